@@ -1,0 +1,152 @@
+"""One case: prepare the contestants, check them, time those that are right, check them again."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.harness.case import OURS, Case, Contestant, Missing, Runner
+from experiments.harness.log import say
+from experiments.harness.machine import waited_for_cores
+from experiments.harness.timing import Call, Clock, Timing, interleave, paired_ratio, pause
+
+RIGHT, WRONG, MISSING, FAILED = "right", "WRONG", "missing", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How one contestant fared. `timing` is there exactly when it is right; `ratio` is its time / ours."""
+
+    name: str
+    setting: str
+    status: str
+    reason: str = ""
+    timing: Timing | None = None
+    ratio: float | None = None
+
+    @property
+    def title(self) -> str:
+        """The name with the setting."""
+        return f"{self.name} [{self.setting}]" if self.setting else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A case that was run."""
+
+    label: str
+    facts: dict[str, int]
+    bytes_moved: int | None
+    limit_seconds: float | None
+    entries: tuple[Entry, ...]
+
+    def best(self) -> tuple[Entry, ...]:
+        """One entry for each contestant: its fastest right setting, or else the first that says why not."""
+        chosen: dict[str, Entry] = {}
+        for entry in self.entries:
+            old = chosen.get(entry.name)
+            if old is None or _key(entry) < _key(old):
+                chosen[entry.name] = entry
+        return tuple(chosen.values())
+
+
+def _key(entry: Entry) -> tuple[int, float]:
+    """Order of the settings of one contestant. A wrong setting comes first: it must not be hidden."""
+    if entry.timing is None:
+        return (0 if entry.status == WRONG else 2, 0.0)
+    return (1, entry.timing.median)
+
+
+def chosen_contestants(case: Case, peers: tuple[str, ...] | None) -> tuple[Contestant, ...]:
+    """Ours and the peers that were asked for."""
+    return tuple(c for c in case.contestants if peers is None or c.name == OURS or c.name in peers)
+
+
+def prepare(contestant: Contestant, data: Any) -> Runner | Entry:
+    """A runner, or the entry that says why there is none."""
+    entry = Entry(contestant.name, contestant.setting, MISSING)
+    try:
+        return contestant.prepare(data)
+    except Missing as reason:
+        return replace(entry, reason=str(reason))
+    except Exception as error:  # a broken peer must not end the run of the others
+        return _failed(entry, error)
+
+
+def first_result(runner: Runner) -> Any:
+    """Call once and find the outcome."""
+    returned = runner.call()
+    return returned if runner.result is None else runner.result()
+
+
+def run_case(
+    case: Case,
+    rounds: int,
+    peers: tuple[str, ...] | None = None,
+    clock: Clock = time.perf_counter_ns,
+    between: Call = pause,
+    waited: Clock = waited_for_cores,
+) -> Outcome:
+    """Make the data, then prepare, check and time all contestants."""
+    data = case.data()
+    complain = case.check(data)
+    entries: dict[str, Entry] = {}
+    runners: dict[str, Runner] = {}
+    for contestant in chosen_contestants(case, peers):
+        ready = prepare(contestant, data)
+        entry = ready if isinstance(ready, Entry) else Entry(contestant.name, contestant.setting, RIGHT)
+        if isinstance(ready, Runner):
+            entry = _checked(entry, ready, complain, first_result)
+            if entry.status == RIGHT:
+                runners[contestant.title] = ready
+        entries[contestant.title] = entry
+    timings = interleave({title: r.call for title, r in runners.items()}, rounds, clock, between, waited)
+    for title, runner in runners.items():
+        # Again, after all the runs: a race between threads may show only now and then.
+        entry = _checked(entries[title], runner, complain, _last_result)
+        entries[title] = replace(entry, timing=timings[title]) if entry.status == RIGHT else entry
+    return Outcome(
+        label=case.label,
+        facts=dict(case.facts(data)) if case.facts else {},
+        bytes_moved=case.bytes_moved(data) if case.bytes_moved else None,
+        limit_seconds=case.limit_seconds,
+        entries=with_ratios(tuple(entries.values())),
+    )
+
+
+def with_ratios(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries, each timed one with its ratio to ours."""
+    ours = next((e.timing for e in entries if e.name == OURS), None)
+    if ours is None:
+        return entries
+    return tuple(
+        replace(entry, ratio=paired_ratio(entry.timing.samples, ours.samples)) if entry.timing else entry
+        for entry in entries
+    )
+
+
+def _last_result(runner: Runner) -> Any:
+    """What the timed calls left behind; a runner that returns its outcome has to be called once more."""
+    return runner.call() if runner.result is None else runner.result()
+
+
+def _checked(
+    entry: Entry, runner: Runner, complain: Callable[[Any], str], get: Callable[[Runner], Any]
+) -> Entry:
+    """The entry, marked when the result is wrong or there is none."""
+    try:
+        complaint = complain(get(runner))
+    except Missing as reason:
+        return replace(entry, status=MISSING, reason=str(reason))
+    except Exception as error:
+        return _failed(entry, error)
+    return replace(entry, status=WRONG, reason=complaint) if complaint else entry
+
+
+def _failed(entry: Entry, error: Exception) -> Entry:
+    say("".join(traceback.format_exception(error)).rstrip())
+    lines = str(error).splitlines()
+    return replace(entry, status=FAILED, reason=f"{type(error).__name__}: {lines[0] if lines else ''}")

@@ -1,0 +1,29 @@
+"""spfgen: declare a sparse layout as a relation, get fast parallel C for any contraction over it.
+
+The public names are here; `pipeline.py` is the table of contents of the compiler.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from spfgen.api import Kernel, Spec, Tensor, compile, load, parse, tensor  # noqa: A004
+    from spfgen.errors import SpfgenError
+
+__all__ = ["Kernel", "Spec", "SpfgenError", "Tensor", "compile", "load", "parse", "tensor"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'spfgen' has no attribute {name!r}")
+    if name == "SpfgenError":
+        from spfgen.errors import SpfgenError
+
+        return SpfgenError
+    from spfgen import api
+
+    return getattr(api, name)

@@ -1,0 +1,449 @@
+"""Plans to C: one case per node, nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spfgen.cir import nodes as c
+from spfgen.cir.layout import field_name, struct_name
+from spfgen.cir.names import Names
+from spfgen.cir.print import print_expr
+from spfgen.errors import InternalError
+from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute, variables
+from spfgen.ir import walk
+from spfgen.lang.nodes import Constant
+from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
+
+INT = "int64_t"
+SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
+
+
+def lower(program: Program, plans: Sequence[Plan]) -> c.Function:
+    """The kernel's function. `plans` holds the plan of each group of the program."""
+    return _Lowering(program, plans).function()
+
+
+@dataclass
+class _Scope:
+    """What is in force at a point of the nest: expressions to put in place of loaded values, running sums."""
+
+    inline: Mapping[str, Call] = field(default_factory=dict)
+    sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
+
+    def inlined(self, dim: str, call: Call) -> _Scope:
+        return _Scope({**self.inline, dim: call}, self.sums)
+
+    def summed(self, target: Operand, name: str, kind: ElementType) -> _Scope:
+        return _Scope(self.inline, {**self.sums, (target.tensor, target.place): (name, kind)})
+
+
+class _Lowering:
+    def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
+        self.program = program
+        self.plans = plans
+        self.arrays: dict[str, None] = {}
+        self.sizes: dict[str, None] = {}
+        dims = dict.fromkeys(program.size_of)
+        for plan in plans:
+            dims |= dict.fromkeys(_dims(plan))
+        self.names = Names(program, dims)
+        self.array_names: dict[tuple[str, str], str] = {}
+        for tensor in program.tensors:
+            for value in tensor.layout.values:
+                self.array_names[tensor.name, value.name] = self.names.new(f"{tensor.name}_{value.name}")
+            for array, function in tensor.arrays:
+                if function == f"{tensor.name}.{array}":
+                    self.array_names[tensor.name, array] = self.names.new(f"{tensor.name}_{array}")
+
+    # --- the function ----------------------------------------------------------------------------
+
+    def function(self) -> c.Function:
+        nests = [s for g, p in zip(self.program.groups, self.plans, strict=True) for s in self.statement(g, p)]
+        params = [self.param(t.name) for t in self.program.tensors]
+        params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
+        params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
+        body = [*self.checks(), *self.prologue(), *self.threads(nests), *nests, c.Return(c.Name("SPFGEN_OK"))]
+        statements = "\n".join(g.text for g in self.program.groups)
+        doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
+        doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
+        return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
+
+    def param(self, name: str) -> c.Param:
+        tensor = self.program.tensor(name)
+        const = "" if tensor.is_output else "const "
+        role = "result" if tensor.is_output and not tensor.is_input else "operand"
+        return c.Param(f"{const}{struct_name(tensor)} *", name, role)
+
+    def checks(self) -> list[c.Stmt]:
+        """Null pointers and shapes that do not fit are errors of the caller, reported before anything is written."""
+        missing = [c.Un("!", c.Name(t.name)) for t in self.program.tensors]
+        result: list[c.Stmt] = [c.If(_any(missing), c.Return(c.Name(NULL_ERROR)))]
+        wrong: list[c.Expr] = []
+        for size, places in self.program.size_of.items():
+            fields = [self.size_field(t, f) for t, f in places]
+            if size in self.program.fixed:
+                wrong += [c.Bin("!=", f, c.Int(self.program.fixed[size])) for f in fields]
+            elif fields:
+                wrong += [c.Bin("!=", fields[0], f) for f in fields[1:]]
+            wrong += [c.Bin("<", f, c.Int(0)) for f in fields[:1]]
+        if wrong:
+            result.append(c.If(_any(wrong), c.Return(c.Name(SHAPE_ERROR))))
+        return result
+
+    def size_field(self, tensor: str, name: str) -> c.Expr:
+        return c.Field(c.Name(tensor), field_name(name))
+
+    def prologue(self) -> list[c.Stmt]:
+        """Sizes and arrays under their own names."""
+        result: list[c.Stmt] = []
+        for size in self.sizes:
+            places = self.program.size_of[size]
+            if places:
+                result.append(c.Declare(f"const {INT}", self.names[size], self.size_field(*places[0])))
+        for tensor in self.program.tensors:
+            for value in tensor.layout.values:
+                if f"{tensor.name}.{value.name}" in self.arrays:
+                    const = "" if tensor.is_output else "const "
+                    kind = f"{const}{TYPES[tensor.value_type].c} *restrict"
+                    result.append(self.array(kind, tensor.name, value.name))
+            for array, kind in tensor.index_types:
+                if f"{tensor.name}.{array}" in self.arrays:
+                    result.append(self.array(f"const {TYPES[kind].c} *restrict", tensor.name, array))
+        return result
+
+    def array(self, kind: str, tensor: str, array: str) -> c.Stmt:
+        return c.Declare(kind, self.array_names[tensor, array], c.Field(c.Name(tensor), field_name(array)))
+
+    def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
+        if any(isinstance(n, c.For) and n.pragmas for s in nests for n in walk(s)):
+            return [c.Assign(c.Name("threads"), "=", c.Call("spfgen_threads", (c.Name("threads"),)))]
+        return [c.Do(c.Cast("void", c.Name("threads")))]
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
+        return [c.Comment(group.text), *self.plan(plan, _Scope())]
+
+    def plan(self, plan: Plan, scope: _Scope) -> list[c.Stmt]:
+        match plan:
+            case Seq(parts):
+                return [s for p in parts for s in self.plan(p, scope)]
+            case Clear(tensor):
+                return self.clear(tensor)
+            case Scan():
+                return self.scan(plan, scope)
+            case Locate(dim, value, body):
+                return [self.declare(dim, self.expr(value, scope)), *self.plan(body, scope)]
+            case Load(dim, call, body):
+                if _used_once_here(dim, body):
+                    return self.plan(body, scope.inlined(dim, call))
+                return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
+            case Guard(conditions, body):
+                return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
+            case Find():
+                return self.find(plan, scope)
+            case Reduce():
+                return self.reduce(plan, scope)
+            case Do(target, op, value):
+                return [self.store(target, op, value, scope)]
+        raise InternalError(f"unknown plan node {plan!r}")
+
+    def declare(self, dim: str, value: c.Expr) -> c.Stmt:
+        return c.Declare(f"const {INT}", self.names[dim], value)
+
+    def clear(self, tensor_name: str) -> list[c.Stmt]:
+        """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
+        result: list[c.Stmt] = []
+        tensor = self.program.tensor(tensor_name)
+        kind = TYPES[tensor.value_type]
+        for value in tensor.layout.values:
+            self.arrays[f"{tensor_name}.{value.name}"] = None
+            extents = [self.layout_expr(e, tensor_name) for e in value.extents]
+            counter = self.names.new("p")
+            target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Name(counter))
+            if not extents:
+                target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Int(0))
+                result.append(c.Assign(target, "=", _zero(kind)))
+                continue
+            total = extents[0]
+            for extent in extents[1:]:
+                total = c.Bin("*", total, extent)
+            result.append(
+                c.For(
+                    INT,
+                    counter,
+                    c.Int(0),
+                    c.Bin("<", c.Name(counter), total),
+                    1,
+                    c.Assign(target, "=", _zero(kind)),
+                    (PARALLEL,),
+                )
+            )
+        return result
+
+    def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
+        """An extent of the layout, in the kernel's sizes."""
+        tensor = self.program.tensor(tensor_name)
+        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), _Scope())
+
+    def loop(self, plan: Scan | Find, scope: _Scope, body: list[c.Stmt]) -> c.Stmt:
+        name = self.names[plan.dim]
+        low = self.fold("spfgen_max", plan.low, scope)
+        high = self.fold("spfgen_min", plan.high, scope)
+        pragmas = (PARALLEL,) if plan.parallel else ()
+        return c.For(INT, name, low, c.Bin("<", c.Name(name), high), 1, c.Block(tuple(body)), pragmas)
+
+    def fold(self, function: str, values: tuple[Expr, ...], scope: _Scope) -> c.Expr:
+        result = self.expr(values[0], scope)
+        for value in values[1:]:
+            result = c.Call(function, (result, self.expr(value, scope)))
+        return result
+
+    def scan(self, plan: Scan, scope: _Scope) -> list[c.Stmt]:
+        comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
+        return [*comment, self.loop(plan, scope, self.plan(plan.body, scope))]
+
+    def find(self, plan: Find, scope: _Scope) -> list[c.Stmt]:
+        """The plain loop: every position is tried; `found` is kept only where a miss has something to do."""
+        for dim, call in plan.loads:
+            uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
+            if uses == 1 and not _used(dim, plan.hit):
+                scope = scope.inlined(dim, call)
+        kept = [(d, call) for d, call in plan.loads if d not in scope.inline]
+        body: list[c.Stmt] = [self.declare(d, self.expr(call, scope)) for d, call in kept]
+        hit = self.plan(plan.hit, scope)
+        found = None
+        if plan.miss is not None:
+            found = self.names.new("found")
+            hit = [c.Assign(c.Name(found), "=", c.Name("true")), *hit]
+        body.append(c.If(self.all(plan.conditions, scope), c.Block(tuple(hit))))
+        keys = print_expr(self.all(plan.conditions, scope))
+        comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
+        loop = self.loop(plan, scope, body)
+        if found is None or plan.miss is None:
+            return [comment, loop]
+        missed = c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope))))
+        return [comment, c.Declare("bool", found, c.Name("false")), loop, missed]
+
+    def reduce(self, plan: Reduce, scope: _Scope) -> list[c.Stmt]:
+        kind = self.compute_type(plan.body, plan.target)
+        name = self.names.new(f"{plan.target.tensor}_sum")
+        body = self.plan(plan.body, scope.summed(plan.target, name, kind))
+        place = self.place(plan.target, scope)
+        return [
+            c.Declare(kind.c, name, _zero(kind)),
+            *body,
+            self.combine(place, plan.op, c.Name(name), TYPES[self.program.tensor(plan.target.tensor).value_type], kind),
+        ]
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def store(self, target: Operand, op: str, value: Value, scope: _Scope) -> c.Stmt:
+        own = TYPES[self.program.tensor(target.tensor).value_type]
+        kind = self.value_type(value, own)
+        term = self.value(value, scope, kind)
+        running = scope.sums.get((target.tensor, target.place))
+        if running is not None:
+            return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
+        return self.combine(self.place(target, scope), op, term, own, kind)
+
+    def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
+        """Store or add; the result has the type of the place. Booleans add by `or`."""
+        if op == "+=" and own.kind == "b":
+            return c.Assign(place, "=", c.Bin("||", place, term))
+        if op == "+=" and own.kind in "iu" and own.bytes < 4:
+            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", place, term)))
+        if op == "+=" and kind != own and not (own.kind == kind.kind and own.kind in "iu"):
+            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", _converted(place, own, kind), term)))
+        return c.Assign(place, op, _converted(term, kind, own))
+
+    def place(self, operand: Operand, scope: _Scope) -> c.Expr:
+        self.arrays[f"{operand.tensor}.{operand.array}"] = None
+        index: c.Expr = c.Int(0)
+        for place, extent in zip(operand.place, operand.extents, strict=True):
+            own = self.expr(place, scope)
+            index = own if index == c.Int(0) else c.Bin("+", c.Bin("*", index, self.expr(extent, scope)), own)
+        return c.Load(c.Name(self.array_names[operand.tensor, operand.array]), index)
+
+    def compute_type(self, body: Plan, target: Operand) -> ElementType:
+        own = TYPES[self.program.tensor(target.tensor).value_type]
+        dos = [n for n in walk(body) if isinstance(n, Do)]
+        return promoted([self.value_type(d.value, own).name for d in dos])
+
+    def value_type(self, value: Value, own: ElementType) -> ElementType:
+        """Values are combined in the widest of their types and that of the target."""
+        kinds = {own.name}
+        for node in walk(value):
+            match node:
+                case Read(operand):
+                    kinds.add(self.program.tensor(operand.tensor).value_type)
+                case Constant(number) if isinstance(number, float):
+                    kinds |= set() if own.kind in "fc" else {"float64"}
+                case Binary("/"):
+                    kinds |= set() if own.kind in "fc" else {"float64"}
+        return promoted(sorted(kinds))
+
+    def value(self, value: Value, scope: _Scope, kind: ElementType) -> c.Expr:
+        match value:
+            case Constant(number):
+                return _constant(number, kind)
+            case Read(operand):
+                own = TYPES[self.program.tensor(operand.tensor).value_type]
+                return _converted(self.place(operand, scope), own, kind)
+            case Negate(inner):
+                return c.Un("-", self.value(inner, scope, kind))
+            case Binary(op, left, right):
+                sign = {"*": "&&", "+": "||"}.get(op, op) if kind.kind == "b" else op
+                return c.Bin(sign, self.value(left, scope, kind), self.value(right, scope, kind))
+        raise InternalError(f"no C for {value!r}")
+
+    # --- integers and conditions -----------------------------------------------------------------
+
+    def expr(self, expr: Expr, scope: _Scope, within: bool = False) -> c.Expr:
+        """An integer expression. `within` an operation, narrow loaded values are widened first."""
+        match expr:
+            case Num(value):
+                return c.Int(value)
+            case Var(name) if name in scope.inline:
+                return self.expr(scope.inline[name], scope, within)
+            case Var(name):
+                if name in self.program.fixed:
+                    return c.Int(self.program.fixed[name])
+                if name in self.program.size_of:
+                    self.sizes[name] = None
+                return c.Name(self.names[name])
+            case Call(function, arguments):
+                return self.load(function, arguments, scope, within)
+            case Bin(op, left, right):
+                a, b = self.expr(left, scope, True), self.expr(right, scope, True)
+                return _operation(op, a, b)
+        raise InternalError(f"no C for {expr!r}")
+
+    def load(self, function: str, arguments: tuple[Expr, ...], scope: _Scope, within: bool) -> c.Expr:
+        owner, array = function.split(".", 1)
+        tensor = self.program.tensor(owner)
+        self.arrays[function] = None
+        index: c.Expr = c.Int(0)
+        for argument, extent in zip(arguments, tensor.layout.index(array).extents, strict=True):
+            own = self.expr(argument, scope)
+            if index == c.Int(0):
+                index = own
+            else:
+                index = c.Bin("+", c.Bin("*", index, self.layout_expr(extent, owner)), own)
+        loaded = c.Load(c.Name(self.array_names[owner, array]), index)
+        narrow = dict(tensor.index_types)[array] != "int64"
+        return c.Cast(INT, loaded) if within and narrow else loaded
+
+    def all(self, conditions: Sequence[Formula], scope: _Scope) -> c.Expr:
+        return _joined("&&", [self.condition(f, scope) for f in conditions])
+
+    def condition(self, formula: Formula, scope: _Scope) -> c.Expr:
+        match formula:
+            case Compare(op, left, right):
+                sign = "==" if op == "=" else op
+                return c.Bin(sign, self.expr(left, scope), self.expr(right, scope))
+            case And(parts):
+                return _joined("&&", [self.condition(p, scope) for p in parts])
+            case Or(parts):
+                return _joined("||", [self.condition(p, scope) for p in parts])
+            case Not(part):
+                return c.Un("!", self.condition(part, scope))
+        raise InternalError(f"no C for {formula!r}")
+
+
+PARALLEL = "omp parallel for schedule(static) num_threads(threads)"
+
+
+def _operation(op: str, a: c.Expr, b: c.Expr) -> c.Expr:
+    match op:
+        case "quot":
+            return c.Bin("/", a, b)
+        case "rem":
+            return c.Bin("%", a, b)
+        case "/" | "%" | "min" | "max":
+            function = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}[op]
+            return c.Call(function, (a, b))
+    return c.Bin(op, a, b)
+
+
+def _joined(op: str, parts: Sequence[c.Expr]) -> c.Expr:
+    if not parts:
+        return c.Int(1 if op == "&&" else 0)
+    result = parts[0]
+    for part in parts[1:]:
+        result = c.Bin(op, result, part)
+    return result
+
+
+def _any(parts: Sequence[c.Expr]) -> c.Expr:
+    return _joined("||", parts)
+
+
+def _zero(kind: ElementType) -> c.Expr:
+    return _constant(0, kind)
+
+
+def _constant(number: int | float, kind: ElementType) -> c.Expr:
+    if kind.kind in "fc":
+        return c.Float(float(number), single=kind.name in ("float32", "complex64"))
+    if kind.kind == "b":
+        return c.Name("true" if number else "false")
+    return c.Int(int(number))
+
+
+def _converted(value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
+    if own == wanted:
+        return value
+    if wanted.kind == "b":
+        return c.Bin("!=", value, c.Int(0))
+    return c.Cast(wanted.c, value)
+
+
+def _dims(plan: Plan) -> list[str]:
+    """All dimensions of a plan in the order of their definition."""
+    result = []
+    for node in walk(plan):
+        if isinstance(node, Scan | Find | Locate | Load):
+            result.append(node.dim)
+        if isinstance(node, Find):
+            result += [d for d, _ in node.loads]
+    return result
+
+
+def _used(dim: str, plan: Plan) -> bool:
+    return dim in variables(plan)  # type: ignore[arg-type]
+
+
+def _used_once_here(dim: str, body: Plan) -> bool:
+    """Whether the value is used once, and not inside a loop further in: then it is written where it is used."""
+    if sum(1 for n in walk(body) if n == Var(dim)) != 1:
+        return False
+    node: Plan | None = body
+    while node is not None:
+        match node:
+            case Scan(low=low, high=high) | Find(low=low, high=high):
+                return any(dim in variables(e) for e in (*low, *high))
+            case Load(call=call, body=inner):
+                if dim in variables(call):
+                    return True
+                node = inner
+            case Locate(value=value, body=inner):
+                if dim in variables(value):
+                    return True
+                node = inner
+            case Guard(conditions, inner):
+                if any(dim in variables(f) for f in conditions):
+                    return True
+                node = inner
+            case Reduce(target, _, inner):
+                if any(dim in variables(p) for p in target.place):
+                    return False
+                node = inner
+            case Do():
+                return True
+            case _:
+                return False
+    return False

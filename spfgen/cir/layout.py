@@ -1,0 +1,49 @@
+"""The C struct of a tensor's layout: its extents, sizes and arrays under the names of the spec."""
+
+from __future__ import annotations
+
+from spfgen.cir.names import KEYWORDS, identifier
+from spfgen.cir.nodes import Param, Struct
+from spfgen.facts.formula import show
+from spfgen.lang.types import TYPES
+from spfgen.space.nodes import Tensor
+
+
+
+def struct_name(tensor: Tensor) -> str:
+    """`csr_f64_i32`: the layout, its constants, the type of the values and those of the index arrays."""
+    parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]
+    parts.append(_short(tensor.value_type))
+    kinds = [_short(kind) for _, kind in tensor.index_types]
+    parts += kinds[:1] if len(set(kinds)) == 1 else kinds
+    return identifier("_".join(parts))
+
+
+def _short(name: str) -> str:
+    kind = TYPES[name]
+    return "b8" if kind.kind == "b" else f"{kind.kind}{8 * kind.bytes}"
+
+
+def field_name(name: str) -> str:
+    """A field's name: the spec's, with an underscore where C would not have it."""
+    plain = identifier(name)
+    return f"{plain}_" if plain in KEYWORDS - {"main", "threads", "memset"} else plain
+
+
+def struct(tensor: Tensor) -> Struct:
+    """The struct of a tensor, with what each field holds."""
+    layout = tensor.layout
+    fields = [Param("int64_t", field_name(p), f"extent {k + 1} of {layout.rank}") for k, p in enumerate(layout.parameters)]
+    fields += [Param("int64_t", field_name(s), "size") for s in layout.sizes]
+    kinds = dict(tensor.index_types)
+    for index in layout.indexes:
+        shape = "".join(f"[{show(e)}]" for e in index.extents)
+        ranges = "; ".join(p.text for p in (*index.ranges, *index.properties))
+        fields.append(Param(f"const {TYPES[kinds[index.name]].c} *", field_name(index.name), f"{shape} {ranges}".strip()))
+    for value in layout.values:
+        shape = "".join(f"[{show(e)}]" for e in value.extents) or "one value"
+        place = ", ".join(show(p) for p in value.position)
+        fields.append(Param(f"{TYPES[tensor.value_type].c} *", field_name(value.name), f"{shape} at ({place})"))
+    tuples = f"[{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}]"
+    doc = "\n".join(part for part in (layout.doc, f"{{ {tuples} : {show(layout.relation)} }}") if part)
+    return Struct(struct_name(tensor), tuple(fields), doc)

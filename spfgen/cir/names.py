@@ -1,0 +1,51 @@
+"""C names for dimensions, arrays and sizes: the names of the spec, prefixed by the tensor where they would clash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from spfgen.ir import fresh
+from spfgen.space.nodes import Program
+
+KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    _Bool _Complex _Imaginary bool complex true false I NULL main threads memset
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix""".split()
+)
+
+
+def identifier(text: str) -> str:
+    """Letters, digits and underscores only: `A.rowptr(i + 1)` becomes `A_rowptr_i_1`."""
+    plain = re.sub(r"\W+", "_", text).strip("_")
+    return plain if plain and not plain[0].isdigit() else f"v_{plain}"
+
+
+class Names:
+    """A table from dimension names to C names, made once per kernel."""
+
+    def __init__(self, program: Program, dims: Iterable[str]) -> None:
+        self.taken = {*KEYWORDS, program.name, *(t.name for t in program.tensors)}
+        self.table: dict[str, str] = {}
+        wanted: dict[str, list[str]] = {}
+        for dim in dims:
+            wanted.setdefault(self.short(dim), []).append(dim)
+        for short, owners in wanted.items():
+            for dim in owners:
+                name = short if len(owners) == 1 and short not in self.taken else identifier(dim)
+                self.table[dim] = fresh(name, self.taken)
+                self.taken.add(self.table[dim])
+
+    @staticmethod
+    def short(dim: str) -> str:
+        """`A.pj` is `pj`, and `A.rowptr(A.pi + 1)` is `rowptr_pi_1`."""
+        return identifier(re.sub(r"\b\w+\.(?=\w)", "", dim))
+
+    def new(self, wanted: str) -> str:
+        name = fresh(identifier(wanted), self.taken)
+        self.taken.add(name)
+        return name
+
+    def __getitem__(self, dim: str) -> str:
+        return self.table[dim]

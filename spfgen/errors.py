@@ -1,0 +1,116 @@
+"""What can go wrong, who must act, and how it is said.
+
+One class per person who can mend the matter; each has the exit code of the command line. The text reads
+"expected ..., but ..." in the user's own words, then the line with a caret, then `note:` with the remedy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a source text: `line` and `column` count from 1; `end_column` is exclusive, on the same line."""
+
+    file: str
+    text: str
+    line: int
+    column: int
+    end_column: int
+
+    def show(self) -> str:
+        """The line of the text with carets under the piece."""
+        lines = self.text.splitlines()
+        if not 1 <= self.line <= len(lines):
+            return ""
+        line = lines[self.line - 1]
+        width = max(1, min(self.end_column, len(line) + 1) - self.column)
+        margin = "".join("\t" if c == "\t" else " " for c in line[: self.column - 1])
+        return f"    {line}\n    {margin}{'^' * width}"
+
+
+class SpfgenError(Exception):
+    """Base of all errors that spfgen raises on purpose. Not a dataclass: exceptions must stay mutable."""
+
+    exit_code = 70
+    title = "error"
+
+    def __init__(self, message: str, span: Span | None = None, notes: tuple[str, ...] | list[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.notes = tuple(notes)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.span is not None:
+            parts.append(f"{self.span.file}:{self.span.line}:{self.span.column}: {self.message}")
+            shown = self.span.show()
+            if shown:
+                parts.append(shown)
+        else:
+            parts.append(self.message)
+        parts += [f"  note: {note}" for note in self.notes]
+        return "\n".join(parts)
+
+
+class CheckFailed(SpfgenError):
+    """A computed result differs from the reference."""
+
+    exit_code = 1
+    title = "check failed"
+
+
+class UsageError(SpfgenError):
+    """The call itself is wrong: an unknown name, a missing argument, a file that would be overwritten."""
+
+    exit_code = 2
+    title = "usage"
+
+
+class SpecError(SpfgenError):
+    """A layout, program or schedule is wrong; the person who wrote it can mend it."""
+
+    exit_code = 3
+    title = "error"
+
+
+class SpecErrors(SpecError):
+    """Several mistakes of one stage, reported together."""
+
+    def __init__(self, errors: list[SpecError]) -> None:
+        first = errors[0]
+        super().__init__(first.message, first.span, first.notes)
+        self.errors = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(e) for e in self.errors)
+
+
+class Unsupported(SpfgenError):
+    """Right, but not compiled (yet), or not provable. Says which feature, and what to do instead."""
+
+    exit_code = 4
+    title = "unsupported"
+
+
+class ToolError(SpfgenError):
+    """The C compiler failed or is missing; carries its command line and output."""
+
+    exit_code = 5
+    title = "C compiler"
+
+
+class DataError(SpfgenError):
+    """Data do not fit: a wrong shape or dtype, an unreadable file, an array that breaks a declared property."""
+
+    exit_code = 6
+    title = "bad data"
+
+
+class InternalError(SpfgenError):
+    """Our bug."""
+
+    exit_code = 70
+    title = "internal error (please report this)"

@@ -1,0 +1,102 @@
+"""Instances of declared facts at the calls that occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import product
+
+from spfgen.facts.formula import (
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Forall,
+    Formula,
+    Num,
+    Var,
+    calls,
+    conjuncts,
+    show,
+    substitute,
+    variables,
+)
+
+
+def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[Formula]:
+    """Each fact for the arguments of the calls that occur, with every call replaced by its name in `occurring`.
+
+    Only facts that are conjunctions of comparisons once their variables are gone, and whose calls all occur.
+    """
+    result: list[Formula] = []
+    names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
+    for fact in facts:
+        bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
+        parts = list(conjuncts(body))
+        if not all(isinstance(p, Compare) for p in parts):
+            continue
+        for values in _matches(bound, calls(body), occurring):
+            for part in parts:
+                found = _named(substitute(part, values), names)
+                if found is not None and found not in result:
+                    result.append(found)
+    return result
+
+
+def _matches(
+    bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]
+) -> list[dict[str, Expr]]:
+    """Values of the bound variables for which one pattern is a call that occurs."""
+    if not bound:
+        return [{}]
+    found: list[dict[str, Expr]] = []
+    for pattern, call in product(patterns, occurring.values()):
+        if pattern.function != call.function:
+            continue
+        values: dict[str, Expr] = {}
+        for formal, actual in zip(pattern.arguments, call.arguments, strict=True):
+            match formal:
+                case Var(name) if name in bound:
+                    values.setdefault(name, actual)
+                case Bin("+", Var(name), Num(shift)) if name in bound:
+                    values.setdefault(name, _shifted(actual, -shift))
+        if set(values) == set(bound) and values not in found:
+            found.append(values)
+    return found
+
+
+def _shifted(expr: Expr, amount: int) -> Expr:
+    match expr:
+        case Num(value):
+            return Num(value + amount)
+        case Bin("+" | "-" as sign, left, Num(value)):
+            total = (value if sign == "+" else -value) + amount
+            return left if total == 0 else Bin("+" if total > 0 else "-", left, Num(abs(total)))
+    return Bin("+" if amount > 0 else "-", expr, Num(abs(amount))) if amount else expr
+
+
+def _named(part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str]) -> Formula | None:
+    """The comparison with calls replaced by the names of those that occur; None when one does not."""
+    from spfgen.ir import rewrite
+
+    missing = []
+
+    def rule(node: object) -> Expr | None:
+        match node:
+            case Call(function, arguments):
+                key = (function, tuple(show(_folded(a)) for a in arguments))
+                if key not in names:
+                    missing.append(node)
+                    return None
+                return Var(names[key])
+        return None
+
+    result = rewrite(rule, part)
+    return None if missing or not isinstance(result, Compare) or not variables(result) else result
+
+
+def _folded(expr: Expr) -> Expr:
+    """`(x - 1) + 1` is x: arguments are compared by their text."""
+    match expr:
+        case Bin("+" | "-" as sign, left, Num(value)):
+            return _shifted(_folded(left), value if sign == "+" else -value)
+    return expr

@@ -1,0 +1,66 @@
+"""What all IRs share: children of a node, walking, rewriting, fresh names.
+
+Nodes are frozen dataclasses; their children are the fields that hold dataclass instances or tuples of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+
+@lru_cache(maxsize=None)
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.name != "span")
+
+
+def _is_node(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def children(node: Any) -> Iterator[Any]:
+    """The nodes directly below `node`, in the order of its fields."""
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            yield from (v for v in value if _is_node(v))
+        elif _is_node(value):
+            yield value
+
+
+def walk(node: Any) -> Iterator[Any]:
+    """`node` and all below it, parents first."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:
+    """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves."""
+    changes = {}
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, tuple):
+            new = tuple(rewrite(rule, v) if _is_node(v) else v for v in value)
+            if any(a is not b for a, b in zip(new, value, strict=True)):
+                changes[name] = new
+        elif _is_node(value):
+            new = rewrite(rule, value)
+            if new is not value:
+                changes[name] = new
+    if changes:
+        node = replace(node, **changes)
+    result = rule(node)
+    return node if result is None else result
+
+
+def fresh(wanted: str, taken: set[str] | frozenset[str]) -> str:
+    """`wanted`, or `wanted_2`, `wanted_3`, ... if it is taken."""
+    if wanted not in taken:
+        return wanted
+    number = 2
+    while f"{wanted}_{number}" in taken:
+        number += 1
+    return f"{wanted}_{number}"

@@ -1,0 +1,155 @@
+"""IR 1: what the user wrote.
+
+    SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
+    Kernel    ::= tensors, sizes, statements, order
+    Statement ::= target (= | +=) value [where formula]
+    Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate
+
+A LayoutDecl keeps its parse tree: names and clauses of a family (`p_{1..rank}`, `each k in ...`) depend on the
+constants of a use, so the tree is read when they are known (layout/from_lang.py). Every node has its span.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.errors import Span
+from spfgen.facts.formula import Expr, Formula
+
+
+def _span() -> Any:
+    return field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and the name of the file it came from."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: int | float
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`tensor[subscripts]`; a scalar has none."""
+
+    tensor: str
+    subscripts: tuple[Expr, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Value
+    right: Value
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    value: Value
+    span: Span | None = _span()
+
+
+Value = Constant | Access | Binary | Negate
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutUse:
+    """`csr<float, rowptr : int64>(R=4)`: a layout by name, element types, constants."""
+
+    name: str
+    value_type: str | None = None
+    index_type: str | None = None
+    array_types: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, int], ...] = ()
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """`shares tensor on indices`; no indices means all of them."""
+
+    tensor: str
+    indices: tuple[str, ...]
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDecl:
+    name: str
+    use: LayoutUse
+    extents: tuple[Expr, ...] | None = None
+    shares: Shares | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop named in a schedule: an index (`i`) or a position of a tensor (`A.pj`)."""
+
+    tensor: str | None
+    name: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    target: Access
+    op: str
+    value: Value
+    where: Formula | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One computation. Tensors that are used but not declared are scalars."""
+
+    name: str
+    tensors: tuple[TensorDecl, ...]
+    sizes: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    order: tuple[Loop, ...] = ()
+    doc: str = ""
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutDecl:
+    name: str
+    tree: Any = field(compare=False, repr=False)
+    source: Source = field(compare=False, repr=False)
+    constants: tuple[tuple[str, int | None], ...] = ()
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutAlias:
+    name: str
+    use: LayoutUse
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    path: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """The items of one file, in their order."""
+
+    source: Source
+    layouts: tuple[LayoutDecl | LayoutAlias, ...]
+    kernels: tuple[Kernel, ...]
+    imports: tuple[Import, ...]

@@ -1,0 +1,32 @@
+"""IR 1 as text."""
+
+from __future__ import annotations
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import show
+from spfgen.lang.nodes import Access, Binary, Constant, Negate, Statement, Value
+
+_LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+
+def show_value(value: Value, level: int = 0) -> str:
+    match value:
+        case Constant(number):
+            return str(number)
+        case Access(tensor, ()):
+            return tensor
+        case Access(tensor, subscripts):
+            return f"{tensor}[{', '.join(show(s) for s in subscripts)}]"
+        case Negate(inner):
+            return f"-{show_value(inner, 3)}"
+        case Binary(op, left, right):
+            own = _LEVEL[op]
+            sign = f" {op} " if own == 1 else op
+            text = f"{show_value(left, own)}{sign}{show_value(right, own + 1)}"
+            return f"({text})" if own < level else text
+    raise InternalError(f"no text for {value!r}")
+
+
+def show_statement(statement: Statement) -> str:
+    text = f"{show_value(statement.target)} {statement.op} {show_value(statement.value)}"
+    return text if statement.where is None else f"{text} where {show(statement.where)}"

@@ -1,0 +1,157 @@
+"""Spec files with what they import, and the layouts that come with spfgen, by name."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from spfgen.errors import DataError, Span, SpecError
+from spfgen.lang.nodes import Kernel, LayoutAlias, LayoutDecl, LayoutUse, SpecFile
+from spfgen.lang.parse import parse_file
+
+Declaration = LayoutDecl | LayoutAlias
+
+
+@dataclass(frozen=True)
+class SpecTree:
+    """What a spec file and its imports define."""
+
+    layouts: Mapping[str, Declaration] = field(default_factory=dict)
+    kernels: Mapping[str, Kernel] = field(default_factory=dict)
+
+    def find(self, name: str, span: Span | None = None) -> Declaration:
+        """The layout of that name: from the spec, else one that comes with spfgen. Raises SpecError."""
+        found = self.layouts.get(name) or builtin(name)
+        if found is None:
+            known = sorted({*self.layouts, *builtin_names()})
+            near = difflib.get_close_matches(name, known, 1)
+            note = f"did you mean `{near[0]}`?" if near else "known layouts: " + ", ".join(known)
+            raise SpecError(f"expected a layout, but `{name}` is not known", span, (note,))
+        return found
+
+    def resolve(self, use: LayoutUse) -> tuple[LayoutDecl, dict[str, int]]:
+        """The declaration behind a use (through aliases) and the constants that are set on the way."""
+        settings = dict(use.settings)
+        seen = [use.name]
+        declaration = self.find(use.name, use.span)
+        while isinstance(declaration, LayoutAlias):
+            settings = {**dict(declaration.use.settings), **settings}
+            if declaration.use.name in seen:
+                raise SpecError(
+                    f"expected a layout, but `{declaration.name}` is defined by itself", declaration.span
+                )
+            seen.append(declaration.use.name)
+            declaration = self.find(declaration.use.name, declaration.use.span)
+        known = {name for name, _ in declaration.constants}
+        for name in settings:
+            if name not in known:
+                raise SpecError(
+                    f"expected a constant of layout `{declaration.name}`, but `{name}` is not one",
+                    use.span,
+                    (f"its constants: {', '.join(sorted(known))}" if known else "it has no constants",),
+                )
+        return declaration, settings
+
+
+def load_tree(path: str | Path) -> SpecTree:
+    """Read a spec file and what it imports. Raises SpecError; DataError when a file cannot be read."""
+    loader = _Loader()
+    loader.load(Path(path), None)
+    return loader.tree()
+
+
+def parse_tree(text: str, file: str = "<text>") -> SpecTree:
+    """Read a spec text; imports are relative to the current folder."""
+    loader = _Loader()
+    loader.add(parse_file(text, file), Path.cwd(), ())
+    return loader.tree()
+
+
+class _Loader:
+    def __init__(self) -> None:
+        self.layouts: dict[str, Declaration] = {}
+        self.kernels: dict[str, Kernel] = {}
+        self.done: set[Path] = set()
+
+    def tree(self) -> SpecTree:
+        return SpecTree(self.layouts, self.kernels)
+
+    def load(self, path: Path, span: Span | None, stack: tuple[Path, ...] = ()) -> None:
+        real = path.resolve()
+        if real in stack:
+            names = " -> ".join(p.name for p in (*stack[stack.index(real) :], real))
+            raise SpecError(f"expected imports without a circle, but {names}", span)
+        if real in self.done:
+            return
+        self.done.add(real)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not a text in UTF-8"
+            if span is not None:
+                raise SpecError(f"expected a spec file, but {path} cannot be read: {reason}", span) from None
+            raise DataError(f"{path} cannot be read: {reason}") from None
+        self.add(parse_file(text, str(path)), path.parent, (*stack, real))
+
+    def add(self, spec: SpecFile, folder: Path, stack: tuple[Path, ...]) -> None:
+        for item in spec.imports:
+            self.load(folder / item.path, item.span, stack)
+        for layout in spec.layouts:
+            self.define(self.layouts, layout.name, layout, "layout")
+        for kernel in spec.kernels:
+            self.define(self.kernels, kernel.name, kernel, "kernel")
+
+    @staticmethod
+    def define(table: dict[str, object], name: str, item: Declaration | Kernel, kind: str) -> None:  # type: ignore[misc]
+        if name in table:
+            first = getattr(table[name], "span", None)
+            where = f"{first.file}:{first.line}" if first else "an earlier place"
+            raise SpecError(
+                f"expected one {kind} `{name}`, but there are two", item.span, (f"the first one is at {where}",)
+            )
+        table[name] = item
+
+
+# --- layouts that come with spfgen --------------------------------------------------------------------
+
+
+def _folder() -> object:
+    """The installed layouts; in a source tree, the folder beside the package."""
+    beside = Path(__file__).resolve().parents[2] / "layouts"
+    if beside.is_dir():
+        return beside
+    return files("spfgen.layouts")
+
+
+@lru_cache(maxsize=1)
+def _catalogue() -> dict[str, tuple[str, str]]:
+    """Name of a layout -> (file name, text), without parsing anything."""
+    found = {}
+    for entry in sorted(_folder().iterdir(), key=lambda e: e.name):  # type: ignore[attr-defined]
+        if entry.name.endswith(".spf"):
+            text = entry.read_text(encoding="utf-8")
+            for name in re.findall(r"^layout (\w+)", text, re.MULTILINE):
+                found[name] = (entry.name, text)
+    return found
+
+
+@lru_cache(maxsize=None)
+def _builtin_file(name: str, text: str) -> SpecFile:
+    return parse_file(text, f"layouts/{name}")
+
+
+def builtin_names() -> list[str]:
+    return sorted(_catalogue())
+
+
+def builtin(name: str) -> Declaration | None:
+    """A layout that comes with spfgen, or None."""
+    if name not in _catalogue():
+        return None
+    spec = _builtin_file(*_catalogue()[name])
+    return next(layout for layout in spec.layouts if layout.name == name)

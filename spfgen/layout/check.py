@@ -1,0 +1,71 @@
+"""What a layout must satisfy beyond its syntax: affine relations, positions that are bounded."""
+
+from __future__ import annotations
+
+from spfgen.errors import Span, SpecError
+from spfgen.facts.formula import ZERO, Call, Var, conjunction, show, variables, within
+from spfgen.ir import walk
+from spfgen.layout.nodes import Layout
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.bounds import has_bounds, single_value
+from spfgen.sets.named import Piece, Space, pieces
+from spfgen.sets.uf import Encoder, QuantifiedCall
+
+
+def check_layout(layout: Layout) -> None:
+    """Raises SpecError when the relation is not affine or a position runs for ever."""
+    encoder = Encoder()
+    inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    try:
+        formula = encoder.formula(conjunction([layout.relation, *inside]))
+    except NotAffine as error:
+        raise SpecError(
+            f"expected an affine expression, but `{show(error.expr)}` is not affine",
+            error.span or layout.span,
+            ("make one factor a constant (after `;` in the header)",),
+        ) from None
+    except QuantifiedCall as error:
+        raise SpecError(
+            f"expected arguments that are positions, but `{error.variable}` in `{show(error.call)}` is quantified",
+            error.call.span or layout.span,
+            (f"make `{error.variable}` a position of the relation",),
+        ) from None
+    sizes = (*layout.parameters, *layout.sizes)
+    names = (*sizes, *layout.coordinates, *layout.positions, *encoder.quotients, *encoder.calls)
+    everything = conjunction([formula, *encoder.definitions()])
+    for piece in pieces(Space(names), everything, _no_calls):
+        _check_bounded(layout, piece, encoder)
+
+
+def _no_calls(call: Call) -> str:
+    raise NotAffine(call)
+
+
+def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder) -> None:
+    """Every position and coordinate gets bounds from those known before it, in some order."""
+    known = {*layout.parameters, *layout.sizes}
+    unknown = [n for n in piece.space.names if n not in known]
+    while unknown:
+        for name in unknown:
+            if name in encoder.calls:
+                ready = {v for a in encoder.calls[name].arguments for v in variables(a)} <= known
+            else:
+                about = piece.project(known | {name}).constraints(name)
+                ready = has_bounds(about, name) or single_value(about, name) is not None
+            if ready:
+                known.add(name)
+                unknown.remove(name)
+                break
+        else:
+            position = next((p for p in layout.positions if p in unknown), unknown[0])
+            raise SpecError(
+                f"expected bounds for the position `{position}`, but nothing bounds it on both sides",
+                _place(layout, position),
+                (f"add for instance `0 <= {position} < n` to the relation",),
+            )
+
+
+def _place(layout: Layout, name: str) -> Span | None:
+    """Where the name first occurs in the relation."""
+    spans = (n.span for n in walk(layout.relation) if isinstance(n, Var) and n.name == name)
+    return next((s for s in spans if s is not None), layout.span)

@@ -1,0 +1,96 @@
+"""A layout: arrays, the relation from positions to coordinates, and the facts that hold of the arrays.
+
+    Layout ::= parameters (logical extents), constants, sizes,
+               positions -> coordinates : relation,
+               IndexArray*, ValueArray+, fill, Binding*
+
+Names of families are already expanded and constants are numbers: a Layout has one rank and one block size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.errors import Span
+from spfgen.facts.formula import TRUE, Expr, Formula
+
+
+def _span() -> Any:
+    return field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A fact about index arrays, closed by quantifiers; `text` is how the user wrote it."""
+
+    formula: Formula
+    text: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexArray:
+    """An uninterpreted function with its extents. `ranges` bound single values, `properties` relate several."""
+
+    name: str
+    extents: tuple[Expr, ...]
+    ranges: tuple[Property, ...] = ()
+    properties: tuple[Property, ...] = ()
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class ValueArray:
+    """Where values lie: `name[extents]`, read at `position`, for the positions that satisfy `when`."""
+
+    name: str
+    extents: tuple[Expr, ...]
+    position: tuple[Expr, ...]
+    when: Formula = TRUE
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How arrays of another library are this layout's: `binds scipy.csr : rowptr = indptr, ...`.
+
+    Each array is (name here, attribute there, component of the attribute or None).
+    """
+
+    library: str
+    format: str
+    arrays: tuple[tuple[str, str, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    name: str
+    parameters: tuple[str, ...]
+    constants: tuple[tuple[str, int], ...]
+    sizes: tuple[str, ...]
+    positions: tuple[str, ...]
+    coordinates: tuple[str, ...]
+    relation: Formula
+    indexes: tuple[IndexArray, ...]
+    values: tuple[ValueArray, ...]
+    fill: float = 0.0
+    bindings: tuple[Binding, ...] = ()
+    doc: str = ""
+    span: Span | None = _span()
+
+    @property
+    def rank(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def facts(self) -> tuple[Property, ...]:
+        """All that is declared of the index arrays."""
+        return tuple(p for a in self.indexes for p in (*a.ranges, *a.properties))
+
+    def index(self, name: str) -> IndexArray:
+        return next(a for a in self.indexes if a.name == name)
+
+
+SCALAR = Layout("scalar", (), (), (), (), (), TRUE, (), (ValueArray("val", (), ()),), doc="A single number.")
+"""The layout of a tensor of rank 0 that was not declared."""

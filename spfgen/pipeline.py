@@ -1,0 +1,118 @@
+"""The compiler's table of contents: text to C in the order of its passes, each result verified.
+
+    .spf text  --parse-->   lang     what the user wrote                           lang/parse.py, lang/spec.py
+    layouts    --resolve--> layout   arrays, relation, facts, constants known      layout/from_lang.py, layout/check.py
+    statements --join-->    space    which points of which statement run           space/from_lang.py
+               --plan-->    plan     in what order, each dimension found how       plan/from_space.py (verified: plan/check.py)
+               --lower-->   cir      C as a tree                                   cir/from_plan.py
+               --simplify-> cir                                                    cir/simplify.py (verified: cir/check.py)
+               --print-->   text     NAME.c and NAME.h                             cir/print.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import spfgen
+from spfgen.cir import check as cir_check
+from spfgen.cir.files import amalgamated, header_file, source_file
+from spfgen.cir.from_plan import lower
+from spfgen.cir.nodes import Function
+from spfgen.cir.print import print_file
+from spfgen.cir.simplify import simplify
+from spfgen.errors import InternalError, SpecError, SpfgenError
+from spfgen.lang.nodes import Kernel
+from spfgen.lang.spec import SpecTree
+from spfgen.layout.check import check_layout
+from spfgen.layout.from_lang import instantiate
+from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.plan.from_space import plan_group
+from spfgen.plan.nodes import Plan
+from spfgen.space.from_lang import accesses, join
+from spfgen.space.nodes import Program
+
+RANK = "rank"
+"""The constant of a family that is solved from the number of subscripts when a use does not set it."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Everything that the passes made of one kernel."""
+
+    program: Program
+    plans: tuple[Plan, ...]
+    function: Function
+    source: str
+    header: str
+
+    @property
+    def whole(self) -> str:
+        """One self-contained C text."""
+        return amalgamated(self.program, self.source, self.header)
+
+
+def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
+    """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
+    program = join(kernel, layouts)
+    plans = make_plans(program)
+    function = lower(program, plans)
+    function = simplify(function)
+    comment = f"{kernel.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
+    source = source_file(program, function, comment)
+    cir_check.check(source, KNOWN)
+    header = header_file(program, function, comment)
+    return Generated(program, plans, function, print_file(source), print_file(header))
+
+
+def make_plans(program: Program) -> tuple[Plan, ...]:
+    """A plan for each statement; errors get the place of the statement."""
+    plans = []
+    for group in program.groups:
+        try:
+            plans.append(plan_group(group, program.order))
+        except SpfgenError as error:
+            if error.span is None and not isinstance(error, InternalError):
+                error.span = group.span
+            raise
+    return tuple(plans)
+
+
+KNOWN = frozenset({"SPFGEN_OK", "SPFGEN_ERROR_NULL", "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_MEMORY", "true", "false"})
+
+
+def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
+    """The layout of each declared tensor, with constants and rank put in, checked."""
+    ranks: dict[str, int] = {}
+    for statement in kernel.statements:
+        for access in (statement.target, *accesses(statement.value)):
+            ranks.setdefault(access.tensor, len(access.subscripts))
+    result = {}
+    for declaration in kernel.tensors:
+        if declaration.use.name == SCALAR.name:
+            result[declaration.name] = SCALAR
+            continue
+        found, settings = tree.resolve(declaration.use)
+        rank = len(declaration.extents) if declaration.extents is not None else ranks.get(declaration.name)
+        if RANK not in settings and rank is not None and RANK in dict(found.constants):
+            settings[RANK] = rank
+        if rank is None:
+            raise SpecError(
+                f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span
+            )
+        result[declaration.name] = layout_of(found, settings)
+    return result
+
+
+_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
+
+
+def layout_of(declaration: object, settings: Mapping[str, int]) -> Layout:
+    """The checked layout of a declaration; read once for each choice of constants."""
+    key = (id(declaration), tuple(sorted(settings.items())))
+    found = _LAYOUTS.get(key)
+    if found is None or found[0] is not declaration:
+        layout = instantiate(declaration, settings)  # type: ignore[arg-type]
+        check_layout(layout)
+        found = _LAYOUTS[key] = (declaration, layout)
+    return found[1]

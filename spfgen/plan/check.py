@@ -1,0 +1,124 @@
+"""Translation validation: the domain that a nest implements is the domain that was asked for (DESIGN.md §11).
+
+The nest is read back as constraints, independently of how it was made. With the declared facts, both sets must be
+equal; and where an index array is read, what is enforced so far must keep the subscript within the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Bin, Compare, Expr, Formula, Var, show
+from spfgen.ir import rewrite
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.named import Constraint, Piece, comparison
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Instance
+
+
+def check_nest(instance: Instance, plan: Plan) -> None:
+    """Raises InternalError with a sample point when the plan visits other points, or reads outside an array."""
+    space = instance.domain.space
+    facts = space.of(constraints_of(instance.facts))
+    reader = _Reader(instance, space.universe())
+    reader.read(plan)
+    implemented = reader.enforced.intersect(facts)
+    wanted = instance.domain.intersect(facts)
+    for smaller, bigger, what in (
+        (implemented, wanted, "the plan visits a point that was not asked for"),
+        (wanted, implemented, "the plan leaves out a point"),
+    ):
+        if not smaller.is_subset(bigger):
+            point = next((p.sample() for p in smaller.subtract(bigger)), None)
+            raise InternalError(f"{what}: {point}")
+
+
+def constraints_of(formulas: Iterable[Formula]) -> list[Constraint]:
+    """The affine comparisons among the formulas."""
+    result = []
+    for formula in formulas:
+        if isinstance(formula, Compare) and formula.op != "!=":
+            try:
+                left, right = linear(with_floors(formula.left)), linear(with_floors(formula.right))
+            except NotAffine:
+                continue
+            result.append(comparison(formula.op, left, right))
+    return result
+
+
+def with_floors(expr: Expr) -> Expr:
+    """C's own division, where a plan has proved it right, read as division rounded down again."""
+
+    def rule(n: object) -> Expr | None:
+        match n:
+            case Bin("quot", left, right):
+                return Bin("/", left, right)
+            case Bin("rem", left, right):
+                return Bin("%", left, right)
+        return None
+
+    result = rewrite(rule, expr)
+    assert isinstance(result, Expr)
+    return result
+
+
+class _Reader:
+    """Walks one path of nested nodes and gathers what they enforce."""
+
+    def __init__(self, instance: Instance, enforced: Piece) -> None:
+        self.instance = instance
+        self.enforced = enforced
+        self.defined = set(instance.sizes)
+
+    def require(self, *formulas: Formula) -> None:
+        self.enforced = self.enforced.with_constraints(constraints_of(formulas))
+
+    def define(self, dim: str) -> None:
+        if dim in self.defined:
+            raise InternalError(f"the plan defines {dim} twice")
+        self.defined.add(dim)
+
+    def read(self, plan: Plan) -> None:
+        match plan:
+            case Scan(dim, low, high, body) | Find(dim, low, high, hit=body):
+                self.define(dim)
+                self.require(*(Compare(">=", Var(dim), e) for e in low))
+                self.require(*(Compare("<", Var(dim), e) for e in high))
+                if isinstance(plan, Find):
+                    for name, _ in plan.loads:
+                        self.load(name)
+                    self.require(*plan.conditions)
+                self.read(body)
+            case Locate(dim, value, body):
+                self.define(dim)
+                self.require(Compare("=", Var(dim), value))
+                self.read(body)
+            case Load(dim, _, body):
+                self.load(dim)
+                self.read(body)
+            case Guard(conditions, body):
+                self.require(*conditions)
+                self.read(body)
+            case Reduce(_, _, body):
+                self.read(body)
+            case Do():
+                missing = set(self.instance.domain.space.names) - self.defined
+                if missing:
+                    raise InternalError(f"the plan does not define {sorted(missing)}")
+            case Seq() | Clear():
+                raise InternalError("expected the nest of one instance, but this is a sequence")
+            case _:
+                raise InternalError(f"unknown plan node {plan!r}")
+
+    def load(self, name: str) -> None:
+        """What is known here must imply that the arguments lie within the array."""
+        known = self.enforced.with_constraints(
+            c for c in constraints_of(self.instance.facts) if c.value.names() <= self.defined
+        )
+        for formula in self.instance.domains[name]:
+            for constraint in constraints_of(getattr(formula, "parts", (formula,))):
+                if not known.implies(constraint):
+                    raise InternalError(f"{name} may be read outside its array: {show(formula)} is not enforced")
+        self.define(name)

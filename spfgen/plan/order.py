@@ -1,0 +1,142 @@
+"""The order in which the dimensions of an instance are scanned.
+
+What is determined by known dimensions comes at once. Otherwise a loop is opened, in this preference: what the
+schedule says; a position whose key is already known (a find narrows, a new loop widens); dense outer indices;
+positions of sparse operands in the order of the text; the remaining indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spfgen.errors import SpecError, Unsupported
+from spfgen.facts.formula import variables
+from spfgen.sets.bounds import has_bounds, single_value
+from spfgen.sets.named import Constraint
+from spfgen.space.nodes import Instance, Operand
+
+
+def scan_order(instance: Instance, wanted: Sequence[str] = ()) -> tuple[str, ...]:
+    """All dimensions but the sizes, each after those it depends on.
+
+    `wanted` is the order of loops that the user asks for. Raises SpecError when an index has no bounds,
+    Unsupported when the wanted order cannot be had.
+    """
+    search = _Search(instance)
+    wanted = [w for w in wanted if w in search.unknown]
+    while True:
+        search.close()
+        if not search.unknown:
+            return tuple(search.order)
+        pending = [w for w in wanted if w in search.unknown]
+        candidates = search.bounded(pending[:1] or search.preferred())
+        if not candidates and pending:
+            raise Unsupported(
+                f"the loop over `{pending[0]}` cannot stand here: its bounds depend on loops that come later",
+                None,
+                (f"loops so far: {', '.join(search.order) or 'none'}",),
+            )
+        if not candidates:
+            _unbounded(search)
+        search.open(candidates)
+
+
+def _unbounded(search: _Search) -> None:
+    names = [n for n in search.instance.indices if n in search.unknown] or sorted(search.unknown)
+    raise SpecError(
+        f"expected bounds for `{names[0]}`, but nothing bounds it: its loop would run for ever",
+        None,
+        ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
+    )
+
+
+class _Search:
+    """The state of the greedy choice: what is known, in which order it became so."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.known = set(instance.sizes)
+        self.order: list[str] = []
+        self.calls = {n: c for n, c in instance.calls.items()}
+        self.needs = {n: {v for a in c.arguments for v in variables(a)} for n, c in self.calls.items()}
+        self.unknown = [n for n in instance.domain.space.names if n not in self.known]
+        self.dependent = instance.domain.hull().constraints()
+
+    def learn(self, name: str) -> None:
+        self.known.add(name)
+        self.order.append(name)
+        self.unknown.remove(name)
+
+    def close(self) -> None:
+        """Take in everything that is determined: calls with known arguments, dimensions with one possible value."""
+        progress = True
+        while progress:
+            progress = False
+            for name in list(self.unknown):
+                if name in self.calls:
+                    determined = self.needs[name] <= self.known
+                else:
+                    determined = self.determined(name)
+                if determined:
+                    self.learn(name)
+                    progress = True
+
+    def determined(self, name: str) -> bool:
+        """By an equality at hand, else by the projection onto what is known."""
+        for constraint in self.dependent:
+            if constraint.value.coefficient(name) and constraint.value.names() <= self.known | {name}:
+                return True
+        return single_value(self.about(name), name) is not None
+
+    def about(self, name: str) -> list[Constraint]:
+        return self.instance.domain.project(self.known | {name}).constraints(name)
+
+    def bounded(self, names: Iterable[str]) -> list[str]:
+        return [n for n in names if n not in self.calls and has_bounds(self.about(n), n)]
+
+    def preferred(self) -> list[str]:
+        """Unknown dimensions that may become loops, best first."""
+        operands = [*self.instance.reads, self.instance.target]
+        sparse = [p for o in operands if o.sparse for p in o.positions if p in self.unknown]
+        indices = [i for i in self.instance.indices if i in self.unknown]
+        dense = self.outer(indices, operands)
+        rest = [n for n in self.unknown if n not in self.calls]
+        result: list[str] = []
+        for name in (*dense, *sparse, *indices, *rest):
+            if name not in result:
+                result.append(name)
+        return result
+
+    def outer(self, indices: list[str], operands: list[Operand]) -> list[str]:
+        """Indices that no sparse operand has and that are never the fastest-running subscript: best outermost."""
+        result = []
+        for index in indices:
+            users = [o for o in operands if any(index in variables(s) for s in o.subscripts)]
+            if any(o.sparse for o in users) or not users or not any(o.sparse for o in operands):
+                continue
+            fastest = [o for o in users if o.place and self.moves(index, o)]
+            if not fastest:
+                result.append(index)
+        return result
+
+    def moves(self, index: str, operand: Operand) -> bool:
+        """Whether the last subscript of the value array depends on the index."""
+        names = variables(operand.place[-1])
+        if index in names:
+            return True
+        return any(
+            index in c.value.names() and names & c.value.names() for c in self.dependent if len(c.value.terms) == 2
+        )
+
+    def open(self, candidates: list[str]) -> None:
+        """Open the first candidate; but a position whose key is known goes before any other."""
+        for name in candidates:
+            if self.is_find(name):
+                self.learn(name)
+                return
+        self.learn(candidates[0])
+
+    def is_find(self, name: str) -> bool:
+        """Whether a call of this position has, or lies next to, a value that is already known."""
+        inner = [c for c, needs in self.needs.items() if name in needs and needs <= self.known | {name}]
+        return any(c in self.unknown and single_value(self.about(c), c) is not None for c in inner)

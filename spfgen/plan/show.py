@@ -1,0 +1,92 @@
+"""IR 3 as text: the loop nest in words."""
+
+from __future__ import annotations
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Expr, Formula, show
+from spfgen.lang.nodes import Constant
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
+
+
+def show_plan(plan: Plan) -> str:
+    """A line for each node, indented as the loops are, with the reason at the end."""
+    lines: list[tuple[str, str]] = []
+    _lines(plan, 0, lines)
+    width = min(72, max((len(text) for text, why in lines if why), default=0))
+    return "\n".join(f"{text:<{width}}   because {why}" if why else text for text, why in lines)
+
+
+def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
+    pad = "  " * depth
+
+    def add(text: str, why: str = "") -> None:
+        lines.append((pad + text, why))
+
+    match plan:
+        case Seq(parts):
+            for part in parts:
+                _lines(part, depth, lines)
+        case Clear(tensor, why):
+            add(f"clear {tensor}", why)
+        case Scan(dim, low, high, body, parallel, why):
+            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}", why)
+            _lines(body, depth + 1, lines)
+        case Locate(dim, value, body, why):
+            add(f"locate {dim} = {show(value)}", why)
+            _lines(body, depth, lines)
+        case Load(dim, _, body):
+            add(f"load {dim}")
+            _lines(body, depth, lines)
+        case Guard(conditions, body, why):
+            add(f"if {' and '.join(map(show, conditions))}", why)
+            _lines(body, depth + 1, lines)
+        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why):
+            keys = " and ".join(map(show, conditions))
+            text = f"find {dim} in {interval(low, high)} with {keys} by {algorithm}"
+            add(text + (" parallel" if parallel else ""), why)
+            if miss is None:
+                _lines(hit, depth + 1, lines)
+            else:
+                add("hit:")
+                _lines(hit, depth + 1, lines)
+                add("miss:")
+                _lines(miss, depth + 1, lines)
+        case Reduce(target, op, body, why):
+            add(f"sum into {show_operand(target)} with {op}", why)
+            _lines(body, depth + 1, lines)
+        case Do(target, op, value, why):
+            add(f"do {show_operand(target)} {op} {show_value(value)}", why)
+        case _:
+            raise InternalError(f"no text for {plan!r}")
+
+
+def interval(low: tuple[Expr, ...], high: tuple[Expr, ...]) -> str:
+    a = show(low[0]) if len(low) == 1 else f"max({', '.join(map(show, low))})"
+    b = show(high[0]) if len(high) == 1 else f"min({', '.join(map(show, high))})"
+    return f"[{a}, {b})"
+
+
+def show_operand(operand: Operand) -> str:
+    if not operand.place:
+        return operand.tensor
+    return f"{operand.tensor}.{operand.array}[{', '.join(map(show, operand.place))}]"
+
+
+def show_value(value: Value, level: int = 0) -> str:
+    match value:
+        case Constant(number):
+            return str(number)
+        case Read(operand):
+            return show_operand(operand)
+        case Negate(inner):
+            return f"-{show_value(inner, 3)}"
+        case Binary(op, left, right):
+            own = 1 if op in "+-" else 2
+            text = f"{show_value(left, own)}{op}{show_value(right, own + 1)}"
+            return f"({text})" if own < level else text
+    raise InternalError(f"no text for {value!r}")
+
+
+def show_conditions(conditions: tuple[Formula, ...]) -> str:
+    return " and ".join(map(show, conditions))

@@ -1,0 +1,127 @@
+"""Copies disappear from a nest, and what nobody uses.
+
+`scan A.pi; i = A.pi; y.p = A.pi` becomes `scan i`: of equal dimensions the index of the computation lends its name,
+because that is what the person wrote. Loads and computed dimensions that are not used are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Bin, Call, Expr, Var, rename, show, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+
+
+def simplify(plan: Plan, indices: Sequence[str]) -> Plan:
+    """The same nest with fewer names. `indices` are the indices of the computation."""
+    return _without_unused(_renamed(plan, {}, {}, frozenset(indices)))
+
+
+def _renamed(
+    plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], indices: frozenset[str]
+) -> Plan:
+    """Replace copies by what they copy, and what an index was computed as by the index, top down."""
+
+    def new(node: Any) -> Any:
+        return _in_terms(rename(node, names), values)
+
+    def many(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(new(n) for n in nodes)
+
+    match plan:
+        case Seq(parts):
+            return Seq(tuple(_renamed(p, names, values, indices) for p in parts))
+        case Locate(dim, value, body):
+            value = new(value)
+            if isinstance(value, Var):
+                return _renamed(body, {**names, dim: value.name}, values, indices)
+            name, names = _named(dim, body, names, indices)
+            values = {**values, value: name} if name in indices else values
+            return replace(plan, dim=name, value=value, body=_renamed(body, names, values, indices))
+        case Load(dim, call, body):
+            call = new(call)
+            name, names = _loaded(dim, call, body, names, indices)
+            return Load(name, call, _renamed(body, names, values, indices))
+        case Scan(dim, low, high, body):
+            low, high = many(low), many(high)
+            name, names = _named(dim, body, names, indices)
+            return replace(plan, dim=name, low=low, high=high, body=_renamed(body, names, values, indices))
+        case Find(dim, low, high, loads, conditions, _, hit, miss):
+            low, high = many(low), many(high)
+            name, names = _named(dim, hit, names, indices)
+            fresh_loads: list[tuple[str, Call]] = []
+            for loaded, call in loads:
+                renamed_call = rename(call, names)
+                loaded_name, names = _loaded(loaded, renamed_call, hit, names, indices)
+                fresh_loads.append((loaded_name, renamed_call))
+            return replace(
+                plan,
+                dim=name,
+                low=low,
+                high=high,
+                loads=tuple(fresh_loads),
+                conditions=tuple(_in_terms(rename(c, names), values) for c in conditions),
+                hit=_renamed(hit, names, values, indices),
+                miss=None if miss is None else _renamed(miss, names, values, indices),
+            )
+        case Guard(conditions, body):
+            return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
+        case Reduce(target, _, body):
+            return replace(plan, target=new(target), body=_renamed(body, names, values, indices))
+        case Do(target, _, value):
+            return replace(plan, target=new(target), value=new(value))
+        case Clear():
+            return plan
+    raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:
+    """What an index was computed as, replaced by the index."""
+    if not values:
+        return node
+    return rewrite(lambda n: Var(values[n]) if isinstance(n, Bin) and n in values else None, node)
+
+
+def _named(
+    dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]
+) -> tuple[str, dict[str, str]]:
+    """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it."""
+    if dim not in indices:
+        for node in walk(body):
+            if isinstance(node, Locate) and node.dim in indices and node.value == Var(dim):
+                return node.dim, {**names, dim: node.dim}
+    return dim, dict(names)
+
+
+def _loaded(
+    dim: str, call: Call, body: Plan, names: Mapping[str, str], indices: frozenset[str]
+) -> tuple[str, dict[str, str]]:
+    """The name of a loaded value: the index that copies it, else the call as it now reads."""
+    name, names = _named(dim, body, names, indices)
+    if name == dim:
+        name = show(call)
+        names = {**names, dim: name}
+    return name, dict(names)
+
+
+def _without_unused(plan: Plan) -> Plan:
+    match plan:
+        case Seq(parts):
+            return Seq(tuple(_without_unused(p) for p in parts))
+        case Locate(dim, _, body) | Load(dim, _, body):
+            kept = _without_unused(body)
+            return replace(plan, body=kept) if dim in used(kept) else kept
+        case Scan(body=body) | Guard(body=body) | Reduce(body=body):
+            return replace(plan, body=_without_unused(body))
+        case Find(hit=hit, miss=miss):
+            return replace(plan, hit=_without_unused(hit), miss=None if miss is None else _without_unused(miss))
+    return plan
+
+
+def used(plan: Plan) -> set[str]:
+    """All dimensions that are read somewhere in the plan."""
+    return variables(plan)  # type: ignore[arg-type]

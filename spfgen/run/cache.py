@@ -1,0 +1,228 @@
+"""Disk cache of shared objects: one file `<key>.so` per kernel, its checksum beside it in `<key>.json`.
+
+A key names everything that determines the object file, so an entry never has to be invalidated. Entries are
+made under a lock per key (many processes that start at once compile once) and appear by a rename, so nobody
+ever sees half a file. The folder is ours alone, because what lies in it is executed.
+
+Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothing beyond the process.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spfgen.errors import InternalError, ToolError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_OURS = re.compile(r"([0-9a-f]{64})\.(?:so|json|lock|.*tmp)")
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder in use; `problem` says why it is not the `wanted` one (None when the cache is off)."""
+
+    path: Path
+    wanted: Path | None
+    problem: str = ""
+
+
+def key(*parts: str) -> str:
+    """The sha256 of the parts as hexadecimal digits. Lengths count too: ("ab", "c") is not ("a", "bc")."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape")
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def where() -> Folder:
+    """Choose the folder, make it if need be, and check that it can be used. Says nothing; see `path`.
+
+    Raises UsageError when `SPFGEN_CACHE` is neither on nor off.
+    """
+    setting = os.environ.get("SPFGEN_CACHE", "").strip().lower()
+    if setting not in ("", "on", "off"):
+        raise UsageError(
+            f"expected on or off in the environment variable SPFGEN_CACHE, but it is {setting!r}",
+            notes=["the folder is set by SPFGEN_CACHE_DIR"],
+        )
+    if setting == "off":
+        return Folder(_private_folder(), None)
+    wanted = _wanted_folder()
+    problem = _problem_of(wanted)
+    return Folder(_private_folder() if problem else wanted, wanted, problem)
+
+
+def path() -> Path:
+    """The folder in use. Warns once when it is a temporary one because the wanted one cannot be used."""
+    folder = where()
+    if folder.problem:
+        _warn_once(f"kernels are compiled anew in every process: {folder.problem} (set SPFGEN_CACHE_DIR)")
+    return folder.path
+
+
+def fetch(key: str, make: Callable[[Path], None]) -> Path:
+    """The shared object of `key`; calls `make(temporary path)` when there is none or it is damaged.
+
+    Of many processes and threads that ask at once, one calls `make`; the others wait for it. What `make`
+    raises is passed on and leaves nothing behind; only an OSError becomes a ToolError about the folder.
+    """
+    folder = path()
+    entry = folder / f"{key}.so"
+    if _is_intact(entry):
+        return entry
+    from filelock import FileLock
+
+    try:
+        with FileLock(folder / f"{key}.lock"):
+            if not _is_intact(entry):  # nobody was faster while we waited
+                _create(entry, make)
+    except OSError as error:
+        raise ToolError(
+            f"expected to write the kernel cache, but {folder}: {error.strerror or error}",
+            notes=["set SPFGEN_CACHE_DIR to another folder, or SPFGEN_CACHE=off"],
+        ) from error
+    return entry
+
+
+def entries() -> tuple[Path, ...]:
+    """The shared objects in the folder, sorted by name."""
+    return tuple(sorted(path().glob("*.so")))
+
+
+def clear() -> int:
+    """Remove all entries, and what killed processes left; returns the number of entries removed.
+
+    Kernels that are loaded go on working; entries that are being made right now stay. Other files in the
+    folder are not touched. Raises ToolError when a file cannot be removed.
+    """
+    from filelock import FileLock, Timeout
+
+    folder = path()
+    count = 0
+    keys = {found[1] for file in folder.iterdir() if (found := _OURS.fullmatch(file.name))}
+    for one in sorted(keys):
+        lock = folder / f"{one}.lock"
+        try:
+            with FileLock(lock, timeout=0):
+                files = list(folder.glob(f"{one}.*"))
+                count += sum(file.suffix == ".so" for file in files)
+                for file in files:
+                    if file != lock:
+                        file.unlink(missing_ok=True)
+                # Two processes may now make one entry, if one waits for this very file: twice the work
+                # at worst, since entries appear by a rename.
+                lock.unlink(missing_ok=True)
+        except Timeout:
+            continue
+        except OSError as error:
+            raise ToolError(f"expected to clear {folder}, but {error.strerror or error}") from error
+    return count
+
+
+def _create(entry: Path, make: Callable[[Path], None]) -> None:
+    handle, name = tempfile.mkstemp(prefix=f"{entry.stem}.", suffix=".tmp", dir=entry.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        make(temporary)
+        if not temporary.is_file() or temporary.stat().st_size == 0:
+            raise InternalError(f"expected a shared object but {temporary.name} is empty or missing")
+        # A linker makes its output readable for all; the cache is for its owner.
+        temporary.chmod(0o700)
+        record = {"sha256": _checksum(temporary), "bytes": temporary.stat().st_size}
+        _replace(temporary, entry)
+        temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        temporary.chmod(0o600)
+        # The record comes last: a crash in between leaves an entry that is rebuilt, not one that is trusted.
+        _replace(temporary, entry.with_suffix(".json"))
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    with temporary.open("rb") as stream:
+        os.fsync(stream.fileno())
+    temporary.replace(target)
+
+
+def _is_intact(entry: Path) -> bool:
+    try:
+        record = json.loads(entry.with_suffix(".json").read_text(encoding="utf-8"))
+        size = entry.stat().st_size
+        return size > 0 and size == record["bytes"] and _checksum(entry) == record["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _wanted_folder() -> Path:
+    if chosen := os.environ.get("SPFGEN_CACHE_DIR"):
+        return Path(chosen).expanduser().absolute()
+    # platformdirs looks at XDG_CACHE_HOME on Linux only; people set it on macOS as well. The specification
+    # wants a relative path to be ignored.
+    if (home := os.environ.get("XDG_CACHE_HOME")) and Path(home).is_absolute():
+        return Path(home) / "spfgen"
+    import platformdirs
+
+    return platformdirs.user_cache_path("spfgen", appauthor=False)
+
+
+def _problem_of(folder: Path) -> str:
+    """Why kernels cannot be kept in `folder`, in words; empty when they can."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        return f"the cache folder {folder} cannot be made: {error.strerror or error}"
+    user = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
+    if status.st_uid != user:
+        return f"the cache folder {folder} belongs to somebody else, who could exchange kernels"
+    if status.st_mode & stat.S_IWOTH:
+        return f"everybody may write to the cache folder {folder} and could exchange kernels"
+    try:
+        # Permissions do not tell about file systems that are read-only or full, nor bind root; trying tells.
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"the cache folder {folder} cannot be written: {error.strerror or error}"
+
+
+@functools.cache
+def _private_folder() -> Path:
+    import atexit
+
+    folder = Path(tempfile.mkdtemp(prefix="spfgen-"))
+    maker = os.getpid()
+
+    def remove() -> None:
+        # A forked child shares the folder with its parent and must not take it away.
+        if os.getpid() == maker:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, stacklevel=3)

@@ -1,0 +1,347 @@
+"""Find a C compiler, make shared objects with it, load them. The only user of subprocess in the project.
+
+No flag here relaxes arithmetic: -ffast-math also changes the floating-point mode of the whole process when it
+reaches the linker. `-ffp-contract=fast` fuses a multiplication with an addition and leaves the rest alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from spfgen.errors import ToolError
+from spfgen.run import cache
+
+TIMEOUT = 600.0  # seconds for one compilation; generated code that needs longer is a bug worth hearing about
+QUESTION_TIMEOUT = 60.0  # seconds for --version and the like
+SHOWN_LINES = 20
+
+BASE_FLAGS = ("-std=c99", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-shared")
+NATIVE = "-march=native"
+FAST_MATH = (
+    "-ffast-math",
+    "-Ofast",
+    "-funsafe-math-optimizations",
+    "-ffinite-math-only",
+    "-fassociative-math",
+    "-freciprocal-math",
+    "-fno-signed-zeros",
+    "-ffp-model=fast",
+    "-mdaz-ftz",
+)
+# The second spelling is the one of AppleClang, which has OpenMP but not the driver option.
+OPENMP_SPELLINGS = (("-fopenmp",), ("-Xpreprocessor", "-fopenmp", "-lomp"))
+OPENMP_TEST = """\
+#include <omp.h>
+#ifndef _OPENMP
+#error "no OpenMP"
+#endif
+int spfgen_probe(void) {
+    int count = 0;
+#pragma omp parallel for reduction(+ : count)
+    for (int i = 0; i < 8; i++) count += omp_get_max_threads() > 0;
+    return count;
+}
+"""
+NATIVE_TEST = "int spfgen_probe(void) { return 1; }\n"
+DEPENDENCIES = ("numpy", "scipy", "islpy", "z3-solver", "sympy", "lark", "click")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler that answers. `flags` are those that SPFGEN_CC or CC hold after the name."""
+
+    path: str
+    version: str
+    """The first line of --version."""
+    target: str
+    """The answer to -dumpmachine, such as x86_64-linux-gnu."""
+    openmp: tuple[str, ...]
+    """The flags that turn OpenMP on; () when it does not work."""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The first words of every command line."""
+        return (self.path, *self.flags)
+
+
+def find_compiler() -> Compiler:
+    """The compiler to use: SPFGEN_CC, CC, cc, gcc, clang, the first that is there and answers.
+
+    Asked once per value of the environment. Warns when OpenMP does not work. Raises ToolError when there is
+    no compiler, or when SPFGEN_CC names none (a choice made for spfgen alone is not passed over in silence).
+    """
+    spfgen_cc, cc, search_path = (os.environ.get(name, "").strip() for name in ("SPFGEN_CC", "CC", "PATH"))
+    return _find_compiler(spfgen_cc, cc, search_path)
+
+
+def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = True) -> Path:
+    """Compile C99 text to a shared object, or take it from the cache; returns its path.
+
+    `optimise=False` compiles fast (-O1, for any processor of this kind). Raises ToolError when there is no
+    compiler, when a flag would relax arithmetic, when the compiler refuses the text (with its command line
+    and the first lines of its output), or when it does not come to an end.
+    """
+    _refuse_fast_math(extra_flags, "the flags of the kernel")
+    compiler = find_compiler()
+    flags: tuple[str, ...] = ("-O1", *BASE_FLAGS)
+    processor = ""
+    if optimise:
+        native = _native_flags(compiler)
+        flags = ("-O3", *native, *BASE_FLAGS)
+        processor = _processor() if native else ""
+    from spfgen import __version__
+
+    before = (*compiler.command, *flags, *extra_flags)
+    # Libraries come after the file that needs them.
+    after = (*compiler.openmp, "-lm")
+    identity = cache.key(
+        source,
+        compiler.version,
+        compiler.target,
+        shlex.join(before),
+        shlex.join(after),
+        processor,
+        __version__,
+    )
+    return cache.fetch(identity, functools.partial(_compile, source, before, after))
+
+
+def load(path: str | os.PathLike[str]) -> ctypes.CDLL:
+    """Load a shared object into the process. Calls into it release the interpreter lock.
+
+    Raises ToolError when the system refuses it.
+    """
+    file = Path(path).absolute()  # a bare name would be searched for in the system's folders
+    try:
+        return ctypes.CDLL(str(file))
+    except OSError as error:
+        raise ToolError(
+            f"expected to load {file}, but {error}",
+            notes=["a cache folder on a file system mounted with noexec does not work; set SPFGEN_CACHE_DIR"],
+        ) from error
+
+
+def doctor() -> dict[str, str]:
+    """What a bug report needs to say about this machine: topic to answer. Never raises for what it finds."""
+    report: dict[str, str] = {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the answers below say it
+            compiler = find_compiler()
+    except ToolError as error:
+        report["compiler"] = f"none: {error.message}"
+    else:
+        report["compiler"] = shlex.join(compiler.command)
+        report["compiler version"] = compiler.version
+        report["target"] = compiler.target or "unknown"
+        report["OpenMP"] = f"yes, {shlex.join(compiler.openmp)}" if compiler.openmp else "no"
+    report["cache"] = _describe_cache()
+    report["python"] = f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in DEPENDENCIES:
+        try:
+            report[name] = version(name)
+        except PackageNotFoundError:
+            report[name] = "not installed"
+    return report
+
+
+def _describe_cache() -> str:
+    from spfgen.errors import UsageError
+
+    try:
+        folder = cache.where()
+    except UsageError as error:
+        return error.message
+    if folder.problem:
+        return f"{folder.wanted}, not used: {folder.problem}; temporary folder {folder.path}"
+    if folder.wanted is None:
+        return f"off; temporary folder {folder.path}"
+    return f"{folder.path}, writable"
+
+
+@functools.cache
+def _find_compiler(spfgen_cc: str, cc: str, _search_path: str) -> Compiler:
+    if spfgen_cc:
+        compiler = _ask(spfgen_cc, "SPFGEN_CC")
+        if compiler is None:
+            raise ToolError(
+                f"expected a C compiler in the environment variable SPFGEN_CC, but {spfgen_cc!r} is none",
+                notes=["it must be found and answer --version; unset it to have cc, gcc or clang taken"],
+            )
+        return compiler
+    for text, origin in ((cc, "CC"), ("cc", "cc"), ("gcc", "gcc"), ("clang", "clang")):
+        compiler = _ask(text, origin) if text else None
+        if compiler is not None:
+            return compiler
+    raise ToolError(
+        "no C compiler found",
+        notes=[
+            "Debian, Ubuntu: apt-get install gcc; macOS: xcode-select --install",
+            "if there is one under another name, set the environment variable SPFGEN_CC to it",
+            "generate and explain work without a compiler",
+        ],
+    )
+
+
+def _ask(text: str, origin: str) -> Compiler | None:
+    """The compiler that `text` names, with flags if it has some; None when nothing answers to it."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ToolError(f"expected a command line in {origin}, but {text!r}: {error}") from error
+    found = shutil.which(words[0]) if words else None
+    if found is None:
+        return None
+    command = (found, *words[1:])
+    _refuse_fast_math(command[1:], origin)
+    try:
+        code, answer = _run((*command, "--version"), QUESTION_TIMEOUT)
+        if code != 0:  # such as the stub of macOS, which only says where to get the compiler
+            return None
+        code, machine = _run((*command, "-dumpmachine"), QUESTION_TIMEOUT)
+    except ToolError:
+        return None
+    version = next(iter(answer.splitlines()), "")
+    target = machine.strip() if code == 0 else ""
+    bare = Compiler(found, version, target, (), command[1:])
+    openmp = next((flags for flags in OPENMP_SPELLINGS if _accepts(bare, flags, OPENMP_TEST)), ())
+    if not openmp:
+        warnings.warn(
+            f"{text} compiles without OpenMP, so kernels use one thread "
+            "(Debian: apt-get install gcc, or libomp-dev for clang; macOS: brew install libomp)",
+            stacklevel=4,
+        )
+    return Compiler(found, version, target, openmp, command[1:])
+
+
+@functools.cache
+def _native_flags(compiler: Compiler) -> tuple[str, ...]:
+    return (NATIVE,) if _accepts(compiler, (NATIVE,), NATIVE_TEST) else ()
+
+
+def _accepts(compiler: Compiler, flags: tuple[str, ...], source: str) -> bool:
+    """Whether the compiler makes a shared object of the source with these flags.
+
+    The object goes through the cache like any other, so that the question is asked once per machine and a
+    process that finds all its kernels compiled starts no compiler for it.
+    """
+    before = (*compiler.command, "-std=c99", "-fPIC", "-shared")
+    identity = cache.key(
+        "probe",
+        source,
+        compiler.version,
+        compiler.target,
+        shlex.join(before),
+        shlex.join(flags),
+        _processor(),
+    )
+    try:
+        cache.fetch(identity, functools.partial(_compile, source, before, flags))
+    except ToolError:
+        return False
+    return True
+
+
+def _compile(source: str, before: tuple[str, ...], after: tuple[str, ...], target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="spfgen-") as folder:
+        file = Path(folder) / "kernel.c"
+        file.write_text(source, encoding="utf-8")
+        command = (*before, str(file), "-o", str(target), *after)
+        code, output = _run(command, TIMEOUT)
+    if code != 0:
+        raise ToolError(
+            f"expected the compiler to accept the C text, but it ended with code {code}\n"
+            + _shown(command, output),
+            notes=["`doctor` tells which compiler is used and why; SPFGEN_CC chooses another one"],
+        )
+    if not target.is_file() or target.stat().st_size == 0:
+        raise ToolError(
+            f"expected a shared object from the compiler, but it wrote none\n{_shown(command, output)}",
+            notes=["is SPFGEN_CC or CC a C compiler?"],
+        )
+
+
+def _shown(command: tuple[str, ...], output: str) -> str:
+    lines = output.splitlines()
+    shown = [f"    {line}" for line in (shlex.join(command), *lines[:SHOWN_LINES])]
+    if len(lines) > SHOWN_LINES:
+        shown.append(f"    ... ({len(lines) - SHOWN_LINES} more lines)")
+    return "\n".join(shown)
+
+
+def _run(command: tuple[str, ...], timeout: float) -> tuple[int, str]:
+    """Exit code and both streams of a command; raises ToolError when it cannot start or never ends."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LC_ALL": "C"},
+            # A driver such as gcc starts further processes; a group of their own lets us end all of them.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"expected to run {command[0]}, but {error.strerror or error}") from error
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        _kill(process)
+        raise ToolError(
+            f"expected the compiler to finish within {timeout:g} seconds, but it did not\n"
+            + _shown(command, "")
+        ) from error
+    except BaseException:  # Ctrl-C reaches us only, not the group of the compiler
+        _kill(process)
+        raise
+    return process.returncode, output.decode("utf-8", "replace")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.communicate()
+
+
+def _refuse_fast_math(flags: tuple[str, ...], origin: str) -> None:
+    for flag in flags:
+        if flag in FAST_MATH:
+            raise ToolError(
+                f"expected flags that keep IEEE arithmetic, but {origin} has {flag}",
+                notes=[
+                    "it would change results, and at link time the floating-point mode of the whole process",
+                    "sums are vectorised without it",
+                ],
+            )
+
+
+@functools.cache
+def _processor() -> str:
+    """What -march=native depends on: model and features of the processor."""
+    with contextlib.suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        topics = ("model name", "flags", "Features", "CPU implementer", "CPU part", "isa")
+        # The first processor of each kind; all the others repeat it (and the clock rates in between change).
+        lines = dict.fromkeys(line for line in text.splitlines() if line.partition(":")[0].strip() in topics)
+        if lines:
+            return "\n".join(lines)
+    return platform.processor() or platform.machine()

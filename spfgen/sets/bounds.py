@@ -1,0 +1,62 @@
+"""What constraints say of one dimension: its only value, or its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Constraint
+
+
+def has_bounds(constraints: Iterable[Constraint], name: str) -> bool:
+    """Whether there is a lower and an upper bound."""
+    low = high = False
+    for constraint in constraints:
+        coefficient = constraint.value.coefficient(name)
+        low |= constraint.equality or coefficient > 0
+        high |= constraint.equality or coefficient < 0
+    return low and high
+
+
+def single_value(constraints: Iterable[Constraint], name: str) -> tuple[Affine, int] | None:
+    """(numerator, divisor) when floor(numerator / divisor) is the only value that `name` can have, else None."""
+    best: tuple[Affine, int] | None = None
+    lower: list[tuple[int, Affine]] = []
+    upper: list[tuple[int, Affine]] = []
+    for constraint in constraints:
+        coefficient = constraint.value.coefficient(name)
+        rest = constraint.value.without(name)
+        if not coefficient or any(name in f.numerator.names() for f in rest.floors()):
+            continue
+        if constraint.equality:
+            found = (rest.scaled(-1 if coefficient > 0 else 1), abs(coefficient))
+            if best is None or found[1] < best[1]:
+                best = found
+        elif coefficient > 0:
+            lower.append((coefficient, rest))
+        else:
+            upper.append((-coefficient, rest))
+    if best is not None:
+        return best
+    for scale, high in upper:
+        for other, low in lower:
+            width = high + low
+            if scale == other and not width.terms and width.constant < scale:
+                return high, scale
+    return None
+
+
+def bounds(constraints: Iterable[Constraint], name: str) -> tuple[list[tuple[int, Affine]], list[tuple[int, Affine]]]:
+    """Lower and upper bounds as (a, e): a*name >= -e, and a*name <= e. Constraints with `name` in a floor are left out."""
+    lower: list[tuple[int, Affine]] = []
+    upper: list[tuple[int, Affine]] = []
+    for constraint in constraints:
+        coefficient = constraint.value.coefficient(name)
+        rest = constraint.value.without(name)
+        if not coefficient or any(name in f.numerator.names() for f in rest.floors()):
+            continue
+        if coefficient > 0:
+            lower.append((coefficient, rest))
+        else:
+            upper.append((-coefficient, rest))
+    return lower, upper

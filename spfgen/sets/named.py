@@ -1,0 +1,385 @@
+"""Integer sets whose dimensions are names. The only importer of islpy.
+
+isl addresses dimensions by position; here a `Space` keeps the names, a `Piece` is one conjunction of affine
+constraints over them (an isl basic set), and positions never leave this file. Unions are lists of disjoint pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import islpy as isl
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import And, Bin, Call, Compare, Exists, Expr, Forall, Formula, Not, Num, Or, substitute
+from spfgen.ir import rewrite, walk
+from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, affine
+
+_SET = isl.dim_type.set
+_DIV = isl.dim_type.div
+_IN = isl.dim_type.in_
+_CONTEXT = isl.DEFAULT_CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`value = 0` when `equality`, else `value >= 0`."""
+
+    equality: bool
+    value: Affine
+
+
+class Space:
+    """An ordered tuple of dimension names."""
+
+    __slots__ = ("isl", "local", "names", "position")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+        self.position = {name: k for k, name in enumerate(self.names)}
+        if len(self.position) != len(self.names):
+            raise InternalError(f"a dimension occurs twice: {self.names}")
+        self.isl = isl.Space.set_alloc(_CONTEXT, 0, len(self.names))
+        self.local = isl.LocalSpace.from_space(self.isl)
+
+    def universe(self) -> Piece:
+        return Piece(self, isl.BasicSet.universe(self.isl))
+
+    def of(self, constraints: Iterable[Constraint]) -> Piece:
+        return self.universe().with_constraints(constraints)
+
+
+class Piece:
+    """A conjunction of affine constraints over a space. Immutable."""
+
+    __slots__ = ("basic", "space")
+
+    def __init__(self, space: Space, basic: Any) -> None:
+        self.space = space
+        self.basic = basic
+
+    def with_constraints(self, constraints: Iterable[Constraint]) -> Piece:
+        basic = self.basic
+        for constraint in constraints:
+            if constraint.value.floors():
+                basic = basic.intersect(_with_floors(self.space, constraint))
+            else:
+                basic = basic.add_constraint(_constraint(self.space, constraint))
+        return Piece(self.space, basic)
+
+    def intersect(self, other: Piece) -> Piece:
+        return Piece(self.space, self.basic.intersect(other.basic))
+
+    def is_empty(self) -> bool:
+        return bool(self.basic.is_empty())
+
+    def is_subset(self, other: Piece) -> bool:
+        return bool(self.basic.is_subset(other.basic))
+
+    def implies(self, constraint: Constraint) -> bool:
+        """Whether every point satisfies the constraint."""
+        return self.is_subset(self.space.of([constraint]))
+
+    def sample(self) -> dict[str, int] | None:
+        """A point of the set, or None when it is empty."""
+        point = self.basic.sample_point()
+        if point.is_void():
+            return None
+        return {n: point.get_coordinate_val(_SET, k).to_python() for k, n in enumerate(self.space.names)}
+
+    def subtract(self, other: Piece) -> list[Piece]:
+        return _split(self.space, self.basic.to_set().subtract(other.basic.to_set()))
+
+    def project(self, kept: Iterable[str]) -> Piece:
+        """What is known of the `kept` dimensions alone; the others stay in the space, unconstrained.
+
+        May hold more points than the exact projection (divisibility can get lost), never fewer.
+        """
+        names = set(kept)
+        basic = self.basic
+        for first, count in _runs([n not in names for n in self.space.names]):
+            basic = basic.eliminate(_SET, first, count)
+        return Piece(self.space, basic.remove_unknown_divs())
+
+    def restrict(self, kept: Iterable[str]) -> Piece:
+        """The constraints that are about `kept` dimensions only, as they stand (nothing is derived)."""
+        names = set(kept)
+        basic = self.basic
+        for first, count in _runs([n not in names for n in self.space.names]):
+            basic = basic.drop_constraints_involving_dims(_SET, first, count)
+        return Piece(self.space, basic)
+
+    def is_within_projection(self, other: Piece, hidden: Iterable[str]) -> bool:
+        """Whether each point of this set is one of `other` for some values of the `hidden` dimensions."""
+        names = set(hidden)
+        first = next((k for k, n in enumerate(self.space.names) if n in names), len(self.space.names))
+        count = len(self.space.names) - first
+        own = self.basic.project_out(_SET, first, count)
+        return bool(own.is_subset(other.basic.project_out(_SET, first, count)))
+
+    def gist(self, known: Piece) -> Piece:
+        """Fewer constraints, equal to these wherever `known` holds."""
+        return Piece(self.space, self.basic.gist(known.basic))
+
+    def hull(self) -> Piece:
+        """The equalities that hold."""
+        return Piece(self.space, self.basic.affine_hull())
+
+    def simplified(self) -> Piece:
+        return Piece(self.space, self.basic.detect_equalities().remove_redundancies())
+
+    def reordered(self, space: Space) -> Piece:
+        """The same set with its dimensions in the order of `space` (which may hold further ones)."""
+        affs = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space.isl, self.space.isl))
+        for k, name in enumerate(self.space.names):
+            affs = affs.set_aff(k, isl.Aff.var_on_domain(space.local, _SET, space.position[name]))
+        return Piece(space, self.basic.preimage_multi_aff(affs).remove_redundancies())
+
+    def constraints(self, about: str | None = None) -> list[Constraint]:
+        """The constraints, or only those in which dimension `about` occurs."""
+        found: list[Any] = []
+        self.basic.foreach_constraint(found.append)
+        divs: dict[int, Floor | None] = {}
+        position = None if about is None else self.space.position[about]
+        result = []
+        for c in found:
+            if position is not None and not c.involves_dims(_SET, position, 1) and not self._in_floor(c, position):
+                continue
+            if c.is_div_constraint():
+                continue
+            value = self._affine(c, divs)
+            if value is not None:
+                result.append(Constraint(bool(c.is_equality()), value))
+        return result
+
+    def _in_floor(self, constraint: Any, position: int) -> bool:
+        count = self.basic.dim(_DIV)
+        if not count:
+            return False
+        name = self.space.names[position]
+        for k in range(count):
+            if constraint.involves_dims(_DIV, k, 1):
+                floor = self._floor(k, {})
+                if floor is None or name in floor.numerator.names():
+                    return True
+        return False
+
+    def _affine(self, item: Any, divs: dict[int, Floor | None]) -> Affine | None:
+        """A constraint's value; None when it speaks of a quotient without a formula."""
+        terms: list[tuple[Atom, int]] = []
+        for k, name in enumerate(self.space.names):
+            if item.involves_dims(_SET, k, 1):
+                terms.append((name, item.get_coefficient_val(_SET, k).to_python()))
+        for k in range(self.basic.dim(_DIV)):
+            if item.involves_dims(_DIV, k, 1):
+                if k not in divs:
+                    divs[k] = self._floor(k, divs)
+                floor = divs[k]
+                if floor is None:
+                    return None
+                terms.append((floor, item.get_coefficient_val(_DIV, k).to_python()))
+        return Affine.of(terms, item.get_constant_val().to_python())
+
+    def _floor(self, k: int, divs: dict[int, Floor | None]) -> Floor | None:
+        aff = self.basic.get_div(k)
+        if aff.is_nan():
+            return None
+        divisor = aff.get_denominator_val().to_python()
+        scaled = aff.scale_val(isl.Val.int_from_si(_CONTEXT, divisor))
+        terms: list[tuple[Atom, int]] = []
+        for d, name in enumerate(self.space.names):
+            coefficient = scaled.get_coefficient_val(_IN, d).to_python()
+            if coefficient:
+                terms.append((name, coefficient))
+        for d in range(scaled.dim(_DIV)):
+            coefficient = scaled.get_coefficient_val(_DIV, d).to_python()
+            if coefficient:
+                inner = self._floor(d, divs)
+                if inner is None:
+                    return None
+                terms.append((inner, coefficient))
+        return Floor(Affine.of(terms, scaled.get_constant_val().to_python()), divisor)
+
+    def __str__(self) -> str:
+        basic = self.basic
+        for k, name in enumerate(self.space.names):
+            basic = basic.set_dim_name(_SET, k, name)
+        return str(basic)
+
+
+def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:
+    """(first, length) of each run of true flags."""
+    result = []
+    k = 0
+    while k < len(flags):
+        if flags[k]:
+            start = k
+            while k < len(flags) and flags[k]:
+                k += 1
+            result.append((start, k - start))
+        else:
+            k += 1
+    return result
+
+
+def _constraint(space: Space, constraint: Constraint) -> Any:
+    make = isl.Constraint.equality_alloc if constraint.equality else isl.Constraint.inequality_alloc
+    result = make(space.local)
+    for atom, coefficient in constraint.value.terms:
+        assert isinstance(atom, str)
+        result = result.set_coefficient_val(_SET, space.position[atom], coefficient)
+    return result.set_constant_val(constraint.value.constant)
+
+
+def _aff(space: Space, value: Affine) -> Any:
+    result = isl.Aff.zero_on_domain(space.local).set_constant_val(value.constant)
+    for atom, coefficient in value.terms:
+        if isinstance(atom, str):
+            result = result.set_coefficient_val(_IN, space.position[atom], coefficient)
+        else:
+            inner = _aff(space, atom.numerator).scale_down_val(atom.divisor).floor()
+            result = result.add(inner.scale_val(coefficient))
+    return result
+
+
+def _with_floors(space: Space, constraint: Constraint) -> Any:
+    aff = _aff(space, constraint.value)
+    if constraint.equality:
+        return aff.zero_basic_set()
+    return aff.ge_basic_set(isl.Aff.zero_on_domain(space.local))
+
+
+def _split(space: Space, union: Any) -> list[Piece]:
+    """Disjoint pieces without quotients that lack a formula."""
+    union = union.compute_divs().coalesce()
+    if union.n_basic_set() > 1:
+        union = union.make_disjoint()
+    basics: list[Any] = []
+    union.foreach_basic_set(basics.append)
+    return [Piece(space, b) for b in basics if not b.is_empty()]
+
+
+# --- from formulas -----------------------------------------------------------------------------------
+
+Encode = Callable[[Call], str]
+
+
+def pieces(space: Space, formula: Formula, encode: Encode) -> list[Piece]:
+    """The points of `space` where the formula holds, as disjoint pieces.
+
+    `encode` names the dimension that stands for a call. Raises NotAffine.
+    """
+    simple = _conjunction(formula, encode)
+    if simple is not None:
+        found = space.of(simple)
+        return [] if found.is_empty() else [found]
+    return _split(space, _set(space, formula, encode))
+
+
+def _conjunction(formula: Formula, encode: Encode) -> list[Constraint] | None:
+    """The constraints of a plain conjunction of comparisons; None when it is anything else."""
+    match formula:
+        case And(parts):
+            result: list[Constraint] = []
+            for part in parts:
+                inner = _conjunction(part, encode)
+                if inner is None:
+                    return None
+                result += inner
+            return result
+        case Compare(op, left, right) if op != "!=" and not _extremum(formula):
+            return [comparison(op, affine(left, encode), affine(right, encode))]
+    return None
+
+
+def comparison(op: str, left: Affine, right: Affine) -> Constraint:
+    """A comparison as a constraint; not for `!=`."""
+    match op:
+        case "=":
+            return Constraint(True, left - right)
+        case "<=":
+            return Constraint(False, right - left)
+        case "<":
+            return Constraint(False, (right - left).plus(-1))
+        case ">=":
+            return Constraint(False, left - right)
+        case ">":
+            return Constraint(False, (left - right).plus(-1))
+    raise InternalError(f"no constraint for {op!r}")
+
+
+def _extremum(formula: Formula) -> Bin | None:
+    """An innermost `min` or `max`."""
+    found = [n for n in walk(formula) if isinstance(n, Bin) and n.op in ("min", "max")]
+    return found[-1] if found else None
+
+
+def _set(space: Space, formula: Formula, encode: Encode) -> Any:
+    match formula:
+        case And(parts):
+            result = isl.Set.universe(space.isl)
+            for part in parts:
+                result = result.intersect(_set(space, part, encode))
+            return result
+        case Or(parts):
+            result = isl.Set.empty(space.isl)
+            for part in parts:
+                result = result.union(_set(space, part, encode))
+            return result
+        case Not(part):
+            return _set(space, part, encode).complement()
+        case Compare():
+            return _comparison_set(space, formula, encode)
+        case Exists(bound, body):
+            wide = Space((*space.names, *bound))
+            found = _set(wide, body, encode)
+            return found.project_out(_SET, len(space.names), len(bound))
+        case Forall(bound, body):
+            return _set(space, Not(Exists(bound, Not(body))), encode)
+    raise InternalError(f"no set for {formula!r}")
+
+
+def _comparison_set(space: Space, formula: Compare, encode: Encode) -> Any:
+    extremum = _extremum(formula)
+    if extremum is not None:
+        a, b = extremum.left, extremum.right
+        first, second = (a, b) if extremum.op == "min" else (b, a)
+        cases = Or(
+            (
+                And((Compare("<=", first, second), _replaced(formula, extremum, a))),
+                And((Compare(">", first, second), _replaced(formula, extremum, b))),
+            )
+        )
+        return _set(space, cases, encode)
+    left, right = affine(formula.left, encode), affine(formula.right, encode)
+    if formula.op == "!=":
+        less = space.of([comparison("<", left, right)]).basic.to_set()
+        return less.union(space.of([comparison(">", left, right)]).basic.to_set())
+    return space.of([comparison(formula.op, left, right)]).basic.to_set()
+
+
+def _replaced(formula: Compare, old: Expr, new: Expr) -> Formula:
+    result = rewrite(lambda n: new if n == old else None, formula)
+    assert isinstance(result, Compare)
+    return result
+
+
+def product(left: list[Piece], right: list[Piece]) -> list[Piece]:
+    """Intersections of every piece with every piece, empty ones dropped."""
+    found = [a.intersect(b) for a in left for b in right]
+    return [p for p in found if not p.is_empty()]
+
+
+__all__ = [
+    "Constraint",
+    "NotAffine",
+    "Num",
+    "Piece",
+    "Space",
+    "comparison",
+    "pieces",
+    "product",
+    "substitute",
+]

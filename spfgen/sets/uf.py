@@ -1,0 +1,158 @@
+"""Uninterpreted functions on isl: every call is a dimension of its own.
+
+`rowptr(pi + 1)` becomes a dimension named so; a table says which function and arguments it stands for. Quotients
+by a number are dimensions too, bounded on both sides, so that sets hold no hidden variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.facts.formula import Bin, Call, Compare, Exists, Expr, Forall, Formula, Num, Var, show, within
+from spfgen.ir import walk
+from spfgen.sets.affine import Affine, NotAffine, affine, divided, expression
+from spfgen.sets.named import Constraint, Piece
+
+
+@dataclass
+class Encoder:
+    """Replaces calls and quotients by variables, and remembers what the variables stand for.
+
+    Arguments in `calls` and numerators in `quotients` are themselves free of calls and quotients.
+    """
+
+    calls: dict[str, Call] = field(default_factory=dict)
+    quotients: dict[str, tuple[Expr, int]] = field(default_factory=dict)
+
+    def formula(self, formula: Formula) -> Formula:
+        """The formula with variables in place of calls and quotients. Raises NotAffine, QuantifiedCall."""
+        bound = {n for q in walk(formula) if isinstance(q, Forall | Exists) for n in q.variables}
+        return self._rewrite(formula, bound)
+
+    def definitions(self) -> list[Formula]:
+        """What makes each quotient variable a quotient."""
+        result = []
+        for name, (numerator, divisor) in self.quotients.items():
+            scaled = Bin("*", Num(divisor), Var(name))
+            result.append(within(numerator, scaled, Bin("+", scaled, Num(divisor))))
+        return result
+
+    def _rewrite(self, node: Any, bound: set[str]) -> Any:
+        from dataclasses import replace
+
+        match node:
+            case Call() | Bin() | Num() | Var():
+                return self._expr(node, bound)
+            case Compare(_, left, right):
+                return replace(node, left=self._expr(left, bound), right=self._expr(right, bound))
+            case Forall(_, body) | Exists(_, body):
+                return replace(node, body=self._rewrite(body, bound))
+        if hasattr(node, "parts"):
+            return replace(node, parts=tuple(self._rewrite(p, bound) for p in node.parts))
+        return replace(node, part=self._rewrite(node.part, bound))
+
+    def _expr(self, expr: Expr, bound: set[str]) -> Expr:
+        match expr:
+            case Call():
+                return Var(self.call(expr, bound))
+            case Bin(op, left, right) if op in ("min", "max"):
+                return Bin(op, self._expr(left, bound), self._expr(right, bound), expr.span)
+            case Bin("/" | "%", left, right):
+                return self._quotient(expr, bound)
+            case Bin(op, left, right):
+                result = Bin(op, self._expr(left, bound), self._expr(right, bound), expr.span)
+                if op == "*":
+                    affine(result, _no_call)
+                return result
+        return expr
+
+    def expr(self, expr: Expr) -> Expr:
+        """An expression with variables in place of calls; quotients and products stay (value positions)."""
+        match expr:
+            case Call():
+                return Var(self.call(expr, set()))
+            case Bin(op, left, right):
+                return Bin(op, self.expr(left), self.expr(right), expr.span)
+        return expr
+
+    def call(self, call: Call, bound: set[str]) -> str:
+        arguments = []
+        for argument in call.arguments:
+            plain = self._expr(argument, bound)
+            used = affine(plain, _no_call).names() & bound
+            if used:
+                raise QuantifiedCall(call, sorted(used)[0])
+            arguments.append(expression(affine(plain, _no_call)))
+        canonical = Call(call.function, tuple(arguments), call.span)
+        name = show(canonical)
+        self.calls.setdefault(name, canonical)
+        return name
+
+    def _quotient(self, expr: Bin, bound: set[str]) -> Expr:
+        left, right = self._expr(expr.left, bound), self._expr(expr.right, bound)
+        divisor = affine(right, _no_call)
+        if divisor.terms or divisor.constant <= 0:
+            raise NotAffine(expr)
+        numerator = affine(left, _no_call)
+        if numerator.names() & bound:
+            return Bin(expr.op, left, right, expr.span)
+        whole = divided(numerator, divisor.constant)
+        quotient: Expr = expression(Affine.of([t for t in whole.terms if isinstance(t[0], str)], whole.constant))
+        for floor in whole.floors():
+            inner = expression(floor.numerator)
+            name = show(Bin("/", inner, Num(floor.divisor)))
+            self.quotients.setdefault(name, (inner, floor.divisor))
+            quotient = Bin("+", quotient, Var(name)) if quotient != Num(0) else Var(name)
+        if expr.op == "/":
+            return quotient
+        return Bin("-", left, Bin("*", right, quotient))
+
+
+class QuantifiedCall(Exception):
+    """A call whose argument is a quantified variable: no dimension can stand for it."""
+
+    def __init__(self, call: Call, variable: str) -> None:
+        super().__init__(f"{show(call)} with quantified {variable}")
+        self.call = call
+        self.variable = variable
+
+
+def _no_call(call: Call) -> str:
+    raise NotAffine(call)
+
+
+def linear(expr: Expr) -> Affine:
+    """An encoded expression as an affine one. Raises NotAffine."""
+    return affine(expr, _no_call)
+
+
+def merge_equal_calls(piece: Piece, calls: Mapping[str, Call]) -> tuple[Piece, dict[str, str]]:
+    """Congruence: calls of one function with arguments that are equal in the set have equal values.
+
+    Returns the set with those equalities and, for each call that equals an earlier one, the name of that one.
+    """
+    same: dict[str, str] = {}
+    names = list(calls)
+    changed = True
+    while changed:
+        changed = False
+        for k, later in enumerate(names):
+            if later in same:
+                continue
+            for earlier in names[:k]:
+                if earlier in same or not _equal_arguments(piece, calls[earlier], calls[later]):
+                    continue
+                same[later] = earlier
+                piece = piece.with_constraints([Constraint(True, Affine(((later, 1), (earlier, -1))))])
+                changed = True
+                break
+    return piece, same
+
+
+def _equal_arguments(piece: Piece, a: Call, b: Call) -> bool:
+    if a.function != b.function:
+        return False
+    differences = [linear(x) - linear(y) for x, y in zip(a.arguments, b.arguments, strict=True)]
+    return all((not d.terms and not d.constant) or piece.implies(Constraint(True, d)) for d in differences)

@@ -1,0 +1,144 @@
+"""IR 2: which points of which statement run, over named dimensions.
+
+    Program   ::= name, Tensor*, sizes, Group*
+    Group     ::= one statement of the user: target, op, Instance*
+    Instance  ::= domain (one conjunction), dimensions, calls, facts, target, value
+    Value     ::= Constant | Read(operand) | Binary | Negate
+
+A dimension is a size (fixed for the whole call), an index of the computation, a position of a tensor's layout,
+a quotient, or a call (the value of an index array). Names: `i`, `A.pi`, `A.nrow`, `A.rowptr(A.pi + 1)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.errors import Span
+from spfgen.facts.formula import Call, Expr, Formula, Num, Var
+from spfgen.lang.nodes import Constant
+from spfgen.layout.nodes import Layout
+from spfgen.sets.named import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of the kernel.
+
+    `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
+    functions behind its index arrays (another tensor's where they are shared).
+    """
+
+    name: str
+    layout: Layout
+    value_type: str
+    index_types: tuple[tuple[str, str], ...]
+    extents: tuple[str, ...]
+    sizes: tuple[str, ...]
+    arrays: tuple[tuple[str, str], ...]
+    is_input: bool
+    is_output: bool
+    shared_with: str | None = None
+    typed: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
+    """What the layout's parameters and sizes are in the kernel: size dimensions, or numbers."""
+    names = zip(
+        (*tensor.layout.parameters, *tensor.layout.sizes), (*tensor.extents, *tensor.sizes), strict=True
+    )
+    return {own: Num(fixed[dim]) if dim in fixed else Var(dim) for own, dim in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One access: the value array of a tensor and the place in it, over the dimensions of its instance.
+
+    `label` tells accesses of one tensor apart; `positions` are the dimensions of this access; `checked` is an
+    extra condition for the place to lie within the array, where no proof was found.
+    """
+
+    label: str
+    tensor: str
+    array: str
+    place: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    positions: tuple[str, ...]
+    subscripts: tuple[Expr, ...]
+    sparse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    value: Any
+
+
+Value = Constant | Read | Binary | Negate
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One conjunctive piece of one term of a statement.
+
+    `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
+    for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
+    defined; `guards` are the conditions that are not affine.
+    """
+
+    domain: Piece
+    sizes: tuple[str, ...]
+    indices: tuple[str, ...]
+    positions: tuple[str, ...]
+    quotients: Mapping[str, tuple[Expr, int]]
+    calls: Mapping[str, Call]
+    aliases: Mapping[str, str]
+    domains: Mapping[str, tuple[Formula, ...]]
+    facts: tuple[Formula, ...]
+    guards: tuple[Formula, ...]
+    target: Operand
+    value: Value
+    reads: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All instances of one statement. `op` is `=` (cleared first) or `+=`."""
+
+    text: str
+    op: str
+    target: str
+    instances: tuple[Instance, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
+    which must agree, or () for a size that the caller passes."""
+
+    name: str
+    doc: str
+    tensors: tuple[Tensor, ...]
+    parameters: tuple[str, ...]
+    size_of: Mapping[str, tuple[tuple[str, str], ...]]
+    fixed: Mapping[str, int]
+    index_extent: Mapping[str, str]
+    groups: tuple[Group, ...]
+    order: tuple[str, ...]
+
+    def tensor(self, name: str) -> Tensor:
+        return next(t for t in self.tensors if t.name == name)

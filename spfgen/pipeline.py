@@ -55,10 +55,13 @@ class Generated:
 def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
     program = join(kernel, layouts)
-    plans = make_plans(program)
-    function = lower(program, plans)
-    function = simplify(function)
-    comment = f"{kernel.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
+    return print_kernel(program, make_plans(program))
+
+
+def print_kernel(program: Program, plans: tuple[Plan, ...]) -> Generated:
+    """From plans to C."""
+    function = simplify(lower(program, plans))
+    comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
     source = source_file(program, function, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, function, comment)

@@ -57,7 +57,7 @@ def case(label: str, program: Program, limit_seconds: float) -> Case:
         data=lambda: program,
         ours=prepare_anew,
         peers=(
-            Contestant("layouts known", prepare_again),
+            Contestant("layouts-known", prepare_again),
             Contestant("shell", prepare_shell),
             Contestant("cc", prepare_compiler),
         ),

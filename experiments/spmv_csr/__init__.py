@@ -65,7 +65,7 @@ def case(label: str, make: Callable[[], csr_array], threads: int) -> Case:
         peers=(
             Contestant("hand-c", partial(prepare_hand, threads=threads, name="spmv_static"), "static"),
             Contestant("hand-c", partial(prepare_hand, threads=threads, name="spmv_dynamic"), "dynamic,64"),
-            Contestant("scipy", prepare_scipy),
+            Contestant("scipy", prepare_scipy, "1 thread"),
             Contestant("mkl", partial(prepare_mkl, threads=threads, inspect=False)),
             Contestant("mkl-ie", partial(prepare_mkl, threads=threads, inspect=True)),
             Contestant("graphblas", partial(prepare_graphblas, threads=threads)),

@@ -10,7 +10,20 @@ from spfgen.cir.layout import field_name, struct_name
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
 from spfgen.errors import InternalError
-from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute, variables
+from spfgen.facts.formula import (
+    And,
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Not,
+    Num,
+    Or,
+    Var,
+    substitute,
+    variables,
+)
 from spfgen.ir import walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.types import TYPES, ElementType, promoted

@@ -9,7 +9,6 @@ from spfgen.lang.types import TYPES
 from spfgen.space.nodes import Tensor
 
 
-
 def struct_name(tensor: Tensor) -> str:
     """`csr_f64_i32`: the layout, its constants, the type of the values and those of the index arrays."""
     parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]

@@ -1,14 +1,16 @@
 """Which loops are independent. Two iterations conflict when they write one place.
 
-Only what the sets alone decide: two copies of the instance's domain, the loop's values different, the places equal;
-an empty set is a proof. Places that depend on loaded values are not decided here (the answer is then no).
+Two copies of the instance's domain, the loop's values different, the places equal: if the sets show that there is no
+such point, the loop is independent. Where places depend on loaded values, Z3 is asked with the declared facts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spfgen.sets.affine import Affine, Atom, Floor, NotAffine
+from spfgen.facts.formula import ZERO, Compare, Formula, Or, Var, rename, variables
+from spfgen.facts.prove import implied
+from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Instance
@@ -17,6 +19,27 @@ from spfgen.space.nodes import Instance
 def distinct_places(instance: Instance, loop: str) -> bool:
     """Whether iterations of `loop` with different values write different places of the target."""
     return _distinct(instance, instance.domain, [loop])
+
+
+def distinct_by_facts(instance: Instance, loop: str, fixed: set[str], known: Piece) -> bool:
+    """The same question of Z3, for the subscripts of the place that are fixed by one iteration of the loop.
+
+    `fixed` are the dimensions that have a value before any inner loop starts, `known` what holds of them.
+    """
+    places = [p for p in instance.target.place if variables(p) <= fixed]
+    names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
+    called = [n for n in instance.calls if n in fixed]
+    if not any(names.keys() & variables(p) for p in places) or not called:
+        return False
+    one: list[Formula] = []
+    for constraint in known.constraints():
+        if constraint.value.names() <= fixed:
+            one.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
+    one += [Compare("=", Var(n), instance.calls[n]) for n in called]
+    two = [rename(f, names) for f in one]
+    same = [Compare("=", p, rename(p, names)) for p in places]
+    ordered = Compare("<", Var(loop), Var(names[loop]))
+    return implied([*one, *two, *same, ordered], instance.axioms, Or(())).proved
 
 
 def covers(instance: Instance, visited: Piece, loops: Iterable[str]) -> bool:

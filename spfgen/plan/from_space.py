@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.check import check_nest, with_floors
-from spfgen.plan.depend import covers, distinct_places
+from spfgen.plan.depend import covers, distinct_by_facts, distinct_places
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.plan.order import scan_order
 from spfgen.plan.simplify import simplify
@@ -269,11 +269,17 @@ def _wrap(step: _Step, body: Plan, parallel: tuple[str, str] | None) -> Plan:
 
 def _parallel_dim(instance: Instance, steps: list[_Step]) -> tuple[str, str] | None:
     """The outermost loop when its iterations are proved to write distinct places, and why."""
-    for step in steps:
-        if step.kind == "scan":
-            if distinct_places(instance, step.dim):
-                return step.dim, f"its iterations write different places of {instance.target.tensor}"
-            return None
+    scans = [k for k, s in enumerate(steps) if s.kind == "scan"]
+    if not scans:
+        return None
+    dim = steps[scans[0]].dim
+    text = f"its iterations write different places of {instance.target.tensor}"
+    if distinct_places(instance, dim):
+        return dim, text
+    last = scans[1] - 1 if len(scans) > 1 else len(steps) - 1
+    fixed = {*instance.sizes, *(s.dim for s in steps[: last + 1])}
+    if distinct_by_facts(instance, dim, fixed, steps[last].known):
+        return dim, f"{text} (by Z3 from the declared properties)"
     return None
 
 

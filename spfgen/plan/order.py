@@ -131,12 +131,15 @@ class _Search:
     def open(self, candidates: list[str]) -> None:
         """Open the first candidate; but a position whose key is known goes before any other."""
         for name in candidates:
-            if self.is_find(name):
+            keys = self.keys(name)
+            if keys:
                 self.learn(name)
+                for key in keys:  # right after the position, so that it is compared before anything else is read
+                    self.learn(key)
                 return
         self.learn(candidates[0])
 
-    def is_find(self, name: str) -> bool:
-        """Whether a call of this position has, or lies next to, a value that is already known."""
+    def keys(self, name: str) -> list[str]:
+        """The calls of this position whose value is already known: the position is looked up by them."""
         inner = [c for c, needs in self.needs.items() if name in needs and needs <= self.known | {name}]
-        return any(c in self.unknown and single_value(self.about(c), c) is not None for c in inner)
+        return [c for c in inner if c in self.unknown and single_value(self.about(c), c) is not None]

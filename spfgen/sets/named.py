@@ -13,7 +13,20 @@ from typing import Any
 import islpy as isl
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import And, Bin, Call, Compare, Exists, Expr, Forall, Formula, Not, Num, Or, substitute
+from spfgen.facts.formula import (
+    And,
+    Bin,
+    Call,
+    Compare,
+    Exists,
+    Expr,
+    Forall,
+    Formula,
+    Not,
+    Num,
+    Or,
+    substitute,
+)
 from spfgen.ir import rewrite, walk
 from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, affine
 

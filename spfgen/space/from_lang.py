@@ -6,7 +6,7 @@ For every additive term: the relations of all accesses, with coordinates replace
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -30,15 +30,28 @@ from spfgen.facts.formula import (
     within,
 )
 from spfgen.facts.instances import instances
+from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, element_type
 from spfgen.layout.nodes import SCALAR, Layout, ValueArray
+from spfgen.layout.proofs import as_output, places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Space, pieces
 from spfgen.sets.uf import Encoder, QuantifiedCall, merge_equal_calls
-from spfgen.space.nodes import Binary, Group, Instance, Negate, Operand, Program, Read, Tensor, Value, size_values
+from spfgen.space.nodes import (
+    Binary,
+    Group,
+    Instance,
+    Negate,
+    Operand,
+    Program,
+    Read,
+    Tensor,
+    Value,
+    size_values,
+)
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -388,10 +401,24 @@ def _group(statement: lang.Statement, tensors: Mapping[str, Tensor], extents: _E
             ("write the result into another tensor",),
         )
     layout = tensors[target.tensor].layout
+    _check_output(statement, layout)
     found = tuple(i for term in terms for i in _instances(statement, term, tensors, extents))
     if layout.fill != 0 or any(tensors[a.tensor].layout.fill != 0 for t in terms for a in accesses(t)):
         raise Unsupported("layouts with a fill value other than 0 are not compiled yet", statement.span)
     return Group(text, op, target.tensor, found, statement.span)
+
+
+def _check_output(statement: lang.Statement, layout: Layout) -> None:
+    """What is added to one coordinate must arrive at one place, and at no other coordinate's."""
+    doubt = as_output(layout)
+    if doubt is not None:
+        what, answer = doubt
+        example = ", ".join(f"{n} = {v}" for n, v in answer.model or ())
+        raise Unsupported(
+            f"`{statement.target.tensor}` cannot be an output in layout `{layout.name}`: it is not proved that {what}",
+            statement.target.span,
+            (f"a counterexample: {example}" if example else "Z3 found neither a proof nor a counterexample",),
+        )
 
 
 def _terms(value: lang.Value) -> Iterator[lang.Value]:
@@ -430,6 +457,7 @@ class _Choice:
     operand: Operand
     formula: Formula
     places: tuple[tuple[Expr, Expr], ...]
+    safe: Callable[[], bool]
 
 
 def _instances(
@@ -504,7 +532,7 @@ def _choice(
         bool(calls(layout.relation)),
     )
     formula = conjunction([here(layout.relation), here(value.when), *inside])
-    return _Choice(operand, formula, tuple(zip(place, limits, strict=True)))
+    return _Choice(operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved)
 
 
 def _pieces(
@@ -530,7 +558,8 @@ def _pieces(
                     encoder.calls.update(trial.calls)
                     encoder.quotients.update(trial.quotients)
                 except NotAffine:
-                    guards.append(within(encoder.expr(place), ZERO, encoder.expr(limit)))
+                    if not choice.safe():
+                        guards.append(within(encoder.expr(place), ZERO, encoder.expr(limit)))
         domains = _in_domain(encoder, tensors, extents)
         parts += [f for found in domains.values() for f in found]
     except NotAffine as error:
@@ -546,11 +575,8 @@ def _pieces(
             (f"make `{error.variable}` a position of the relation",),
         ) from None
     parts += encoder.definitions()
-    facts: list[Formula] = []
-    for tensor in tensors.values():
-        values = size_values(tensor, extents.fixed)
-        renamed = [substitute(rename(p.formula, {}, dict(tensor.arrays)), values) for p in tensor.layout.facts]
-        facts += [f for f in instances(renamed, encoder.calls) if f not in facts]
+    axioms = _axioms([tensors[c.operand.tensor] for c in combination], extents)
+    facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
     size_names = _sizes_in([*parts, *facts], [c.operand for c in combination], indices, encoder)
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
     positions = tuple(p for c in combination for p in c.operand.positions)
@@ -571,11 +597,26 @@ def _pieces(
             aliases,
             domains,
             tuple(facts),
+            axioms,
             tuple(guards),
             _placed(combination[0].operand, encoder),
             _value(term, operands, encoder),
             tuple(_placed(c.operand, encoder) for c in combination[1:]),
         )
+
+
+def _axioms(used: Sequence[Tensor], extents: _Extents) -> Facts:
+    """The declared facts of the tensors, in the kernel's names."""
+    formulas: dict[Formula, None] = {}
+    limits: dict[str, tuple[Expr, ...]] = {}
+    for tensor in dict.fromkeys(t.name for t in used):
+        found = next(t for t in used if t.name == tensor)
+        values = size_values(found, extents.fixed)
+        arrays = dict(found.arrays)
+        formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in found.layout.facts)
+        for index in found.layout.indexes:
+            limits[arrays[index.name]] = tuple(substitute(e, values) for e in index.extents)
+    return Facts(tuple(formulas), limits)
 
 
 def _no_calls(call: Call) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var
+from spfgen.facts.prove import Facts
 from spfgen.lang.nodes import Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Piece
@@ -96,7 +97,7 @@ class Instance:
 
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
-    defined; `guards` are the conditions that are not affine.
+    defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine.
     """
 
     domain: Piece
@@ -108,6 +109,7 @@ class Instance:
     aliases: Mapping[str, str]
     domains: Mapping[str, tuple[Formula, ...]]
     facts: tuple[Formula, ...]
+    axioms: Facts
     guards: tuple[Formula, ...]
     target: Operand
     value: Value

@@ -1,0 +1,60 @@
+"""The layouts that come with spfgen, for people."""
+
+from __future__ import annotations
+
+from spfgen.facts.formula import show
+from spfgen.lang.nodes import LayoutAlias
+from spfgen.lang.parse import parse_layout_use
+from spfgen.lang.spec import SpecTree, builtin, builtin_names
+from spfgen.layout.nodes import Layout
+
+SHOWN_RANK = 2
+"""Families are shown for matrices."""
+
+
+def layout_named(text: str) -> Layout:
+    """The layout of a use such as `bcsr(R=4, C=4)`; a family with the rank that is shown."""
+    from spfgen.pipeline import RANK, layout_of
+
+    use = parse_layout_use(text)
+    declaration, settings = SpecTree().resolve(use)
+    if RANK in dict(declaration.constants):
+        settings.setdefault(RANK, SHOWN_RANK)
+    return layout_of(declaration, settings)
+
+
+def catalogue() -> list[tuple[str, str]]:
+    """(name, first sentence) of each."""
+    rows = []
+    for name in builtin_names():
+        declaration = builtin(name)
+        if isinstance(declaration, LayoutAlias):
+            settings = ", ".join(f"{k}={v}" for k, v in declaration.use.settings)
+            rows.append((name, f"{declaration.use.name}({settings})"))
+        else:
+            rows.append((name, layout_named(name).doc.split("\n")[0]))
+    return rows
+
+
+def describe(name: str) -> str:
+    """Everything that is declared of a layout, facts with their formulas."""
+    layout = layout_named(name)
+    tuples = f"[{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}]"
+    constants = "".join(f"; {n} = {v}" for n, v in layout.constants)
+    lines = [f"{layout.name}({', '.join(layout.parameters)}{constants})", "", layout.doc, ""]
+    if layout.sizes:
+        lines.append(f"sizes     {', '.join(layout.sizes)}")
+    lines.append(f"relation  {{ {tuples} : {show(layout.relation)} }}")
+    for index in layout.indexes:
+        lines.append(f"index     {index.name}{''.join(f'[{show(e)}]' for e in index.extents)}")
+        for fact in (*index.ranges, *index.properties):
+            formula = show(fact.formula)
+            lines.append(f"            {formula}" + (f"    ({fact.text})" if fact.text != formula else ""))
+    for value in layout.values:
+        extents = "".join(f"[{show(e)}]" for e in value.extents)
+        lines.append(f"value     {value.name}{extents} at [{', '.join(map(show, value.position))}]")
+    for binding in layout.bindings:
+        form = f"{binding.library}.{binding.format}" if binding.format else binding.library
+        arrays = ", ".join(f"{n} = {a}" + (f"[{k}]" if k is not None else "") for n, a, k in binding.arrays)
+        lines.append(f"binds     {form} : {arrays}")
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""What is proved of a layout once: that value places lie within their arrays, that it stores each coordinate once.
+
+The sets decide what they can; Z3 the rest. Remembered per layout.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from spfgen.facts.formula import (
+    ZERO,
+    Compare,
+    Formula,
+    Var,
+    calls,
+    conjunction,
+    conjuncts,
+    rename,
+    within,
+)
+from spfgen.facts.prove import Answer, Facts, implied
+from spfgen.layout.nodes import Layout, ValueArray
+
+
+def facts_of(layout: Layout) -> Facts:
+    return Facts(
+        tuple(p.formula for p in layout.facts), {a.name: a.extents for a in layout.indexes}
+    )
+
+
+@lru_cache(maxsize=256)
+def places_inside(layout: Layout, value: ValueArray) -> Answer:
+    """Every position that the relation allows has its value within the array."""
+    inside = [within(place, ZERO, extent) for place, extent in zip(value.position, value.extents, strict=True)]
+    return implied(_stored(layout, value), facts_of(layout), conjunction(inside))
+
+
+@lru_cache(maxsize=256)
+def stored_once(layout: Layout) -> Answer:
+    """No coordinate has two positions (two entries that add up)."""
+    twin = {p: f"{p}'" for p in layout.positions}
+    assumptions = [f for v in layout.values for f in _stored(layout, v)[:2]]
+    assumptions += [rename(f, twin) for f in assumptions]
+    same = conjunction([Compare("=", Var(p), Var(t)) for p, t in twin.items()])
+    return implied(assumptions, facts_of(layout), same)
+
+
+@lru_cache(maxsize=256)
+def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
+    """No place of the value array stands for two coordinates (a run, a symmetric pair)."""
+    names = {n: f"{n}'" for n in (*layout.positions, *layout.coordinates)}
+    assumptions = _stored(layout, value)
+    assumptions += [rename(f, names) for f in assumptions]
+    assumptions += [Compare("=", p, rename(p, names)) for p in value.position]
+    same = conjunction([Compare("=", Var(c), Var(names[c])) for c in layout.coordinates])
+    return implied(assumptions, facts_of(layout), same)
+
+
+def _stored(layout: Layout, value: ValueArray) -> list[Formula]:
+    """The relation with what every layout implies: coordinates within the extents, calls within their arrays."""
+    inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    extents = {a.name: a.extents for a in layout.indexes}
+    domain = [
+        within(argument, ZERO, extent)
+        for call in (*calls(layout.relation), *(c for p in value.position for c in calls(p)))
+        for argument, extent in zip(call.arguments, extents[call.function], strict=True)
+    ]
+    return [conjunction([layout.relation, value.when]), conjunction([*inside, *domain])]
+
+
+def as_output(layout: Layout) -> tuple[str, Answer] | None:
+    """Why the layout cannot be written by coordinate, with the answer that lacks; None when it can."""
+    if _is_plain(layout):
+        return None
+    once = stored_once(layout)
+    if not once.proved:
+        return "a coordinate is stored once", once
+    for value in layout.values:
+        alone = one_coordinate(layout, value)
+        if not alone.proved:
+            return f"a place of `{value.name}` stands for one coordinate", alone
+    return None
+
+
+def _is_plain(layout: Layout) -> bool:
+    """Every coordinate is a position of its own and every position a subscript of the value array: no question."""
+    tied = {
+        part.left.name: part.right.name
+        for part in conjuncts(layout.relation)
+        if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var) and isinstance(part.right, Var)
+    }
+    positions = [tied.get(c) for c in layout.coordinates]
+    places = [p.name if isinstance(p, Var) else None for v in layout.values for p in v.position]
+    return len(layout.values) == 1 and sorted(map(str, positions)) == sorted(layout.positions) == sorted(map(str, places))

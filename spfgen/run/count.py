@@ -1,0 +1,62 @@
+"""How many operations a call does: the kernel's own loops, counting instead of computing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spfgen.ir import rewrite, walk
+from spfgen.lang.nodes import Constant
+from spfgen.layout.nodes import SCALAR
+from spfgen.plan.nodes import Clear, Do, Find, Plan, Reduce, Scan, Seq
+from spfgen.run.call import Bound
+from spfgen.run.tensor import Tensor
+from spfgen.space.nodes import Binary, Negate, Operand, Value
+from spfgen.space.nodes import Tensor as Declared
+
+if TYPE_CHECKING:
+    from spfgen.api import Kernel
+
+COUNTER = "operations_counted"
+
+
+def count_operations(kernel: Kernel, bound: Bound) -> int:
+    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition)."""
+    from spfgen.pipeline import make_plans, print_kernel
+    from spfgen.run.compile import build, load
+
+    program = bound.program
+    plans = tuple(_counting(p) for p in make_plans(program))
+    counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
+    counting = replace(program, tensors=(*program.tensors, counter))
+    library = load(build(print_kernel(counting, plans).whole, optimise=False))
+    total = np.zeros((), dtype=np.int64)
+    tensors = {**bound.tensors, COUNTER: Tensor(SCALAR, {}, {"val": total})}
+    Bound(counting, getattr(library, program.name), tensors, bound.sizes, 1)()
+    return int(total)
+
+
+def _counting(plan: Plan) -> Plan:
+    target = Operand(COUNTER, COUNTER, "val", (), (), (), (), False)
+
+    def rule(node: object) -> Plan | None:
+        match node:
+            case Do(_, op, value):
+                return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
+            case Reduce(body=body):
+                return body
+            case Clear():
+                return Seq(())
+            case Scan(parallel=True) | Find(parallel=True):
+                return replace(node, parallel=False)
+        return None
+
+    result = rewrite(rule, plan)
+    assert isinstance(result, Plan)
+    return result
+
+
+def _cost(value: Value) -> int:
+    return sum(isinstance(n, Binary | Negate) for n in walk(value))

@@ -7,25 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 
-@lru_cache(maxsize=None)
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(kind) if f.name != "span")
+_FIELDS: dict[type, tuple[str, ...] | None] = {}
+"""The fields of each class of nodes that may hold children; None for what is no node."""
+
+
+def _fields_of(kind: type) -> tuple[str, ...] | None:
+    if kind not in _FIELDS:
+        names = tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
+        _FIELDS[kind] = names
+    return _FIELDS[kind]
 
 
 def _is_node(value: Any) -> bool:
-    return is_dataclass(value) and not isinstance(value, type)
+    return _fields_of(type(value)) is not None
 
 
 def children(node: Any) -> Iterator[Any]:
     """The nodes directly below `node`, in the order of its fields."""
-    for name in _field_names(type(node)):
+    for name in _fields_of(type(node)) or ():
         value = getattr(node, name)
         if isinstance(value, tuple):
-            yield from (v for v in value if _is_node(v))
+            for item in value:
+                if _is_node(item):
+                    yield item
         elif _is_node(value):
             yield value
 
@@ -40,7 +47,7 @@ def walk(node: Any) -> Iterator[Any]:
 def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:
     """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves."""
     changes = {}
-    for name in _field_names(type(node)):
+    for name in _fields_of(type(node)) or ():
         value = getattr(node, name)
         if isinstance(value, tuple):
             new = tuple(rewrite(rule, v) if _is_node(v) else v for v in value)

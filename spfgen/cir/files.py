@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 
 from spfgen.cir.layout import struct, struct_name
@@ -18,7 +18,7 @@ _SERIAL = """#ifdef _OPENMP
 #endif"""
 
 
-@lru_cache(maxsize=None)
+@cache
 def runtime(name: str) -> str:
     """The text of a piece of rt/."""
     return files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
@@ -43,7 +43,7 @@ def header_file(program: Program, function: Function, comment: str) -> File:
         complex_values |= tensor.value_type.startswith("complex")
     includes = ("<complex.h>",) if complex_values else ()
     guard = f"SPFGEN_{program.name.upper()}_H"
-    items = (Text(runtime("status.h")), *structs.values(), function)
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *structs.values(), function)
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>"), items, guard)
 
 

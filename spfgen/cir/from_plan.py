@@ -266,7 +266,7 @@ class _Lowering:
     def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
         """Store or add; the result has the type of the place. Booleans add by `or`."""
         if op == "+=" and own.kind == "b":
-            return c.Assign(place, "=", c.Bin("||", place, term))
+            return c.Assign(place, "=", c.Bin("||", place, _converted(term, kind, own)))
         if op == "+=" and own.kind in "iu" and own.bytes < 4:
             return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", place, term)))
         if op == "+=" and kind != own and not (own.kind == kind.kind and own.kind in "iu"):
@@ -411,7 +411,7 @@ def _converted(value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
     if own == wanted:
         return value
     if wanted.kind == "b":
-        return c.Bin("!=", value, c.Int(0))
+        return c.Bin("!=", value, _zero(own))
     return c.Cast(wanted.c, value)
 
 

@@ -9,9 +9,9 @@ in the subscripts of the target or the term) for which
   - every sparse operand, and a sparse target, stores the coordinate (explicit zeros count as stored).
 
 So what is not stored contributes nothing, even beside inf or nan. `y[i] = y[i] + ...` means `y[i] += ...`;
-any other target on the right has the value from before the statement. Values are combined in numpy's promotion
-of the target and all operands (and float64, if the target is not floating and there is a division or a number
-with a point) and at last cast to the type of the target. Booleans add by `or` and multiply by `and`.
+any other target on the right has the value from before the statement. Values are combined in numpy's
+promotion of the target and all operands (and float64, if the target is not floating and there is a division
+or a number with a point) and at last cast to the type of the target. Booleans add by `or`, multiply by `and`.
 
 The points are the rows of a table, one column per index: sparse operands are joined to it one after another,
 and an index that remains unknown runs, in every row, over the range that subscripts and conditions leave it.
@@ -195,9 +195,7 @@ def _known_sizes(
     return result
 
 
-def _check_accesses(
-    statements: Sequence[Statement], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
-) -> None:
+def _check_accesses(statements: Sequence[Statement], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """Every tensor is there and has its rank; an index that stands alone has one extent everywhere."""
     extents: dict[str, int] = {}
     for access in (a for s in statements for a in (s.target, *_accesses(s.value))):
@@ -209,9 +207,7 @@ def _check_accesses(
             if isinstance(subscript, Var) and subscript.name not in sizes:
                 before = extents.setdefault(subscript.name, extent)
                 if before != extent:
-                    raise ValueError(
-                        f"{access.tensor}: expected extent {before} of {subscript.name}, not {extent}"
-                    )
+                    raise ValueError(f"{access.tensor}: expected extent {before} of {subscript.name}, not {extent}")
 
 
 def _check_rank(name: str, shape: tuple[int, ...], subscripts: Sequence[Expr]) -> None:
@@ -393,7 +389,7 @@ def _solutions(
     rules: Sequence[Formula],
     intervals: Mapping[str, tuple[int, int]],
 ) -> Iterator[_Table]:
-    """All points that extend a row of `table`, piece by piece, with what is `waiting` joined and `rules` kept."""
+    """All points that extend a row of `table`: what is `waiting` is joined, the `rules` are kept."""
     table, rules = _filtered(table, rules)
     if not table.rows:
         return
@@ -537,9 +533,7 @@ def _key(coords: Sequence[Array], extents: Sequence[int], ranks: list[Array | No
 # --- ranges ------------------------------------------------------------------------------------------
 
 
-def _shortest_run(
-    table: _Table, rules: Sequence[Formula], intervals: Mapping[str, tuple[int, int]]
-) -> _Run | None:
+def _shortest_run(table: _Table, rules: Sequence[Formula], intervals: Mapping[str, tuple[int, int]]) -> _Run | None:
     """Of the unknown indices, the one with the fewest values in all rows together."""
     ranges = [r for rule in rules for r in _ranges(rule)]
     best: _Run | None = None
@@ -555,9 +549,7 @@ def _shortest_run(
     return best
 
 
-def _intervals(
-    statement: Statement, indices: Sequence[str], rules: Sequence[Formula]
-) -> dict[str, tuple[int, int]]:
+def _intervals(statement: Statement, indices: Sequence[str], rules: Sequence[Formula]) -> dict[str, tuple[int, int]]:
     """Finite bounds of every index, whatever the others are."""
     ranges = [r for rule in rules for r in _ranges(rule)]
     for known in (ranges, [*ranges, *_combinations(ranges)]):

@@ -88,6 +88,17 @@ class Layout:
         """All that is declared of the index arrays."""
         return tuple(p for a in self.indexes for p in (*a.ranges, *a.properties))
 
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of all arrays, index arrays first."""
+        return (*(a.name for a in self.indexes), *(v.name for v in self.values))
+
+    def extents(self, array: str) -> tuple[Expr, ...]:
+        """The declared extents of an index or value array."""
+        found: dict[str, tuple[Expr, ...]] = {a.name: a.extents for a in self.indexes}
+        found |= {v.name: v.extents for v in self.values}
+        return found[array]
+
     def index(self, name: str) -> IndexArray:
         return next(a for a in self.indexes if a.name == name)
 

@@ -66,7 +66,7 @@ class _Step:
 
 def plan_instance(instance: Instance, order: Sequence[str], store: bool) -> tuple[Plan, bool]:
     """The loop nest of an instance, and whether it stores (rather than adds to) every place of the target."""
-    dims = scan_order(instance, [d for d in order])
+    dims = scan_order(instance, order)
     space = Space((*instance.sizes, *dims))
     domain = instance.domain.reordered(space)
     steps = _steps(instance, domain, dims)

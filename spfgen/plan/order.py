@@ -57,7 +57,7 @@ class _Search:
         self.instance = instance
         self.known = set(instance.sizes)
         self.order: list[str] = []
-        self.calls = {n: c for n, c in instance.calls.items()}
+        self.calls = dict(instance.calls)
         self.needs = {n: {v for a in c.arguments for v in variables(a)} for n, c in self.calls.items()}
         self.unknown = [n for n in instance.domain.space.names if n not in self.known]
         self.dependent = instance.domain.hull().constraints()

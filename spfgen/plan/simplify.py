@@ -14,6 +14,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Var, rename, show, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.space.nodes import Operand
 
 
 def simplify(plan: Plan, indices: Sequence[str]) -> Plan:
@@ -71,12 +72,17 @@ def _renamed(
         case Guard(conditions, body):
             return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
         case Reduce(target, _, body):
-            return replace(plan, target=new(target), body=_renamed(body, names, values, indices))
+            return replace(plan, target=_placed(new(target)), body=_renamed(body, names, values, indices))
         case Do(target, _, value):
-            return replace(plan, target=new(target), value=new(value))
+            return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
         case Clear():
             return plan
     raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _placed(node: Any) -> Any:
+    """Operands without their subscripts: from here on only places count."""
+    return rewrite(lambda n: replace(n, subscripts=()) if isinstance(n, Operand) and n.subscripts else None, node)
 
 
 def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def struct_of(declared: Declared) -> type[ctypes.Structure]:
     """The ctypes structure that mirrors the C struct of a tensor."""
     layout = declared.layout
     fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in (*layout.parameters, *layout.sizes)]
-    fields += [(field_name(a.name), ctypes.c_void_p) for a in (*layout.indexes, *layout.values)]
+    fields += [(field_name(a), ctypes.c_void_p) for a in layout.arrays]
     return type(f"{declared.name}_struct", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -49,7 +50,7 @@ class Bound:
         for declared in program.tensors:
             tensor = tensors[declared.name]
             values = [tensor.sizes[n] for n in (*declared.layout.parameters, *declared.layout.sizes)]
-            arrays = [tensor.arrays[a.name] for a in (*declared.layout.indexes, *declared.layout.values)]
+            arrays = [tensor.arrays[a] for a in declared.layout.arrays]
             structs.append(struct_of(declared)(*values, *(a.ctypes.data for a in arrays)))
         self._structs = structs
         self._arguments = [
@@ -71,7 +72,7 @@ def check_shapes(program: Program, tensors: Mapping[str, Tensor]) -> None:
         found = [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in places]
         if size in program.fixed:
             found.insert(0, ("the kernel's text", program.fixed[size]))
-        for (first, a), (other, b) in zip(found, found[1:], strict=False):
+        for (first, a), (other, b) in pairwise(found):
             if a != b:
                 raise DataError(
                     f"expected extents that agree, but {first} is {a} and {other} is {b}",
@@ -93,7 +94,7 @@ def check_aliases(program: Program, tensors: Mapping[str, Tensor]) -> None:
         own = [tensors[declared.name].arrays[v.name] for v in declared.layout.values]
         for other in program.tensors:
             tensor = tensors[other.name]
-            names = [a.name for a in (*other.layout.indexes, *other.layout.values)]
+            names = list(other.layout.arrays)
             if other.name == declared.name:
                 names = [a.name for a in other.layout.indexes]
             for name in names:

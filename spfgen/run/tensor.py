@@ -73,7 +73,7 @@ def make_tensor(
 
     Raises DataError when an array is missing, has a wrong type or length, or breaks a declared fact.
     """
-    names = [*(a.name for a in layout.indexes), *(v.name for v in layout.values)]
+    names = layout.arrays
     for name in arrays:
         if name not in names:
             raise DataError(
@@ -198,7 +198,7 @@ def _no_call(function: str, arguments: tuple[object, ...]) -> int:
 
 def extents_of(layout: Layout, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape that the layout declares for one of its arrays."""
-    declared = next(a.extents for a in (*layout.indexes, *layout.values) if a.name == name)
+    declared = layout.extents(name)
     return tuple(max(0, int(evaluate(e, lambda n: sizes[n], _no_call))) for e in declared)
 
 
@@ -211,7 +211,7 @@ def _shaped(layout: Layout, name: str, array: Array, sizes: Mapping[str, int]) -
         count *= extent
     if array.ndim == 1 and array.size == count:
         return array.reshape(shape)
-    declared = next(a.extents for a in (*layout.indexes, *layout.values) if a.name == name)
+    declared = layout.extents(name)
     text = "".join(f"[{show(e)}]" for e in declared)
     raise DataError(
         f"expected array `{name}` of shape {shape}, but its shape is {array.shape}",

@@ -29,7 +29,9 @@ class Encoder:
     def formula(self, formula: Formula) -> Formula:
         """The formula with variables in place of calls and quotients. Raises NotAffine, QuantifiedCall."""
         bound = {n for q in walk(formula) if isinstance(q, Forall | Exists) for n in q.variables}
-        return self._rewrite(formula, bound)
+        result = self._rewrite(formula, bound)
+        assert isinstance(result, Formula)
+        return result
 
     def definitions(self) -> list[Formula]:
         """What makes each quotient variable a quotient."""

@@ -1,0 +1,507 @@
+"""The points of a layout over concrete arrays, enumerated with numpy: what the arrays store, and where.
+
+The relation is encoded as a set in which every call is a dimension (sets/uf.py); each of its pieces is scanned once,
+all rows of a growing table at a time. A step gathers a call, computes a dimension, expands one, or filters rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spfgen.errors import DataError, InternalError, Unsupported
+from spfgen.facts.formula import (
+    NEGATED,
+    ZERO,
+    And,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Not,
+    Or,
+    Var,
+    conjunction,
+    evaluate,
+    show,
+    variables,
+    within,
+)
+from spfgen.facts.instances import instances
+from spfgen.layout.nodes import Layout, ValueArray
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.named import Constraint, Piece, Space, pieces
+from spfgen.sets.uf import Encoder, linear
+
+Array = NDArray[Any]
+Columns = Mapping[str, Any]
+"""Names to int64 columns of one length, or to single numbers that hold for all rows."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """`columns`: an int64 column for each position and coordinate, of length `count`.
+
+    `places`: for each value array the place of the value in the array read row by row, -1 where it has none.
+    """
+
+    count: int
+    columns: Mapping[str, Array]
+    places: Mapping[str, Array]
+
+
+# --- the relation as sets -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The relation with 0 <= coordinate < extent, as disjoint pieces; `facts` are the ranges of its calls."""
+
+    layout: Layout
+    space: Space
+    calls: Mapping[str, Call]
+    pieces: tuple[Piece, ...]
+    facts: Piece
+
+    @property
+    def sizes(self) -> set[str]:
+        return {*self.layout.parameters, *self.layout.sizes}
+
+
+@lru_cache(maxsize=256)
+def encode(layout: Layout) -> Encoded:
+    """The relation of a checked layout as sets, with every call a dimension."""
+    encoder = Encoder()
+    inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    formula = encoder.formula(conjunction([layout.relation, *inside]))
+    ranges = [r.formula for a in layout.indexes for r in a.ranges]
+    known = [f for f in (_encoded_fact(encoder, f) for f in instances(ranges, encoder.calls)) if f is not None]
+    names = (
+        *layout.parameters,
+        *layout.sizes,
+        *layout.coordinates,
+        *layout.positions,
+        *encoder.quotients,
+        *encoder.calls,
+    )
+    space = Space(names)
+    found = pieces(space, conjunction([formula, *encoder.definitions()]), _no_calls)
+    facts = pieces(space, conjunction(known), _no_calls)
+    return Encoded(layout, space, encoder.calls, tuple(found), facts[0] if len(facts) == 1 else space.universe())
+
+
+def _encoded_fact(encoder: Encoder, fact: Formula) -> Formula | None:
+    try:
+        return encoder.formula(fact) if isinstance(fact, Compare) and fact.op != "!=" else None
+    except NotAffine:
+        return None
+
+
+def _no_calls(call: Call) -> str:
+    raise NotAffine(call)
+
+
+def argument_names(call: Call) -> set[str]:
+    """The dimensions that the arguments of an encoded call need."""
+    return {v for a in call.arguments for v in variables(a)}
+
+
+def involved(encoded: Encoded, piece: Piece) -> list[str]:
+    """The dimensions that are not sizes and matter in this piece, in the order of the space."""
+    must = {*encoded.layout.positions, *encoded.layout.coordinates}
+    wanted = {n for n in encoded.space.names if n in must or piece.constraints(n)}
+    while True:
+        more = {v for n in wanted if n in encoded.calls for v in argument_names(encoded.calls[n])} - wanted
+        if not more:
+            return [n for n in encoded.space.names if n in wanted and n not in encoded.sizes]
+        wanted |= more
+
+
+# --- steps ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gather:
+    name: str
+    call: Call
+
+
+@dataclass(frozen=True)
+class Assign:
+    """`name` is floor(numerator / divisor)."""
+
+    name: str
+    numerator: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Expand:
+    """a*name >= -e for the `lower` (a, e), and a*name <= e for the `upper` ones."""
+
+    name: str
+    lower: tuple[tuple[int, Affine], ...]
+    upper: tuple[tuple[int, Affine], ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    constraint: Constraint
+
+
+Step = Gather | Assign | Expand | Filter
+
+
+@lru_cache(maxsize=256)
+def _steps(layout: Layout) -> tuple[tuple[Step, ...], ...]:
+    """How to scan each piece of the relation."""
+    encoded = encode(layout)
+    return tuple(tuple(_scan(encoded, piece)) for piece in encoded.pieces)
+
+
+def _scan(encoded: Encoded, piece: Piece) -> list[Step]:
+    """Greedy: gather what can be gathered, compute what is determined, else expand the first bounded position."""
+    layout = encoded.layout
+    known = set(encoded.sizes)
+    order = involved(encoded, piece)
+    unknown = [*layout.positions, *(n for n in order if n not in layout.positions)]
+    waiting = piece.constraints()
+    steps: list[Step] = []
+    while True:
+        ready = [c for c in waiting if c.value.names() <= known]
+        waiting = [c for c in waiting if c not in ready]
+        steps += [Filter(c) for c in ready]
+        if not unknown:
+            return steps
+        step = _next(encoded, piece, known, unknown)
+        steps.append(step)
+        known.add(step.name)
+        unknown.remove(step.name)
+
+
+def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -> Gather | Assign | Expand:
+    expand: Expand | None = None
+    for name in unknown:
+        if name in encoded.calls and argument_names(encoded.calls[name]) <= known:
+            return Gather(name, encoded.calls[name])
+    for name in unknown:
+        about = piece.project(known | {name}).constraints(name)
+        single = single_value(about, name)
+        if single is not None:
+            return Assign(name, *single)
+        if expand is None and name not in encoded.calls:
+            lower, upper = bounds(about, name)
+            if lower and upper:
+                expand = Expand(name, tuple(lower), tuple(upper))
+    if expand is None:
+        raise InternalError(f"layout `{encoded.layout.name}` gives no bounds for {', '.join(unknown)}")
+    return expand
+
+
+# --- values ---------------------------------------------------------------------------------------------
+
+
+def affine_value(value: Affine, columns: Columns) -> Any:
+    """The value of an affine expression for every row (a number when it is the same for all)."""
+    total: Any = value.constant
+    for atom, coefficient in value.terms:
+        if isinstance(atom, str):
+            term = columns[atom]
+        else:
+            term = affine_value(atom.numerator, columns) // atom.divisor
+        total = total + (term if coefficient == 1 else coefficient * term)
+    return total
+
+
+def constraint_holds(constraint: Constraint, columns: Columns) -> Any:
+    """Whether a constraint holds, for every row (or a single truth)."""
+    value = affine_value(constraint.value, columns)
+    return value == 0 if constraint.equality else value >= 0
+
+
+def inside(shape: tuple[int, ...], subscripts: Iterable[Any], count: int) -> Array:
+    """Whether the subscripts are within an array of that shape; bool[count]."""
+    result = np.ones(count, dtype=bool)
+    for subscript, extent in zip(subscripts, shape, strict=True):
+        result &= (subscript >= 0) & (subscript < extent)
+    return result
+
+
+def flat_place(shape: tuple[int, ...], subscripts: Iterable[Any], count: int) -> Array:
+    """Where the elements lie when the array is read row by row; int64[count]. The subscripts are within the shape."""
+    result = np.zeros(count, dtype=np.int64)
+    for subscript, extent in zip(subscripts, shape, strict=True):
+        result *= extent
+        result += subscript
+    return result
+
+
+def gathered(array: Array, subscripts: tuple[Any, ...], count: int) -> tuple[Array, Array]:
+    """(values int64[count], whether they are inside bool[count]); the value outside is 0."""
+    valid = inside(array.shape, subscripts, count)
+    if array.size == 0:
+        return np.zeros(count, dtype=np.int64), valid
+    if not valid.all():
+        subscripts = tuple(np.where(valid, s, 0) for s in subscripts)
+    place = flat_place(array.shape, subscripts, count)
+    return array.reshape(-1)[place].astype(np.int64), valid
+
+
+def rows_of(expr: Expr, columns: Columns, arrays: Mapping[str, Array], count: int) -> tuple[Any, Array]:
+    """(the value of any expression for every row, bool[count]: all its calls are inside their arrays)."""
+    valid = np.ones(count, dtype=bool)
+
+    def call(function: str, arguments: tuple[Any, ...]) -> Array:
+        values, good = gathered(arrays[function], arguments, count)
+        valid[...] &= good
+        return values
+
+    return evaluate(expr, columns.__getitem__, call), valid
+
+
+def compare(op: str, left: Any, right: Any) -> Any:
+    """One comparison, on numbers or on columns."""
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+    raise InternalError(f"unknown comparison {op!r}")
+
+
+def truth(formula: Formula, value: Callable[[Expr], Any], quantified: Callable[[Formula], Any]) -> Any:
+    """A formula for every row: `value` evaluates expressions, `quantified` answers for `forall` and `exists`."""
+    match formula:
+        case Compare(op, left, right):
+            return compare(op, value(left), value(right))
+        case And(parts):
+            result: Any = True
+            for part in parts:
+                result = result & truth(part, value, quantified)
+            return result
+        case Or(parts):
+            result = False
+            for part in parts:
+                result = result | truth(part, value, quantified)
+            return result
+        case Not(Compare(op, left, right)):
+            return compare(NEGATED[op], value(left), value(right))
+        case Not(part):
+            return np.logical_not(truth(part, value, quantified))
+    return quantified(formula)
+
+
+def holds(formula: Formula, columns: Columns, arrays: Mapping[str, Array], count: int) -> Array:
+    """Whether a formula without quantifiers holds in each row, all its calls inside their arrays; bool[count]."""
+    valid = np.ones(count, dtype=bool)
+
+    def value(expr: Expr) -> Any:
+        result, good = rows_of(expr, columns, arrays, count)
+        valid[...] &= good
+        return result
+
+    def refuse(part: Formula) -> Any:
+        raise Unsupported(f"a quantifier in a `when` is not supported: {show(part)}", getattr(part, "span", None))
+
+    return np.asarray(truth(formula, value, refuse) & valid)
+
+
+def shape_of(extents: tuple[Expr, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents as numbers, none below zero."""
+
+    def no_call(function: str, arguments: tuple[Any, ...]) -> Any:
+        raise InternalError(f"an extent calls {function}")
+
+    return tuple(max(0, int(evaluate(e, sizes.__getitem__, no_call))) for e in extents)
+
+
+def value_places(
+    layout: Layout, sizes: Mapping[str, int], columns: Columns, arrays: Mapping[str, Array], count: int
+) -> dict[str, Array]:
+    """For each value array the place of each row's value, -1 where it has none there; int64[count] each."""
+    return {v.name: _places(v, sizes, columns, arrays, count) for v in layout.values}
+
+
+def _places(
+    value: ValueArray, sizes: Mapping[str, int], columns: Columns, arrays: Mapping[str, Array], count: int
+) -> Array:
+    valid = holds(value.when, columns, arrays, count)
+    subscripts = []
+    for position in value.position:
+        subscript, good = rows_of(position, columns, arrays, count)
+        subscripts.append(subscript)
+        valid &= good
+    shape = shape_of(value.extents, sizes)
+    valid &= inside(shape, subscripts, count)
+    return np.where(valid, flat_place(shape, subscripts, count), -1)
+
+
+# --- enumeration ----------------------------------------------------------------------------------------
+
+
+def enumerate_points(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Points:
+    """All points of the relation over index arrays of the declared extents (each of an integer dtype).
+
+    A point is left out when one of its calls lies outside its array, or when it has a place in no value array.
+    `sizes` has all parameters and sizes. Raises DataError when a size or an index array is missing.
+    """
+    for name in (*layout.parameters, *layout.sizes):
+        if name not in sizes:
+            raise DataError(f"expected the size `{name}` of layout `{layout.name}`, but it is missing")
+    for index in layout.indexes:
+        if index.name not in arrays:
+            raise DataError(f"expected the array `{index.name}` of layout `{layout.name}`, but it is missing")
+    names = (*layout.positions, *layout.coordinates)
+    tables = [_run(steps, sizes, arrays) for steps in _steps(layout)]
+    columns = {
+        n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names
+    }
+    count = sum(c for c, _ in tables)
+    places = value_places(layout, sizes, {**sizes, **columns}, arrays, count)
+    kept = np.zeros(count, dtype=bool)
+    for place in places.values():
+        kept |= place >= 0
+    if not kept.all():
+        columns = {n: c[kept] for n, c in columns.items()}
+        places = {n: p[kept] for n, p in places.items()}
+        count = int(np.count_nonzero(kept))
+    return Points(count, columns, places)
+
+
+def to_coordinates(
+    layout: Layout,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    values_by_name: Mapping[str, Array],
+) -> tuple[tuple[Array, ...], Array]:
+    """(one int64[n] for each coordinate, values[n]) of all stored entries; what is stored twice comes twice.
+
+    `arrays` are the index arrays, `values_by_name` the value arrays, all of one dtype and of the declared extents.
+    """
+    points = enumerate_points(layout, sizes, arrays)
+    rows = [np.flatnonzero(points.places[v.name] >= 0) for v in layout.values]
+    found = [
+        np.asarray(values_by_name[v.name]).reshape(-1)[points.places[v.name][r]]
+        for v, r in zip(layout.values, rows, strict=True)
+    ]
+    everything = np.concatenate(rows)
+    return tuple(points.columns[c][everything] for c in layout.coordinates), np.concatenate(found)
+
+
+def _run(
+    steps: tuple[Step, ...], sizes: Mapping[str, int], arrays: Mapping[str, Array]
+) -> tuple[int, dict[str, Array]]:
+    """(number of rows, columns) after all steps, from one row without columns."""
+    count = 1
+    columns: dict[str, Array] = {}
+    for step in steps:
+        everything: Columns = {**sizes, **columns}
+        kept: Any = True
+        match step:
+            case Gather(name, call):
+                subscripts = tuple(affine_value(linear(a), everything) for a in call.arguments)
+                columns[name], kept = gathered(arrays[call.function], subscripts, count)
+            case Assign(name, numerator, divisor):
+                columns[name] = _column(affine_value(numerator, everything) // divisor, count)
+            case Expand(name, lower, upper):
+                count = _expand(columns, name, lower, upper, everything, count)
+            case Filter(constraint):
+                kept = constraint_holds(constraint, everything)
+        if not np.all(kept):
+            mask = np.broadcast_to(np.asarray(kept), (count,))
+            columns = {n: c[mask] for n, c in columns.items()}
+            count = int(np.count_nonzero(mask))
+    return count, columns
+
+
+def _column(value: Any, count: int) -> Array:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(value, dtype=np.int64), (count,)))
+
+
+def _expand(
+    columns: dict[str, Array],
+    name: str,
+    lower: tuple[tuple[int, Affine], ...],
+    upper: tuple[tuple[int, Affine], ...],
+    known: Columns,
+    count: int,
+) -> int:
+    """Every row once for each value of `name` between its bounds; changes `columns`, returns the new count."""
+    low: Any = None
+    high: Any = None
+    for a, e in lower:
+        bound = -(affine_value(e, known) // a)
+        low = bound if low is None else np.maximum(low, bound)
+    for a, e in upper:
+        bound = affine_value(e, known) // a
+        high = bound if high is None else np.minimum(high, bound)
+    first = _column(low, count)
+    rows, values = expanded(first, np.maximum(_column(high, count) - first + 1, 0))
+    for other in columns:
+        columns[other] = columns[other][rows]
+    columns[name] = values
+    return len(rows)
+
+
+def expanded(first: Array, lengths: Array) -> tuple[Array, Array]:
+    """(the row of each, its value): row r has the values first[r], first[r] + 1, ... `lengths[r]` of them."""
+    rows = np.repeat(np.arange(len(first), dtype=np.int64), lengths)
+    starts = np.cumsum(lengths) - lengths
+    return rows, np.arange(len(rows), dtype=np.int64) + (first - starts)[rows]
+
+
+def combined(columns: list[Array]) -> Array | None:
+    """One int64 column that orders rows as the columns do, the first one foremost; None when it does not fit."""
+    result: Array | None = None
+    room = 1
+    for column in columns:
+        low, high = (int(column.min()), int(column.max())) if len(column) else (0, 0)
+        room *= high - low + 1
+        if room >= 2**62:
+            return None
+        shifted = column - low
+        result = shifted if result is None else result * (high - low + 1) + shifted
+    return result
+
+
+def sorted_order(columns: list[Array], count: int) -> Array | None:
+    """The stable order that sorts rows by the columns, the first one foremost; None when they are sorted already."""
+    if not columns or count < 2:
+        return None
+    one = combined(columns)
+    if one is None:
+        return np.lexsort(columns[::-1])
+    if np.all(one[1:] >= one[:-1]):
+        return None
+    return np.argsort(one, kind="stable")
+
+
+def row_ranks(columns: list[Array], count: int) -> tuple[Array, Array]:
+    """(int64[count]: the rank of each row among the distinct ones in sorted order, one row for each rank)."""
+    order = sorted_order(columns, count)
+    new = np.zeros(count, dtype=bool)
+    new[:1] = True
+    for column in columns:
+        arranged = column if order is None else column[order]
+        new[1:] |= arranged[1:] != arranged[:-1]
+    ranks = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    if order is None:
+        return ranks.astype(np.int64), first
+    result = np.empty(count, dtype=np.int64)
+    result[order] = ranks
+    return result, order[first]

@@ -1,0 +1,155 @@
+"""Random operands for any layout, and many kernels compiled at once.
+
+Nothing here knows a layout: what a layout can store is learnt by packing entries one after another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import SpfgenError
+from spfgen.lang import nodes as lang
+from spfgen.lang.parse import parse_layout_use, parse_statements
+from spfgen.lang.spec import SpecTree
+from spfgen.layout.nodes import Layout
+from spfgen.layout.pack import pack
+from spfgen.pipeline import Generated, generate, resolve
+from spfgen.run.call import Bound
+from spfgen.run.compile import find_compiler
+from spfgen.run.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Statements with a layout for every tensor."""
+
+    text: str
+    layouts: Mapping[str, str]
+    tree: SpecTree = SpecTree()
+    shares: Mapping[str, str] | None = None
+    order: tuple[str, ...] = ()
+
+    def kernel(self, name: str) -> lang.Kernel:
+        declarations = []
+        for tensor, layout in self.layouts.items():
+            shared = (self.shares or {}).get(tensor)
+            shares = lang.Shares(shared, ()) if shared else None
+            declarations.append(lang.TensorDecl(tensor, parse_layout_use(layout), None, shares))
+        loops = []
+        for loop in self.order:
+            owner, _, own = loop.rpartition(".")
+            loops.append(lang.Loop(owner or None, own))
+        return lang.Kernel(name, tuple(declarations), (), parse_statements(self.text), tuple(loops))
+
+    def generated(self, name: str) -> Generated:
+        kernel = self.kernel(name)
+        return generate(kernel, resolve(kernel, self.tree))
+
+    def __str__(self) -> str:
+        return f"{self.text} {dict(self.layouts)}"
+
+
+# --- operands ----------------------------------------------------------------------------------------
+
+
+def packed(layout: Layout, dense: Array) -> Tensor:
+    """The tensor of a dense array's non-zeros."""
+    coords = np.nonzero(dense) if dense.ndim else ()
+    values = dense[coords] if dense.ndim else dense.reshape(1)
+    made = pack(layout, dense.shape, tuple(c.astype(np.int64) for c in coords), np.atleast_1d(values))
+    return Tensor(layout, made.sizes, made.arrays)
+
+
+@cache
+def storable_pattern(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -> Array:
+    """A random pattern that the layout can store: random coordinates are taken while packing allows it."""
+    rng = np.random.default_rng([seed, *shape])
+    wanted = rng.random(shape) < density
+    if _can_store(layout, wanted):
+        return wanted
+    pattern = np.zeros(shape, dtype=bool)
+    places = np.argwhere(wanted)
+    rng.shuffle(places)
+    for place in places:
+        trial = pattern.copy()
+        trial[tuple(place)] = True
+        if _can_store(layout, trial):
+            pattern = trial
+    return pattern
+
+
+def _can_store(layout: Layout, pattern: Array) -> bool:
+    try:
+        packed(layout, pattern.astype(np.float64))
+    except SpfgenError:
+        return False
+    return True
+
+
+def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -> tuple[Tensor, Array]:
+    """A random tensor in the layout, and the same as a dense array (small integers: sums are exact)."""
+    rng = np.random.default_rng([seed, 7, *shape])
+    pattern = storable_pattern(layout, shape, density, seed)
+    dense = np.where(pattern, rng.integers(1, 10, shape), 0).astype(np.float64)
+    return packed(layout, dense), dense
+
+
+# --- many kernels at once ----------------------------------------------------------------------------
+
+
+class Batch:
+    """Kernels compiled into one shared object, without optimisation: compiling is most of the time."""
+
+    def __init__(self, programs: Sequence[Program], flags: Sequence[str] = ("-O1",)) -> None:
+        self.programs = list(programs)
+        self.generated = [p.generated(f"kernel_{n}") for n, p in enumerate(self.programs)]
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        sources = []
+        for n, made in enumerate(self.generated):
+            path = folder / f"kernel_{n}.c"
+            path.write_text(made.whole, encoding="utf-8")
+            sources.append(str(path))
+        compiler = find_compiler()
+        target = folder / "kernels.so"
+        command = [*compiler.command, "-std=c99", *flags, "-fPIC", "-shared", *compiler.openmp, *sources]
+        subprocess.run([*command, "-lm", "-o", str(target)], check=True, capture_output=True, text=True, cwd=folder)
+        self.library = ctypes.CDLL(str(target))
+
+    def run(self, number: int, tensors: Mapping[str, Tensor], threads: int = 2) -> None:
+        function = getattr(self.library, f"kernel_{number}")
+        Bound(self.generated[number].program, function, tensors, {}, threads)()
+
+
+def batches(programs: Iterable[Program], size: int = 60) -> Iterable[Batch]:
+    todo = list(programs)
+    for start in range(0, len(todo), size):
+        yield Batch(todo[start : start + size])
+
+
+def combinations(text: str, choices: Mapping[str, Sequence[str]]) -> list[Program]:
+    """Every choice of a layout for every tensor."""
+    return [
+        Program(text, dict(zip(choices, combination, strict=True)))
+        for combination in itertools.product(*choices.values())
+    ]
+
+
+def zeros_like(generated: Generated, name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+    """A dense output full of rubbish, so that what is not written shows."""
+    tensor = packed(generated.program.tensor(name).layout, np.ones(shape))
+    for value in tensor.layout.values:
+        tensor.arrays[value.name][...] = np.nan
+    return tensor

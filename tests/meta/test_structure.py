@@ -1,0 +1,94 @@
+"""The promises about the code itself: imports follow the pipeline, no layout is known by name, import is cheap."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spfgen.lang.spec import builtin_names
+
+PACKAGE = Path(__file__).resolve().parents[2] / "spfgen"
+ORDER = ["facts", "sets", "lang", "layout", "space", "plan", "cir", "run"]
+"""Each folder may import itself and those before it (and errors, ir); sets and facts are the ground floor."""
+GROUND = {"facts", "sets"}
+DOORS = {"pipeline", "api", "cli", "explain", "catalogue", "__init__", "__main__"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """The spfgen modules that a file imports, at its top or inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("spfgen"):
+            found.add(node.module)
+            if node.module == "spfgen":
+                found |= {f"spfgen.{a.name}" for a in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.startswith("spfgen")}
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_follow_the_pipeline(path: Path) -> None:
+    place = path.relative_to(PACKAGE).parts
+    if len(place) == 1:
+        return
+    folder = place[0]
+    for name in imported(path):
+        parts = name.split(".")
+        if len(parts) < 2 or parts[1] in ("errors", "ir", "rt", "__version__"):
+            continue
+        if folder == "run" and parts[1] in ("api", "pipeline"):
+            continue  # a job is a client of the Python door
+        assert parts[1] in ORDER, f"{path} imports {name}"
+        earlier = ORDER.index(parts[1]) <= ORDER.index(folder) or {parts[1], folder} <= GROUND
+        assert earlier, f"{path} imports {name} against the direction of the pipeline"
+
+
+def sole_importers(library: str) -> set[str]:
+    found = set()
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if any(n.split(".")[0] == library for n in names):
+                found.add(str(path.relative_to(PACKAGE)))
+    return found
+
+
+def test_each_solver_has_one_importer() -> None:
+    assert sole_importers("islpy") == {"sets/named.py"}
+    assert sole_importers("z3") == {"facts/prove.py"}
+    assert sole_importers("subprocess") == {"run/compile.py"}
+
+
+def test_no_layout_is_known_by_name() -> None:
+    """A layout's name in a string of the compiler would be a special case."""
+    names = set(builtin_names())
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in names, f"{path}:{node.lineno} names the layout {node.value!r}"
+
+
+def test_no_path_of_a_machine_or_registry() -> None:
+    root = PACKAGE.parent
+    for path in [*modules(), *root.glob("*.md"), *root.glob("*.cfg"), *root.glob("experiments/**/*.py")]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(work|root|home)/\w|pypi\.org|https?://\d", text), path
+
+
+def test_import_is_cheap() -> None:
+    """Nothing heavy is imported before it is needed."""
+    heavy = ["islpy", "z3", "sympy", "scipy", "numpy", "lark", "click"]
+    code = f"import sys, spfgen; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

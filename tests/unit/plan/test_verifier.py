@@ -1,0 +1,103 @@
+"""Translation validation fires: a plan that is changed after it was made is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Bin, Compare, Num, Var
+from spfgen.ir import rewrite
+from spfgen.lang.spec import parse_tree
+from spfgen.pipeline import resolve
+from spfgen.plan.check import check_nest
+from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan
+from spfgen.space.from_lang import join
+from spfgen.space.nodes import Instance
+
+SPEC = """
+kernel k {
+    tensor A : csr
+    tensor B : bcsr
+    tensor C : dense
+    C[i, j] += A[i, j]*B[i, j] where i < 3
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def nest() -> tuple[Instance, Plan]:
+    """The instance and its nest as it is before names are simplified."""
+    from unittest.mock import patch
+
+    from spfgen.plan import from_space
+
+    tree = parse_tree(SPEC)
+    kernel = tree.kernels["k"]
+    program = join(kernel, resolve(kernel, tree))
+    (instance,) = program.groups[0].instances
+    with patch.object(from_space, "simplify", lambda plan, indices: plan):
+        plan, _ = from_space.plan_instance(instance, (), store=False)
+    return instance, plan
+
+
+def test_the_plan_itself_passes(nest: tuple[Instance, Plan]) -> None:
+    check_nest(*nest)
+
+
+def changed(plan: Plan, kind: type, change: object) -> list[Plan]:
+    """One plan for each node of the kind, with that node changed."""
+    count = 0
+
+    def counting(node: object) -> None:
+        nonlocal count
+        count += isinstance(node, kind)
+
+    rewrite(counting, plan)
+    result = []
+    for wanted in range(count):
+        seen = -1
+
+        def rule(node: object, wanted: int = wanted) -> object:
+            nonlocal seen
+            if isinstance(node, kind):
+                seen += 1
+                if seen == wanted:
+                    return change(node)  # type: ignore[operator]
+            return None
+
+        result.append(rewrite(rule, plan))
+    return result
+
+
+CHANGES = {
+    "a shorter scan": (Scan, lambda n: replace(n, high=tuple(Bin("-", e, Num(1)) for e in n.high))),
+    "a longer scan": (Scan, lambda n: replace(n, high=tuple(Bin("+", e, Num(1)) for e in n.high))),
+    "a scan that starts late": (Scan, lambda n: replace(n, low=tuple(Bin("+", e, Num(1)) for e in n.low))),
+    "a shorter find": (Find, lambda n: replace(n, high=tuple(Bin("-", e, Num(1)) for e in n.high))),
+    "a find without conditions": (Find, lambda n: replace(n, conditions=())),
+    "a condition too many": (Do, lambda n: Guard((Compare("=", Var("i"), Num(0)),), n)),
+    "another value": (Locate, lambda n: replace(n, value=Bin("+", n.value, Num(1)))),
+    "a value that is not defined": (Locate, lambda n: n.body),
+    "a load that is left out": (Load, lambda n: n.body),
+    "a value defined twice": (Load, lambda n: Load(n.dim, n.call, n)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_is_noticed(nest: tuple[Instance, Plan], name: str) -> None:
+    instance, plan = nest
+    kind, change = CHANGES[name]
+    wrong = changed(plan, kind, change)
+    assert wrong, f"the plan has no {kind.__name__}"
+    for candidate in wrong:
+        with pytest.raises(InternalError):
+            check_nest(instance, candidate)
+
+
+def test_the_error_shows_a_point(nest: tuple[Instance, Plan]) -> None:
+    instance, plan = nest
+    kind, change = CHANGES["a condition too many"]
+    with pytest.raises(InternalError, match=r"leaves out a point: \{.*'i': [1-9]"):
+        check_nest(instance, changed(plan, kind, change)[0])

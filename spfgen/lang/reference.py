@@ -509,7 +509,7 @@ def _sorted_by(operand: _Operand, dims: tuple[int, ...]) -> _Sorted:
 
 
 def _key(coords: Sequence[Array], extents: Sequence[int], ranks: list[Array | None], rows: int) -> Array:
-    """One number per row, equal where all coordinates are; -1 where no entry has them.
+    """One number per row, equal where all coordinates are; negative where no entry has them.
 
     Where the numbers would grow too large they are replaced by their ranks. The first call, with the
     coordinates of the entries, decides where and fills `ranks`; calls with other coordinates do the same.
@@ -526,7 +526,7 @@ def _key(coords: Sequence[Array], extents: Sequence[int], ranks: list[Array | No
             key = np.where(rank[place] == key, place, -1) if len(rank) else np.full(rows, -1)
             reach = len(rank)
         reach *= extent
-        key = np.where(key < 0, -1, key * extent + coord)
+        key = key * extent + coord
     return key
 
 

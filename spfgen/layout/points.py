@@ -181,8 +181,23 @@ def _scan(encoded: Encoded, piece: Piece) -> list[Step]:
             return steps
         step = _next(encoded, piece, known, unknown)
         steps.append(step)
+        waiting = [c for c in waiting if not _enforced(step, c)]
         known.add(step.name)
         unknown.remove(step.name)
+
+
+def _enforced(step: Gather | Assign | Expand, constraint: Constraint) -> bool:
+    """Whether all rows satisfy the constraint because of how the step made its column."""
+    coefficient = constraint.value.coefficient(step.name)
+    rest = constraint.value.without(step.name)
+    if not coefficient or any(step.name in f.numerator.names() for f in rest.floors()):
+        return False
+    match step:
+        case Assign(_, numerator, 1) if constraint.equality and abs(coefficient) == 1:
+            return numerator == rest.scaled(-coefficient)
+        case Expand(_, lower, upper) if not constraint.equality:
+            return (abs(coefficient), rest) in (lower if coefficient > 0 else upper)
+    return False
 
 
 def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -> Gather | Assign | Expand:

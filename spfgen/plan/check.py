@@ -6,22 +6,18 @@ equal; and where an index array is read, what is enforced so far must keep the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Bin, Compare, Expr, Formula, Var, show
-from spfgen.ir import rewrite
+from spfgen.facts.formula import Compare, Formula, Var, show
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
-from spfgen.sets.affine import NotAffine
-from spfgen.sets.named import Constraint, Piece, comparison
-from spfgen.sets.uf import linear
+from spfgen.sets.named import Piece
+from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance
 
 
 def check_nest(instance: Instance, plan: Plan) -> None:
     """Raises InternalError with a sample point when the plan visits other points, or reads outside an array."""
     space = instance.domain.space
-    facts = space.of(constraints_of(instance.facts))
+    facts = space.of(comparisons(instance.facts))
     reader = _Reader(instance, space.universe())
     reader.read(plan)
     implemented = reader.enforced.intersect(facts)
@@ -35,35 +31,6 @@ def check_nest(instance: Instance, plan: Plan) -> None:
             raise InternalError(f"{what}: {point}")
 
 
-def constraints_of(formulas: Iterable[Formula]) -> list[Constraint]:
-    """The affine comparisons among the formulas."""
-    result = []
-    for formula in formulas:
-        if isinstance(formula, Compare) and formula.op != "!=":
-            try:
-                left, right = linear(with_floors(formula.left)), linear(with_floors(formula.right))
-            except NotAffine:
-                continue
-            result.append(comparison(formula.op, left, right))
-    return result
-
-
-def with_floors(expr: Expr) -> Expr:
-    """C's own division, where a plan has proved it right, read as division rounded down again."""
-
-    def rule(n: object) -> Expr | None:
-        match n:
-            case Bin("quot", left, right):
-                return Bin("/", left, right)
-            case Bin("rem", left, right):
-                return Bin("%", left, right)
-        return None
-
-    result = rewrite(rule, expr)
-    assert isinstance(result, Expr)
-    return result
-
-
 class _Reader:
     """Walks one path of nested nodes and gathers what they enforce."""
 
@@ -73,7 +40,7 @@ class _Reader:
         self.defined = set(instance.sizes)
 
     def require(self, *formulas: Formula) -> None:
-        self.enforced = self.enforced.with_constraints(constraints_of(formulas))
+        self.enforced = self.enforced.with_constraints(comparisons(formulas))
 
     def define(self, dim: str) -> None:
         if dim in self.defined:
@@ -115,10 +82,10 @@ class _Reader:
     def load(self, name: str) -> None:
         """What is known here must imply that the arguments lie within the array."""
         known = self.enforced.with_constraints(
-            c for c in constraints_of(self.instance.facts) if c.value.names() <= self.defined
+            c for c in comparisons(self.instance.facts) if c.value.names() <= self.defined
         )
         for formula in self.instance.domains[name]:
-            for constraint in constraints_of(getattr(formula, "parts", (formula,))):
+            for constraint in comparisons(getattr(formula, "parts", (formula,))):
                 if not known.implies(constraint):
                     raise InternalError(f"{name} may be read outside its array: {show(formula)} is not enforced")
         self.define(name)

@@ -60,6 +60,18 @@ def covers(instance: Instance, visited: Piece, loops: Iterable[str]) -> bool:
     return _reaches_all(instance, visited, places, limits)
 
 
+def place_inside(instance: Instance, known: Piece) -> bool:
+    """Whether what is known keeps the place of the target within its array (asked of affine places only)."""
+    try:
+        places = [(linear(p), linear(e)) for p, e in zip(instance.target.place, instance.target.extents, strict=True)]
+    except NotAffine:
+        return not instance.guards
+    return all(
+        known.implies(Constraint(False, place)) and known.implies(Constraint(False, (extent - place).plus(-1)))
+        for place, extent in places
+    )
+
+
 def _reaches_all(instance: Instance, visited: Piece, places: list[Affine], limits: list[Affine]) -> bool:
     names = [f"place {k}" for k in range(len(places))]
     sizes = sorted({n for e in limits for n in e.names()} | set(instance.sizes))

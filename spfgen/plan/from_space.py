@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.check import check_nest, with_floors
-from spfgen.plan.depend import covers, distinct_by_facts, distinct_places
+from spfgen.plan.check import check_nest
+from spfgen.plan.depend import covers, distinct_by_facts, distinct_places, place_inside
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.plan.order import scan_order
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space, comparison
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Group, Instance, Program
 
 
@@ -104,7 +104,8 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
             same = known.with_constraints([Constraint(True, Affine(((dim, 1), (alias, -1))))])
             return _Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
         return _Step(dim, "load", instance.calls[dim], (), (), (), known)
-    about = domain.project([*prefix, dim]).gist(known).constraints(dim)
+    reach = [*prefix, dim]
+    about = domain.project(reach).intersect(domain.restrict(reach)).gist(known).constraints(dim)
     single = single_value(about, dim)
     if single is not None:
         numerator, divisor = single
@@ -205,13 +206,15 @@ def _nest(instance: Instance, steps: list[_Step], store: bool) -> tuple[Plan, bo
     level = _target_level(instance, steps)
     loops_below = any(s.kind == "scan" for s in steps[level:])
     loops_above = [s.dim for s in steps[:level] if s.kind == "scan"]
-    at_target = steps[level - 1].known if level else instance.domain.reordered(steps[0].known.space).space.universe()
-    data_free = not any(s.kind == "load" for s in steps[:level])
-    unconditional = all(not g for g in instance.guards) and data_free
-    stored = store and unconditional and covers(instance, at_target, loops_above)
     known = steps[-1].known if steps else instance.domain.space.universe()
+    at_target = steps[level - 1].known if level else known.space.universe()
+    summed = loops_below and not instance.guards and place_inside(instance, at_target)
+    # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
+    always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
+    data_free = not any(s.kind == "load" for s in steps[:level])
+    stored = store and always and data_free and covers(instance, at_target, loops_above)
     target = replace(instance.target, place=tuple(_floored(p, known) for p in instance.target.place))
-    body: Plan = Do(target, "=" if stored and not loops_below else "+=", _floored_value(instance.value, known))
+    body: Plan = Do(target, "=" if stored and not summed else "+=", _floored_value(instance.value, known))
     if instance.guards:
         conditions = tuple(_floored(g, known) for g in instance.guards)
         body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
@@ -221,7 +224,7 @@ def _nest(instance: Instance, steps: list[_Step], store: bool) -> tuple[Plan, bo
     reduce_above = level if stored else first_loop
     for k in range(len(steps) - 1, -1, -1):
         body = _wrap(steps[k], body, parallel)
-        if loops_below and k == reduce_above:
+        if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     nest = _finds(body)
     check_nest(instance, nest)

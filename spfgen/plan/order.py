@@ -97,7 +97,8 @@ class _Search:
     def preferred(self) -> list[str]:
         """Unknown dimensions that may become loops, best first."""
         operands = [*self.instance.reads, self.instance.target]
-        sparse = [p for o in operands if o.sparse for p in o.positions if p in self.unknown]
+        waiting = [[p for p in o.positions if p in self.unknown] for o in operands if o.sparse]
+        sparse = [positions[0] for positions in waiting if positions]  # the layout's order is the natural one
         indices = [i for i in self.instance.indices if i in self.unknown]
         dense = self.outer(indices, operands)
         rest = [n for n in self.unknown if n not in self.calls]

@@ -105,6 +105,19 @@ class Piece:
     def subtract(self, other: Piece) -> list[Piece]:
         return _split(self.space, self.basic.to_set().subtract(other.basic.to_set()))
 
+    def involves(self, name: str) -> bool:
+        """Whether a constraint speaks of the dimension."""
+        return bool(self.basic.involves_dims(_SET, self.space.position[name], 1))
+
+    def without(self, names: set[str]) -> Piece:
+        """The set without these dimensions, which no constraint may speak of."""
+        if not names:
+            return self
+        basic = self.basic
+        for first, count in reversed(_runs([n in names for n in self.space.names])):
+            basic = basic.project_out(_SET, first, count)
+        return Piece(Space(n for n in self.space.names if n not in names), basic)
+
     def project(self, kept: Iterable[str]) -> Piece:
         """What is known of the `kept` dimensions alone; the others stay in the space, unconstrained.
 
@@ -148,7 +161,7 @@ class Piece:
         affs = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space.isl, self.space.isl))
         for k, name in enumerate(self.space.names):
             affs = affs.set_aff(k, isl.Aff.var_on_domain(space.local, _SET, space.position[name]))
-        return Piece(space, self.basic.preimage_multi_aff(affs).remove_redundancies())
+        return Piece(space, self.basic.preimage_multi_aff(affs))
 
     def constraints(self, about: str | None = None) -> list[Constraint]:
         """The constraints, or only those in which dimension `about` occurs."""

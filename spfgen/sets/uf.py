@@ -6,14 +6,14 @@ by a number are dimensions too, bounded on both sides, so that sets hold no hidd
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from spfgen.facts.formula import Bin, Call, Compare, Exists, Expr, Forall, Formula, Num, Var, show, within
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.sets.affine import Affine, NotAffine, affine, divided, expression
-from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.named import Constraint, Piece, comparison
 
 
 @dataclass
@@ -128,6 +128,35 @@ def _no_call(call: Call) -> str:
 def linear(expr: Expr) -> Affine:
     """An encoded expression as an affine one. Raises NotAffine."""
     return affine(expr, _no_call)
+
+
+def comparisons(formulas: Iterable[Formula]) -> list[Constraint]:
+    """The affine comparisons among the formulas."""
+    result = []
+    for formula in formulas:
+        if isinstance(formula, Compare) and formula.op != "!=":
+            try:
+                left, right = linear(with_floors(formula.left)), linear(with_floors(formula.right))
+            except NotAffine:
+                continue
+            result.append(comparison(formula.op, left, right))
+    return result
+
+
+def with_floors(expr: Expr) -> Expr:
+    """C's own division, where a plan has proved it right, read as division rounded down again."""
+
+    def rule(n: object) -> Expr | None:
+        match n:
+            case Bin("quot", left, right):
+                return Bin("/", left, right)
+            case Bin("rem", left, right):
+                return Bin("%", left, right)
+        return None
+
+    result = rewrite(rule, expr)
+    assert isinstance(result, Expr)
+    return result
 
 
 def merge_equal_calls(piece: Piece, calls: Mapping[str, Call]) -> tuple[Piece, dict[str, str]]:

@@ -29,6 +29,7 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
+from spfgen.facts.domains import arguments_inside, inside_arrays
 from spfgen.facts.instances import instances
 from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
@@ -38,8 +39,8 @@ from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, element
 from spfgen.layout.nodes import SCALAR, Layout, ValueArray
 from spfgen.layout.proofs import as_output, places_inside
 from spfgen.sets.affine import NotAffine
-from spfgen.sets.named import Space, pieces
-from spfgen.sets.uf import Encoder, QuantifiedCall, merge_equal_calls
+from spfgen.sets.named import Piece, Space, pieces
+from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, merge_equal_calls
 from spfgen.space.nodes import (
     Binary,
     Group,
@@ -546,7 +547,8 @@ def _pieces(
     encoder = Encoder()
     guards: list[Formula] = []
     try:
-        parts = [encoder.formula(c.formula) for c in combination]
+        limits = _axioms(list(tensors.values()), extents).extents
+        parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
         if statement.where is not None:
             parts.append(encoder.formula(statement.where))
         for choice in combination:
@@ -560,8 +562,9 @@ def _pieces(
                 except NotAffine:
                     if not choice.safe():
                         guards.append(within(encoder.expr(place), ZERO, encoder.expr(limit)))
-        domains = _in_domain(encoder, tensors, extents)
-        parts += [f for found in domains.values() for f in found]
+        called = [c for choice in combination for p in choice.operand.place for c in calls(p)]
+        parts += [encoder.formula(f) for f in arguments_inside(called, limits)]
+        domains = _in_domain(encoder, limits)
     except NotAffine as error:
         raise SpecError(
             f"expected an affine expression, but `{show(error.expr)}` is not affine",
@@ -581,10 +584,11 @@ def _pieces(
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
-    facts = _encoded(facts, space)
     for piece in pieces(space, conjunction(parts), _no_calls):
-        merged, aliases = merge_equal_calls(piece, encoder.calls)
-        if merged.is_empty():
+        used = _used_calls(piece, [c.operand for c in combination], encoder)
+        merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
+        known = _encoded(facts, merged.space)
+        if merged.intersect(merged.space.of(comparisons(known))).is_empty():
             continue
         operands = iter(c.operand for c in combination[1:])
         yield Instance(
@@ -593,10 +597,10 @@ def _pieces(
             indices,
             positions,
             encoder.quotients,
-            encoder.calls,
+            used,
             aliases,
-            domains,
-            tuple(facts),
+            {n: domains[n] for n in used},
+            tuple(known),
             axioms,
             tuple(guards),
             _placed(combination[0].operand, encoder),
@@ -623,30 +627,23 @@ def _no_calls(call: Call) -> str:
     raise InternalError(f"a call was not encoded: {show(call)}")
 
 
-def _functions(tensors: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, str]]:
-    """Function name -> (the tensor that owns it, its array there)."""
-    return {
-        function: (tensor, array)
-        for tensor in tensors.values()
-        for array, function in tensor.arrays
-        if function == f"{tensor.name}.{array}"
-    }
-
-
-def _in_domain(encoder: Encoder, tensors: Mapping[str, Tensor], extents: _Extents) -> dict[str, tuple[Formula, ...]]:
-    """For each call: its arguments lie within the extents of their arrays: a position for which they do not is not stored."""
-    functions = _functions(tensors)
+def _in_domain(encoder: Encoder, limits: Mapping[str, tuple[Expr, ...]]) -> dict[str, tuple[Formula, ...]]:
+    """For each call that occurs: its arguments lie within the extents of the array."""
     result: dict[str, tuple[Formula, ...]] = {}
     while len(result) < len(encoder.calls):
         for name, call in list(encoder.calls.items()):
-            if name in result:
-                continue
-            tensor, array = functions[call.function]
-            values = size_values(tensor, extents.fixed)
-            limits = [substitute(e, values) for e in tensor.layout.index(array).extents]
-            inside = [within(a, ZERO, e) for a, e in zip(call.arguments, limits, strict=True)]
-            result[name] = tuple(encoder.formula(f) for f in inside)
+            if name not in result:
+                result[name] = tuple(encoder.formula(f) for f in arguments_inside([call], limits))
     return result
+
+
+def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> dict[str, Call]:
+    """The calls that this piece speaks of, and those that value places need; with the calls in their arguments."""
+    names = [n for n in encoder.calls if piece.involves(n)]
+    names += [v for o in operands for p in o.place for v in variables(encoder.expr(p)) if v in encoder.calls]
+    for name in names:
+        names += [v for a in encoder.calls[name].arguments for v in variables(a) if v in encoder.calls and v not in names]
+    return {n: c for n, c in encoder.calls.items() if n in names}
 
 
 def _sizes_in(

@@ -63,12 +63,20 @@ class Facts:
     extents: Mapping[str, tuple[Expr, ...]]
 
 
-def implied(assumptions: Sequence[Formula], facts: Facts, goal: Formula) -> Answer:
-    """Whether the assumptions and facts imply the goal for all integers."""
+def implied(assumptions: Sequence[Formula], facts: Facts, goal: Formula, *, thorough: bool = False) -> Answer:
+    """Whether the assumptions and facts imply the goal for all integers.
+
+    Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones.
+    """
+    answer = _ask(assumptions, facts, goal, new_calls=False)
+    return _ask(assumptions, facts, goal, new_calls=True) if thorough and not answer.proved else answer
+
+
+def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, new_calls: bool) -> Answer:
     start = time.perf_counter()
     z3 = _z3()
     known = [*assumptions, Not(goal)]
-    known += instantiate(facts, known)
+    known += instantiate(facts, known, new_calls)
     solver = z3.SolverFor("QF_UFNIA" if any(map(_is_nonlinear, known)) else "QF_UFLIA")
     solver.set("rlimit", RESOURCES)
     solver.set("random_seed", 0)
@@ -91,8 +99,9 @@ def _z3() -> Any:
     return z3
 
 
-def instantiate(facts: Facts, known: Iterable[Formula]) -> list[Formula]:
+def instantiate(facts: Facts, known: Iterable[Formula], new_calls: bool = True) -> list[Formula]:
     """Each fact at the arguments of the calls that occur; where its own calls lie within their arrays."""
+    known = list(known)
     occurring: dict[Call, None] = {}
     for formula in known:
         occurring |= dict.fromkeys(calls(formula))
@@ -101,6 +110,8 @@ def instantiate(facts: Facts, known: Iterable[Formula]) -> list[Formula]:
         bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
         for values in _substitutions(bound, calls(body), list(occurring)):
             instance = substitute(body, values)
+            if not new_calls and not all(c in occurring for c in calls(instance)):
+                continue
             inside = [
                 within(argument, ZERO, extent)
                 for call in calls(instance)

@@ -66,6 +66,7 @@ class Encoded:
     layout: Layout
     space: Space
     calls: Mapping[str, Call]
+    quotients: Mapping[str, tuple[Affine, int]]
     pieces: tuple[Piece, ...]
     facts: Piece
 
@@ -93,7 +94,9 @@ def encode(layout: Layout) -> Encoded:
     space = Space(names)
     found = pieces(space, conjunction([formula, *encoder.definitions()]), _no_calls)
     facts = pieces(space, conjunction(known), _no_calls)
-    return Encoded(layout, space, encoder.calls, tuple(found), facts[0] if len(facts) == 1 else space.universe())
+    quotients = {n: (linear(e), d) for n, (e, d) in encoder.quotients.items()}
+    known_facts = facts[0] if len(facts) == 1 else space.universe()
+    return Encoded(layout, space, encoder.calls, quotients, tuple(found), known_facts)
 
 
 def _encoded_fact(encoder: Encoder, fact: Formula) -> Formula | None:

@@ -32,7 +32,7 @@ def facts_of(layout: Layout) -> Facts:
 def places_inside(layout: Layout, value: ValueArray) -> Answer:
     """Every position that the relation allows has its value within the array."""
     inside = [within(place, ZERO, extent) for place, extent in zip(value.position, value.extents, strict=True)]
-    return implied(_stored(layout, value), facts_of(layout), conjunction(inside))
+    return implied(_stored(layout, value), facts_of(layout), conjunction(inside), thorough=True)
 
 
 @lru_cache(maxsize=256)
@@ -42,7 +42,7 @@ def stored_once(layout: Layout) -> Answer:
     assumptions = [f for v in layout.values for f in _stored(layout, v)[:2]]
     assumptions += [rename(f, twin) for f in assumptions]
     same = conjunction([Compare("=", Var(p), Var(t)) for p, t in twin.items()])
-    return implied(assumptions, facts_of(layout), same)
+    return implied(assumptions, facts_of(layout), same, thorough=True)
 
 
 @lru_cache(maxsize=256)
@@ -53,7 +53,7 @@ def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
     assumptions += [rename(f, names) for f in assumptions]
     assumptions += [Compare("=", p, rename(p, names)) for p in value.position]
     same = conjunction([Compare("=", Var(c), Var(names[c])) for c in layout.coordinates])
-    return implied(assumptions, facts_of(layout), same)
+    return implied(assumptions, facts_of(layout), same, thorough=True)
 
 
 def _stored(layout: Layout, value: ValueArray) -> list[Formula]:

@@ -345,6 +345,7 @@ def _pairs(names: tuple[str, ...], body: Formula) -> _Pairs | None:
     if op == "=" and not keys:
         return None
     lows, highs = _common(low, first, second, op), _common(high, second, first, op)
+    other += len(low) + len(high) - (1 if op != "=" else 2) * (len(lows) + len(highs))
     complete = not other and all(_transitive(c, first, second) for c in conclusions)
     return _Pairs(first, second, op != "=", op == "<=", tuple(keys), lows, highs, complete)
 

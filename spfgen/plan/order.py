@@ -97,8 +97,7 @@ class _Search:
     def preferred(self) -> list[str]:
         """Unknown dimensions that may become loops, best first."""
         operands = [*self.instance.reads, self.instance.target]
-        waiting = [[p for p in o.positions if p in self.unknown] for o in operands if o.sparse]
-        sparse = [positions[0] for positions in waiting if positions]  # the layout's order is the natural one
+        sparse = self.leading()
         indices = [i for i in self.instance.indices if i in self.unknown]
         dense = self.outer(indices, operands)
         rest = [n for n in self.unknown if n not in self.calls]
@@ -107,6 +106,12 @@ class _Search:
             if name not in result:
                 result.append(name)
         return result
+
+    def leading(self) -> list[str]:
+        """The first unknown position of each sparse operand: the order of a layout's positions is the natural one."""
+        operands = [*self.instance.reads, self.instance.target]
+        waiting = [[p for p in o.positions if p in self.unknown] for o in operands if o.sparse]
+        return [positions[0] for positions in waiting if positions]
 
     def outer(self, indices: list[str], operands: list[Operand]) -> list[str]:
         """Indices that no sparse operand has and that are never the fastest-running subscript: best outermost."""
@@ -131,8 +136,9 @@ class _Search:
 
     def open(self, candidates: list[str]) -> None:
         """Open the first candidate; but a position whose key is known goes before any other."""
+        leading = self.leading()
         for name in candidates:
-            keys = self.keys(name)
+            keys = self.keys(name) if name in leading else []
             if keys:
                 self.learn(name)
                 for key in keys:  # right after the position, so that it is compared before anything else is read

@@ -1,0 +1,82 @@
+/* bcsr_times_coo, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+
+#include "bcsr_times_coo.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
+static inline int64_t spfgen_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
+static inline int spfgen_threads(int wanted) {
+#ifdef _OPENMP
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    return 1;
+#endif
+}
+
+/*
+ * C[i, k] += A[i, j]*B[j, k]
+ *
+ * Returns SPFGEN_OK or an error code; then nothing has been written.
+ *
+ * A        operand
+ * B        operand
+ * C        result
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ */
+int bcsr_times_coo(
+    const bcsr_R2_C2_f64_i32 *A,
+    const coo_rank2_f64_i32 *B,
+    dense_rank2_f64 *C,
+    int threads)
+{
+    if (!A || !B || !C) {
+        return SPFGEN_ERROR_NULL;
+    }
+    if (A->nrow != C->n_1 || A->nrow < 0 || A->ncol != B->n_1 || A->ncol < 0 || A->nb < 0
+            || B->n_2 != C->n_2 || B->n_2 < 0 || B->nnz < 0) {
+        return SPFGEN_ERROR_SHAPE;
+    }
+    const int64_t nrow = A->nrow;
+    const int64_t n_2 = B->n_2;
+    const int64_t nnz = B->nnz;
+    const int64_t ncol = A->ncol;
+    const double *restrict A_val = A->val;
+    const int32_t *restrict A_browptr = A->browptr;
+    const int32_t *restrict A_bcolidx = A->bcolidx;
+    const double *restrict B_val = B->val;
+    const int32_t *restrict B_idx_1 = B->idx_1;
+    const int32_t *restrict B_idx_2 = B->idx_2;
+    double *restrict C_val = C->val;
+    threads = spfgen_threads(threads);
+    /* C[i, k] += A[i, j]*B[j, k] */
+    const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
+    /* parallel over bi: its iterations write different places of C */
+    #pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t bi = 0; bi < floor_nrow_1_2; bi++) {
+        for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+            const int64_t bcolidx_pb = A_bcolidx[pb];
+            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                const int64_t i = 2 * bi + r;
+                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                    const int64_t j = 2 * bcolidx_pb + c;
+                    /* find p with B_idx_1[p] == j by plain loop: every position is compared */
+                    for (int64_t p = 0; p < nnz; p++) {
+                        if (B_idx_1[p] == j) {
+                            C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return SPFGEN_OK;
+}

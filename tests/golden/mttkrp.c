@@ -1,0 +1,84 @@
+/* mttkrp, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+
+#include "mttkrp.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
+/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
+static inline int spfgen_threads(int wanted) {
+#ifdef _OPENMP
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    return 1;
+#endif
+}
+
+/*
+ * D[i, l] = A[i, j, k]*B[j, l]*C[k, l]
+ *
+ * Returns SPFGEN_OK or an error code; then nothing has been written.
+ *
+ * A        operand
+ * B        operand
+ * C        operand
+ * D        result
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ */
+int mttkrp(
+    const csf_rank3_f64_i32 *A,
+    const dense_rank2_f64 *B,
+    const dense_rank2_f64 *C,
+    dense_rank2_f64 *D,
+    int threads)
+{
+    if (!A || !B || !C || !D) {
+        return SPFGEN_ERROR_NULL;
+    }
+    if (A->n_1 != D->n_1 || A->n_1 < 0 || A->n_2 != B->n_1 || A->n_2 < 0 || A->n_3 != C->n_1
+            || A->n_3 < 0 || A->nnz_1 < 0 || A->nnz_2 < 0 || A->nnz_3 < 0 || B->n_2 != C->n_2
+            || B->n_2 != D->n_2 || B->n_2 < 0) {
+        return SPFGEN_ERROR_SHAPE;
+    }
+    const int64_t n_1 = A->n_1;
+    const int64_t B_n_2 = B->n_2;
+    const int64_t nnz_1 = A->nnz_1;
+    const double *restrict A_val = A->val;
+    const int32_t *restrict A_idx_1 = A->idx_1;
+    const int32_t *restrict A_ptr_2 = A->ptr_2;
+    const int32_t *restrict A_idx_2 = A->idx_2;
+    const int32_t *restrict A_ptr_3 = A->ptr_3;
+    const int32_t *restrict A_idx_3 = A->idx_3;
+    const double *restrict B_val = B->val;
+    const double *restrict C_val = C->val;
+    double *restrict D_val = D->val;
+    threads = spfgen_threads(threads);
+    /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
+    #pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p = 0; p < n_1 * B_n_2; p++) {
+        D_val[p] = 0.0;
+    }
+    /*
+     * parallel over p_1: its iterations write different places of D (by Z3 from the declared
+     * properties)
+     */
+    #pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t p_1 = 0; p_1 < nnz_1; p_1++) {
+        const int64_t i = A_idx_1[p_1];
+        for (int64_t p_2 = A_ptr_2[p_1]; p_2 < A_ptr_2[p_1 + 1]; p_2++) {
+            const int64_t j = A_idx_2[p_2];
+            for (int64_t p_3 = A_ptr_3[p_2]; p_3 < A_ptr_3[p_2 + 1]; p_3++) {
+                const int64_t k = A_idx_3[p_3];
+                for (int64_t l = 0; l < B_n_2; l++) {
+                    D_val[i * B_n_2 + l] += A_val[p_3] * B_val[j * B_n_2 + l] * C_val[k * B_n_2
+                            + l];
+                }
+            }
+        }
+    }
+    return SPFGEN_OK;
+}

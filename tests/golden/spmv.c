@@ -1,0 +1,57 @@
+/* spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+
+#include "spmv.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
+/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
+static inline int spfgen_threads(int wanted) {
+#ifdef _OPENMP
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    return 1;
+#endif
+}
+
+/*
+ * y[i] = A[i, j]*x[j]
+ *
+ * Returns SPFGEN_OK or an error code; then nothing has been written.
+ *
+ * A        operand
+ * x        operand
+ * y        result
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ */
+int spmv(const csr_f64_i32 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int threads)
+{
+    if (!A || !x || !y) {
+        return SPFGEN_ERROR_NULL;
+    }
+    if (A->nrow != y->n_1 || A->nrow < 0 || A->ncol != x->n_1 || A->ncol < 0 || A->nnz < 0) {
+        return SPFGEN_ERROR_SHAPE;
+    }
+    const int64_t nrow = A->nrow;
+    const double *restrict A_val = A->val;
+    const int32_t *restrict A_rowptr = A->rowptr;
+    const int32_t *restrict A_colidx = A->colidx;
+    const double *restrict x_val = x->val;
+    double *restrict y_val = y->val;
+    threads = spfgen_threads(threads);
+    /* y[i] = A[i, j]*x[j] */
+    /* parallel over i: its iterations write different places of y */
+    #pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < nrow; i++) {
+        double y_sum = 0.0;
+        for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+            y_sum += A_val[pj] * x_val[A_colidx[pj]];
+        }
+        y_val[i] = y_sum;
+    }
+    return SPFGEN_OK;
+}

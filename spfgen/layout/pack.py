@@ -356,7 +356,7 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
         if found is not None:
             return found
     first = [-(e.constant // a) for a, e in lower if not e.terms]
-    ends = tuple((a, e) for a, e in upper if e.names() <= encoded.sizes)
+    ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
     if not first or not ends:
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
     others = {tuple(a for a in encoded.calls[k].arguments if a != Var(position)) for k in keys}
@@ -364,6 +364,11 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
     return _Rank(position, keys, "slots", low=max(first), highs=ends)
+
+
+def _size_names(encoded: Encoded) -> set[str]:
+    """The sizes, and the quotients of sizes."""
+    return encoded.sizes | {n for n, (e, _) in encoded.quotients.items() if e.names() <= encoded.sizes}
 
 
 def _between_calls(
@@ -748,7 +753,7 @@ def _rank_slots(
     rows = _rows(state, rules)
     groups = _subscripts(state, plan, rank.keys[0], rows.rows, rank.position)
     group, slot, sizes = _slots(groups, rows, order)
-    width = _capacity(state, rank, int(sizes.max()) if len(sizes) else 0)
+    width = _capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0)
     full = (sizes > width)[group] if len(sizes) else np.zeros(0, dtype=bool)
     if full.any():
         _make_room(state, plan, rank, rows, groups, group, slot, full, width)
@@ -775,9 +780,10 @@ def _slots(groups: list[Array], rows: _Rows, order: _Order) -> tuple[Array, Arra
     return group, ranks - starts[group] if rows.count else ranks, sizes
 
 
-def _capacity(state: _State, rank: _Rank, needed: int) -> int:
+def _capacity(state: _State, plan: _Plan, rank: _Rank, needed: int) -> int:
     """How many slots there are; solves the sizes in the bounds that are not known yet."""
-    known = [int(affine_value(e, state.sizes)) // a for a, e in rank.highs if e.names() <= set(state.sizes)]
+    sizes = _size_values(state, plan)
+    known = [int(affine_value(e, sizes)) // a for a, e in rank.highs if e.names() <= set(sizes)]
     if known:
         return max(0, min(known) + 1 - rank.low)
     for a, high in rank.highs:
@@ -887,8 +893,9 @@ def _filler(
 def _range(state: _State, plan: _Plan, name: str) -> tuple[int, int]:
     """The declared range of a call as numbers, both ends included; from 0 on when none is declared."""
     lower, upper = bounds(plan.encoded.facts.constraints(name), name)
-    low = [-(int(affine_value(e, state.sizes)) // a) for a, e in lower if e.names() <= set(state.sizes)]
-    high = [int(affine_value(e, state.sizes)) // a for a, e in upper if e.names() <= set(state.sizes)]
+    sizes = _size_values(state, plan)
+    low = [-(int(affine_value(e, sizes)) // a) for a, e in lower if e.names() <= set(sizes)]
+    high = [int(affine_value(e, sizes)) // a for a, e in upper if e.names() <= set(sizes)]
     return max(low, default=0), min(high, default=2**62)
 
 
@@ -940,6 +947,15 @@ def _write(
 
 
 # --- sizes ------------------------------------------------------------------------------------------------
+
+
+def _size_values(state: _State, plan: _Plan) -> dict[str, int]:
+    """The sizes that are known, and the quotients of sizes."""
+    values = dict(state.sizes)
+    for name, (numerator, divisor) in plan.encoded.quotients.items():
+        if numerator.names() <= set(values):
+            values[name] = int(affine_value(numerator, values)) // divisor
+    return values
 
 
 def _most(places: Array) -> int:
@@ -1042,7 +1058,8 @@ def _check_shared(state: _State, plan: _Plan) -> None:
     columns = [points.columns[c] for c in layout.coordinates]
     filled = np.zeros(points.count, dtype=bool)
     for name, place in points.places.items():
-        filled |= (place >= 0) & _differs(state.arrays[name].reshape(-1)[place], layout.fill)
+        rows = np.flatnonzero(place >= 0)
+        filled[rows] |= _differs(state.arrays[name].reshape(-1)[place[rows]], layout.fill)
     own = [state.columns[c][_differs(state.values, layout.fill)] for c in layout.coordinates]
     if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(_differs(state.values, layout.fill).sum())):
         return

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from spfgen.api import Kernel, Spec, Tensor, compile, load, parse, tensor  # noqa: A004
+    from spfgen.api import Kernel, Spec, compile, load, parse, tensor  # noqa: A004
     from spfgen.errors import SpfgenError
+    from spfgen.run.tensor import Tensor
 
 __all__ = ["Kernel", "Spec", "SpfgenError", "Tensor", "compile", "load", "parse", "tensor"]
 
@@ -20,10 +21,7 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
     if name not in __all__:
         raise AttributeError(f"module 'spfgen' has no attribute {name!r}")
-    if name == "SpfgenError":
-        from spfgen.errors import SpfgenError
+    import importlib
 
-        return SpfgenError
-    from spfgen import api
-
-    return getattr(api, name)
+    module = {"SpfgenError": "spfgen.errors", "Tensor": "spfgen.run.tensor"}.get(name, "spfgen.api")
+    return getattr(importlib.import_module(module), name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
+from spfgen.facts.formula import conjuncts
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.from_space import scanned
 from spfgen.plan.nodes import Clear, Find, Guard, Plan, Reduce, Scan
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
+from spfgen.sets.uf import Encoder, comparisons
 from spfgen.space.nodes import Instance
 
 
@@ -26,7 +29,8 @@ def explain_text(generated: Generated) -> str:
         parts += ["", group.text]
         for number, instance in enumerate(group.instances, 1):
             title = f"iteration space {number} of {len(group.instances)}" if len(group.instances) > 1 else "iteration space"
-            parts.append(f"  {title}:\n    {iteration_space(instance)}")
+            text = textwrap.fill(iteration_space(instance), 108, break_on_hyphens=False, break_long_words=False)
+            parts.append(f"  {title}:\n{textwrap.indent(text, '    ')}")
         if not group.instances:
             parts.append("  iteration space: empty")
         order = scanned(plan)
@@ -75,10 +79,13 @@ def explain_json(generated: Generated) -> dict[str, Any]:
 
 
 def iteration_space(instance: Instance) -> str:
-    """`[sizes] -> { [indices, positions] : constraints }`; calls stand as calls, they are no dimensions of their own."""
-    _, _, constraints = str(instance.domain).partition(" : ")
+    """`[sizes] -> { [indices, positions] : constraints }`: calls stand as calls, declared facts are left out."""
+    space = instance.domain.space
+    quotients = Encoder(quotients=dict(instance.quotients)).definitions()
+    known = space.of(comparisons([*instance.facts, *(c for q in quotients for c in conjuncts(q))]))
+    _, _, constraints = str(instance.domain.gist(known)).partition(" : ")
     constraints = constraints.removesuffix(" }")
-    indices = [*instance.indices, *instance.positions, *instance.quotients]
+    indices = [*instance.indices, *instance.positions]
     if instance.guards:
         constraints += f" and {show_conditions(instance.guards)}"
     body = f"[{', '.join(indices)}] : {constraints}" if constraints else f"[{', '.join(indices)}]"

@@ -208,12 +208,12 @@ def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -
     for name in unknown:
         if name in encoded.calls and argument_names(encoded.calls[name]) <= known:
             return Gather(name, encoded.calls[name])
-    for name in unknown:
+    for name in (n for n in unknown if n not in encoded.calls):
         about = piece.project(known | {name}).constraints(name)
         single = single_value(about, name)
         if single is not None:
             return Assign(name, *single)
-        if expand is None and name not in encoded.calls:
+        if expand is None:
             lower, upper = bounds(about, name)
             if lower and upper:
                 expand = Expand(name, tuple(lower), tuple(upper))

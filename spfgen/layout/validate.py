@@ -341,7 +341,7 @@ def _pairs(names: tuple[str, ...], body: Formula) -> _Pairs | None:
             case Compare(_, Var(a), Var(b)) if {a, b} == {first, second}:
                 pass
             case _:
-                other += 1
+                other += not _handed_down(condition, conclusions, first, second)
     if op == "=" and not keys:
         return None
     lows, highs = _common(low, first, second, op), _common(high, second, first, op)
@@ -397,9 +397,30 @@ def _moved(a: Expr, b: Expr, renaming: Mapping[str, str]) -> bool:
     return bool(rename(a, renaming) == b)
 
 
+def _handed_down(condition: Formula, conclusions: list[Formula], first: str, second: str) -> bool:
+    """Whether a condition on the second variable is part of the conclusion for the first one.
+
+    Then it holds step by step from a place down to all places before it.
+    """
+    if variables(condition) & {first, second} != {second} or len(conclusions) != 1:
+        return False
+    wanted = _turned(rename(condition, {second: first}))
+    return any(_turned(part) == wanted for part in conjuncts(conclusions[0]))
+
+
+def _turned(formula: Formula) -> Formula:
+    """A comparison that says greater, turned round to say less."""
+    match formula:
+        case Compare(">" | ">=" as op, left, right):
+            return Compare("<" if op == ">" else "<=", right, left)
+    return formula
+
+
 def _transitive(conclusion: Formula, first: str, second: str) -> bool:
     """Whether it holds for all pairs when it holds for neighbours."""
     for part in conjuncts(conclusion):
+        if not {first, second} <= variables(part):
+            continue
         match part:
             case Compare("=", Var(a), Var(b)) if {a, b} == {first, second}:
                 continue

@@ -37,7 +37,7 @@ def plan_group(group: Group, order: Sequence[str]) -> Plan:
     for instance in group.instances:
         nest, stored = plan_instance(instance, order, store=clear and not parts)
         if clear and not parts and not stored:
-            parts.append(Clear(group.target, "the loops add to places that they do not all reach exactly once"))
+            parts.append(Clear(group.target, "not every place is reached exactly once"))
         parts.append(nest)
     if clear and not group.instances:
         parts.append(Clear(group.target, "nothing is added"))
@@ -232,7 +232,7 @@ def _nest(instance: Instance, steps: list[_Step], store: bool) -> tuple[Plan, bo
 
 
 def _reduced(target, stored: bool, body: Plan) -> Plan:  # type: ignore[no-untyped-def]
-    why = f"{target.tensor} is written at one place by all loops below"
+    why = f"all loops below write one place of {target.tensor}"
     if stored:
         why += ", and every place is reached exactly once"
     return Reduce(target, "=" if stored else "+=", body, why)

@@ -9,12 +9,25 @@ from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
 
+WIDTH = 64
+"""Where reasons stand, when the line before them is shorter."""
+
+
 def show_plan(plan: Plan) -> str:
-    """A line for each node, indented as the loops are, with the reason at the end."""
+    """A line for each node, indented as the loops are, with the reason at the end or on the next line."""
     lines: list[tuple[str, str]] = []
     _lines(plan, 0, lines)
-    width = min(72, max((len(text) for text, why in lines if why), default=0))
-    return "\n".join(f"{text:<{width}}   because {why}" if why else text for text, why in lines)
+    width = max((len(text) for text, why in lines if why and len(text) <= WIDTH), default=0)
+    result = []
+    for text, why in lines:
+        if not why:
+            result.append(text)
+        elif len(text) <= width:
+            result.append(f"{text:<{width}}   because {why}")
+        else:
+            indent = len(text) - len(text.lstrip()) + 4
+            result += [text, f"{' ' * indent}because {why}"]
+    return "\n".join(result)
 
 
 def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:

@@ -1,0 +1,138 @@
+"""Layouts that are not in the repository work from their spec file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+
+Array = np.ndarray[Any, Any]
+
+SPEC = """
+layout blocks_anywhere(nrow, ncol; R = 2, C = 3) {
+    doc "Dense R x C blocks that start at any row and column."
+    size nb
+    relation { [b, r, c] -> [i, j] :
+        0 <= b < nb and 0 <= r < R and 0 <= c < C and i = top(b) + r and j = left(b) + c }
+    index top[nb]  { range 0 <= top(b) and top(b) + R <= nrow }
+    index left[nb] { range 0 <= left(b) and left(b) + C <= ncol }
+    value val[nb, R, C] at [b, r, c]
+}
+
+layout skyline(nrow, ncol) {
+    doc "Each row from its first non-zero up to the diagonal, one after another."
+    size nnz
+    relation { [pi, p] -> [i, j] :
+        0 <= pi < nrow and rowptr(pi) <= p < rowptr(pi + 1) and i = pi and j = pi + 1 + p - rowptr(pi + 1) }
+    index rowptr[nrow + 1] {
+        range 0 <= rowptr(p) <= nnz
+        property increasing
+        property rowptr(0) = 0
+        property rowptr(nrow) = nnz
+        property forall p : rowptr(p + 1) - rowptr(p) <= p + 1
+    }
+    value val[nnz] at [p]
+}
+
+layout reversed(nrow, ncol) {
+    doc "csr from the last row to the first, columns counted from the right."
+    size nnz
+    relation { [q, p] -> [i, j] :
+        0 <= q < nrow and rbeg(q) <= p < rend(q) and i = nrow - 1 - q and j = ncol - 1 - rcol(p) }
+    index rbeg[nrow] { range 0 <= rbeg(q) <= nnz }
+    index rend[nrow] { range 0 <= rend(q) <= nnz }
+    index rcol[nnz]  { range 0 <= rcol(p) < ncol }
+    value val[nnz] at [p]
+}
+"""
+LAYOUTS = spfgen.parse(SPEC).layouts
+SHAPE = (6, 7)
+
+
+def blocks_anywhere(rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
+    """Blocks may overlap: values at one coordinate add up."""
+    top, left = rng.integers(0, 5, 4), rng.integers(0, 5, 4)
+    val = rng.integers(1, 9, (4, 2, 3)).astype(float)
+    dense = np.zeros(SHAPE)
+    for b in range(4):
+        dense[top[b] : top[b] + 2, left[b] : left[b] + 3] += val[b]
+    return dense, {"top": top.astype(np.int32), "left": left.astype(np.int32), "val": val}
+
+
+def skyline(rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
+    first = [int(rng.integers(0, i + 2)) for i in range(SHAPE[0])]
+    dense = np.zeros(SHAPE)
+    rowptr, val = [0], []
+    for i, start in enumerate(first):
+        for j in range(start, i + 1):
+            dense[i, j] = rng.integers(1, 9)
+            val.append(dense[i, j])
+        rowptr.append(len(val))
+    return dense, {"rowptr": np.array(rowptr, np.int32), "val": np.array(val, float)}
+
+
+def reversed_rows(rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
+    dense = np.where(rng.random(SHAPE) < 0.4, rng.integers(1, 9, SHAPE), 0).astype(float)
+    begin, end, columns, val = [], [], [], []
+    for i in reversed(range(SHAPE[0])):
+        begin.append(len(val))
+        for j in np.nonzero(dense[i])[0]:
+            columns.append(SHAPE[1] - 1 - j)
+            val.append(dense[i, j])
+        end.append(len(val))
+    arrays = {"rbeg": begin, "rend": end, "rcol": columns}
+    return dense, {**{n: np.array(a, np.int64) for n, a in arrays.items()}, "val": np.array(val, float)}
+
+
+MAKERS: dict[str, Callable[[np.random.Generator], tuple[Array, dict[str, Array]]]] = {
+    "blocks_anywhere": blocks_anywhere,
+    "skyline": skyline,
+    "reversed": reversed_rows,
+}
+OTHERS = ["dense", "csr", "bcsr(R=3, C=2)", "coo", "dia", "ell", *MAKERS]
+
+
+def made(name: str, seed: int) -> tuple[Any, Array]:
+    dense, arrays = MAKERS[name](np.random.default_rng(seed))
+    return spfgen.tensor(LAYOUTS[name], shape=SHAPE, **arrays), dense
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_matrix_times_vector(name: str) -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=LAYOUTS[name], x="dense", y="dense")
+    for seed in range(3):
+        tensor, dense = made(name, seed)
+        x = np.arange(1.0, 8.0)
+        np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("name", MAKERS)
+def test_element_wise_product(name: str, other: str) -> None:
+    layout = LAYOUTS[other] if other in MAKERS else other
+    kernel = spfgen.compile("C[i, j] = A[i, j]*B[i, j]", A=LAYOUTS[name], B=layout, C="dense")
+    tensor, dense = made(name, 1)
+    if other in MAKERS:
+        second, expected = made(other, 2)
+    else:
+        expected = np.where(np.random.default_rng(3).random(SHAPE) < 0.5, 2.0, 0.0)
+        second = expected
+    np.testing.assert_array_equal(kernel(A=tensor, B=second), dense * expected)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_sum_of_the_strict_lower_triangle(name: str) -> None:
+    kernel = spfgen.compile("s = A[i, j] where j < i", A=LAYOUTS[name])
+    tensor, dense = made(name, 4)
+    assert kernel(A=tensor) == np.tril(dense, -1).sum()
+
+
+def test_a_wrong_index_is_refused() -> None:
+    dense, arrays = skyline(np.random.default_rng(0))
+    arrays["rowptr"] = arrays["rowptr"][::-1].copy()
+    with pytest.raises(spfgen.SpfgenError, match="rowptr"):
+        spfgen.tensor(LAYOUTS["skyline"], shape=dense.shape, **arrays)

@@ -1,0 +1,350 @@
+"""Packing, then enumerating, gives back the tensor; the arrays satisfy what the layout declares."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from spfgen.errors import DataError, Unsupported
+from spfgen.lang.nodes import LayoutUse
+from spfgen.lang.spec import builtin_names, parse_tree
+from spfgen.layout.nodes import SCALAR
+from spfgen.layout.pack import pack
+from spfgen.layout.points import to_coordinates
+from spfgen.layout.validate import check_arrays
+from spfgen.pipeline import layout_of
+
+POINTERS = """
+    index rowptr[n + 1] { range 0 <= rowptr(p) <= nnz property increasing }
+    index colidx[nnz] { range 0 <= colidx(p) < m property strictly increasing within rowptr }
+"""
+
+OTHERS = (
+    """
+layout mirrored(n, m) { size nnz
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = pi and j = colidx(pj)
+                                    and j <= i ;
+               [pi, pj] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and j = pi and i = colidx(pj)
+                                    and i < j }
+    value val[nnz] at [pj]
+"""
+    + POINTERS.replace("colidx(p) < m", "colidx(p) < n")
+    + """ }
+layout with_diagonal(n, m) { size nnz
+    relation { [k, pi, pj] -> [i, j] : k = 0 and 0 <= pi < n and pj = 0 and i = pi and j = pi ;
+               [k, pi, pj] -> [i, j] : k = 1 and 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = pi
+                                       and j = colidx(pj) and j != i }
+    value diagonal[n] at [pi] when k = 0
+    value val[nnz] at [pj] when k = 1
+"""
+    + POINTERS
+    + """ }
+layout four_arrays(n, m) { size nnz
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and begin(pi) <= pj < stop(pi) and i = pi and j = colidx(pj) }
+    index begin[n] { range 0 <= begin(p) <= nnz }
+    index stop[n] { range 0 <= stop(p) <= nnz }
+    index colidx[nnz] { range 0 <= colidx(p) < m
+        property forall s, p, q : begin(s) <= p < q < stop(s) => colidx(p) > colidx(q) }
+    value val[nnz] at [pj] }
+layout counted(n, m) { size nnz
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and begin(pi) <= pj < begin(pi) + length(pi) and i = pi and j = colidx(pj) }
+    index begin[n] { range 0 <= begin(p) <= nnz }
+    index length[n] { range 0 <= length(p) <= m }
+    index colidx[nnz] { range 0 <= colidx(p) < m }
+    value val[nnz] at [pj] }
+layout turned_rows(n, m) { size nnz
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = order(pi) and j = colidx(pj) }
+    index order[n] { range 0 <= order(p) < n property strictly decreasing }
+    value val[nnz] at [pj]
+"""
+    + POINTERS
+    + """ }
+layout by_columns(n, m) { size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index row[nnz] { range 0 <= row(p) < n property forall p < q : col(p) = col(q) => row(p) > row(q) }
+    index col[nnz] { range 0 <= col(p) < m property increasing }
+    value val[nnz] at [p] }
+layout full_slots(n, m) { size width
+    relation { [pi, ps] -> [i, j] : 0 <= pi < n and 0 <= ps < width and i = pi and j = colidx(ps, pi) }
+    index colidx[width, n] { range 0 <= colidx(s, r) < m
+        property forall r, s, t : s < t => colidx(s, r) < colidx(t, r) }
+    value val[width, n] at [ps, pi] }
+layout high_sentinel(n, m) { size width
+    relation { [pi, ps] -> [i, j] : 0 <= pi < n and 0 <= ps < width and i = pi and j = colidx(pi, ps) }
+    index colidx[n, width] { range 0 <= colidx(r, s) <= m property increasing }
+    value val[n, width] at [pi, ps] }
+layout empty_first(n, m) { size width
+    relation { [pi, ps] -> [i, j] : 0 <= pi < n and 0 <= ps < width and i = pi and j = colidx(pi, ps) }
+    index colidx[n, width] { range -1 <= colidx(r, s) < m property increasing }
+    value val[n, width] at [pi, ps] }
+layout one_each(n, m) {
+    relation { [pi] -> [i, j] : 0 <= pi < n and i = pi and j = col(pi) }
+    index col[n] { range -1 <= col(r) < m }
+    value val[n] at [pi] }
+layout triples(n) {
+    relation { [b, r] -> [i] : 0 <= b < ceil(n/3) and i = 3*block(b) + r and 0 <= r < 3 }
+    index block[ceil(n/3)] { range 0 <= block(p) < ceil(n/3) property strictly decreasing }
+    value val[ceil(n/3), 3] at [b, r] }
+layout ones(n, m) { size nnz
+    fill 1
+    relation { [pi, pj, r] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = pi
+                                       and j = 2*colidx(pj) + r and 0 <= r < 2 }
+    value val[nnz, 2] at [pj, r]
+"""
+    + POINTERS.replace("colidx(p) < m", "2*colidx(p) < m")
+    + """ }
+layout runs(n) { size count
+    relation { [q, p] -> [i] : 0 <= q < count and start(q) <= p < start(q + 1) and i = p }
+    index start[count + 1] { range 0 <= start(p) <= n property increasing }
+    value val[count] at [q] }
+layout by_sums(n, m) { size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index row[nnz] { range 0 <= row(p) < n property forall p < q : row(p) + col(p) < row(q) + col(q) }
+    index col[nnz] { range 0 <= col(p) < m }
+    value val[nnz] at [p] }
+layout bands(n, m) {
+    relation { [p, q] -> [i, j] : 0 <= p < n + m - 1 and 0 <= q < n and i = q and j = q + p - n + 1 }
+    value val[max(n + m - 1, 0)] at [p] }
+"""
+)
+
+TREE = parse_tree(OTHERS)
+REFUSED = ("runs", "by_sums")
+SHARED = ("mirrored", "bands")
+SHAPES = {1: [(0,), (1,), (11,), (64,)], 2: [(0, 0), (0, 3), (3, 0), (1, 1), (1, 9), (9, 1), (7, 10), (16, 12)],
+          3: [(0, 2, 2), (1, 1, 1), (4, 5, 6)]}  # fmt: skip
+
+
+def get(name, **settings):
+    declaration, found = TREE.resolve(LayoutUse(name))
+    return layout_of(declaration, {**found, **settings})
+
+
+def all_layouts():
+    for name in [*builtin_names(), *TREE.layouts]:
+        declaration, settings = TREE.resolve(LayoutUse(name))
+        free = "rank" in dict(declaration.constants) and "rank" not in settings
+        for rank in (1, 2, 3) if free else (None,):
+            yield get(name, **({"rank": rank} if free else {}))
+
+
+LAYOUTS = [x for x in all_layouts() if x.name not in (*REFUSED, *SHARED)]
+
+
+def label(layout):
+    return f"{layout.name}{layout.rank}"
+
+
+def dense_of(layout, packed, shape):
+    """All points with their values, added up; the fill value elsewhere."""
+    coords, values = to_coordinates(layout, packed.sizes, packed.arrays, packed.arrays)
+    dense = np.zeros(shape, dtype=values.dtype)
+    np.add.at(dense, coords, values)
+    stored = np.zeros(shape, dtype=bool)
+    stored[coords] = True
+    return np.where(stored, dense, np.asarray(layout.fill).astype(values.dtype))
+
+
+def storable(layout, shape, dense):
+    """The entries of a dense tensor one after another, those left out that the layout cannot store beside the others."""
+    kept = np.full(shape, layout.fill)
+    alone = np.zeros(shape, dtype=bool)
+    for at in product(*map(range, shape)):
+        try:
+            pack(layout, shape, tuple(np.array([k]) for k in at), np.array([layout.fill + 1]))
+            alone[at] = True
+        except DataError:
+            continue
+    wanted = np.where(alone, dense, layout.fill)
+    try:
+        packed_dense(layout, wanted)
+    except DataError:
+        for at in zip(*np.nonzero(wanted != layout.fill), strict=True):
+            kept[at] = wanted[at]
+            try:
+                packed_dense(layout, kept)
+            except DataError:
+                kept[at] = layout.fill
+        return kept
+    return wanted
+
+
+def packed_dense(layout, dense, **more):
+    coords = np.nonzero(dense != layout.fill)
+    return pack(layout, dense.shape, coords, dense[coords], **more)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_what_is_packed_comes_back(layout):
+    random = np.random.default_rng(23)
+    stored = 0
+    for shape in SHAPES[layout.rank]:
+        for density in (0.0, 0.3, 1.0) if np.prod(shape) < 30 else (0.2,):
+            numbers = random.integers(2, 9, shape) * (random.random(shape) < density)
+            dense = storable(layout, shape, np.where(numbers == 0, layout.fill, numbers).astype(np.float64))
+            packed = packed_dense(layout, dense)
+            assert np.array_equal(dense_of(layout, packed, shape), dense)
+            assert check_arrays(layout, packed.sizes, packed.arrays, thorough=True) == ()
+            assert list(packed.sizes)[: layout.rank] == list(layout.parameters)
+            assert set(packed.sizes) == {*layout.parameters, *layout.sizes}
+            stored += np.count_nonzero(dense != layout.fill)
+    assert stored
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_types_and_memory(layout):
+    shape = tuple(3 for _ in layout.parameters)
+    coords = tuple(np.array([0]) for _ in shape)
+    for dtype in (np.float32, np.int8, np.complex128):
+        types = {a.name: "int64" for a in layout.indexes[1:]}
+        packed = pack(layout, shape, coords, np.array([1], dtype=dtype), types)
+        for value in layout.values:
+            assert packed.arrays[value.name].dtype == dtype
+        for k, index in enumerate(layout.indexes):
+            assert packed.arrays[index.name].dtype == (np.int64 if k else np.int32)
+        assert all(a.flags.c_contiguous for a in packed.arrays.values())
+
+
+def test_a_single_number():
+    packed = pack(SCALAR, (), (), np.array([2.0, 3.0]))
+    assert packed.arrays["val"] == 5
+    assert packed.arrays["val"].shape == ()
+    assert pack(SCALAR, (), (), np.zeros(0)).arrays["val"] == 0
+
+
+def test_pictures_of_the_layouts():
+    coords, values = (np.array([0, 0, 2]), np.array([0, 2, 1])), np.array([5, 6, 7])
+    expected = {
+        "csr": {"rowptr": [0, 2, 2, 3], "colidx": [0, 2, 1], "val": [5, 6, 7]},
+        "csc": {"colptr": [0, 1, 2, 3], "rowidx": [0, 2, 0], "val": [5, 7, 6]},
+        "dcsr": {"rowidx": [0, 2], "rowptr": [0, 2, 3], "colidx": [0, 2, 1], "val": [5, 6, 7]},
+        "ell": {"colidx": [[0, 2], [-1, -1], [1, -1]], "val": [[5, 6], [0, 0], [7, 0]]},
+    }
+    for name, arrays in expected.items():
+        packed = pack(get(name), (3, 3), coords, values)
+        assert {n: a.tolist() for n, a in packed.arrays.items()} == arrays
+    packed = pack(get("sv_decreasing"), (5,), (np.array([1, 4]),), np.array([5, 7]))
+    assert packed.arrays["idx"].tolist() == [4, 1]
+    row = (np.zeros(3, dtype=int), np.array([0, 3, 5]))
+    packed = pack(get("warp24"), (1, 8), row, values)
+    assert packed.arrays["meta"].tolist() == [[[0, 3], [0, 1]]]
+    assert packed.arrays["val"].tolist() == [[[5, 6], [0, 7]]]
+
+
+def test_equal_coordinates_are_added():
+    packed = pack(get("sv"), (4,), (np.array([3, 1, 3, 3]),), np.array([1, 2, 4, 8]))
+    assert packed.arrays["idx"].tolist() == [1, 3]
+    assert packed.arrays["val"].tolist() == [2, 13]
+
+
+def test_explicit_zeros_are_kept_where_there_is_room():
+    packed = pack(get("csr"), (2, 2), (np.array([0, 1]), np.array([1, 0])), np.array([0.0, 3.0]))
+    assert packed.arrays["val"].tolist() == [0, 3]
+    packed = pack(get("lower"), (2, 2), (np.array([0, 1]), np.array([1, 0])), np.array([0.0, 3.0]))
+    assert packed.arrays["val"].tolist() == [0, 3, 0]
+    five = (np.zeros(4, dtype=int), np.arange(4))
+    packed = pack(get("warp24"), (1, 4), five, np.array([0.0, 1.0, 0.0, 2.0]))
+    assert packed.arrays["val"].ravel().tolist() == [1, 2]
+
+
+def test_an_entry_outside_the_pattern_is_named():
+    with pytest.raises(DataError, match=r"`lower` can store, but it has no place for the value 7.0 at \(0, 2\)"):
+        pack(get("lower"), (3, 3), (np.array([1, 0]), np.array([0, 2])), np.array([1.0, 7.0]))
+
+
+def test_a_full_group_is_named():
+    coords = (np.full(3, 1), np.array([4, 5, 7]))
+    with pytest.raises(DataError, match=r"at most 2 entries for pi = 1, pg = 1 in layout `warp24`.* there are 3"):
+        pack(get("warp24"), (2, 8), coords, np.ones(3))
+
+
+def test_one_column_for_each_row():
+    with pytest.raises(DataError, match=r"expected one value of `col\(pi\)`.*\(0, 2\)|\(0, 1\)"):
+        pack(get("one_each"), (2, 3), (np.array([0, 0]), np.array([1, 2])), np.ones(2))
+
+
+def test_indices_that_do_not_fit():
+    coords, value = (np.array([2**31]),), np.ones(1)
+    with pytest.raises(DataError, match="indices of `idx` that fit int32, but 2147483648"):
+        pack(get("sv"), (2**32,), coords, value)
+    assert pack(get("sv"), (2**32,), coords, value, {"idx": "int64"}).arrays["idx"].tolist() == [2**31]
+
+
+@pytest.mark.parametrize(
+    ("shape", "coords", "values", "message"),
+    [
+        ((3,), ([0], [0]), [1.0], "expected 2 extents"),
+        ((3, 3), ([0],), [1.0], "expected 2 coordinate arrays"),
+        ((3, 3), ([0, 1], [0]), [1.0], "of one length"),
+        ((3, 3), ([0], [3]), [1.0], r"within the shape \(3, 3\), but there is \(0, 3\)"),
+        ((3, 3), ([-1], [0]), [1.0], r"there is \(-1, 0\)"),
+    ],
+)
+def test_wrong_input(shape, coords, values, message):
+    with pytest.raises(DataError, match=message):
+        pack(get("csr"), shape, tuple(map(np.array, coords)), np.array(values))
+
+
+def test_a_fill_value_of_another_type():
+    declaration = parse_tree("layout far(n) { fill inf relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }")
+    layout = layout_of(declaration.layouts["far"], {})
+    assert pack(layout, (2,), (np.array([0]),), np.ones(1)).arrays["val"].tolist() == [1, np.inf]
+    with pytest.raises(DataError, match="fill value inf, but they are int64"):
+        pack(layout, (2,), (np.array([0]),), np.ones(1, dtype=np.int64))
+
+
+def test_values_that_several_coordinates_share():
+    layout = get("mirrored")
+    dense = np.array([[1.0, 2, 0], [2, 0, 3], [0, 3, 4]])
+    packed = packed_dense(layout, dense)
+    assert packed.sizes["nnz"] == 4
+    assert np.array_equal(dense_of(layout, packed, (3, 3)), dense)
+    dense[0, 1] = 5
+    with pytest.raises(DataError, match=r"equal values at \(\d, \d\) and \(\d, \d\), .*5.0"):
+        packed_dense(layout, dense)
+    dense[0, 1] = 0
+    with pytest.raises(DataError, match=r"expected a value at \(0, 1\)"):
+        packed_dense(layout, dense)
+
+
+def test_values_along_a_band():
+    layout = get("bands")
+    dense = np.array([[(j - i) ** 2 + 1.0 for j in range(5)] for i in range(4)])
+    packed = packed_dense(layout, dense)
+    assert packed.arrays["val"].shape == (8,)
+    assert np.array_equal(dense_of(layout, packed, (4, 5)), dense)
+    dense[3, 0] = 0
+    assert np.array_equal(dense_of(layout, packed_dense(layout, dense), (4, 5)), dense)
+    dense[1, 1] = 0
+    with pytest.raises(DataError, match=r"expected a value at \(1, 1\)"):
+        packed_dense(layout, dense)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("runs", "the position `q` is no function of the coordinates"), ("by_sums", "no order of the entries")],
+)
+def test_layouts_that_cannot_be_derived(name, message):
+    layout = get(name)
+    with pytest.raises(Unsupported, match=message):
+        pack(layout, tuple(3 for _ in layout.parameters), tuple(np.array([0]) for _ in layout.parameters), np.ones(1))
+
+
+def test_other_block_sizes():
+    random = np.random.default_rng(1)
+    dense = random.integers(1, 9, (19, 23)) * (random.random((19, 23)) < 0.1)
+    for rows, columns in ((1, 1), (3, 5), (16, 16), (32, 1)):
+        layout = get("bcsr", R=rows, C=columns)
+        packed = packed_dense(layout, dense)
+        assert np.array_equal(dense_of(layout, packed, dense.shape), dense)
+        check_arrays(layout, packed.sizes, packed.arrays, thorough=True)
+
+
+def test_a_million_entries():
+    random = np.random.default_rng(1)
+    coords = tuple(random.integers(0, 100_000, 1_000_000) for _ in range(2))
+    for name in ("csr", "bcsr"):
+        layout = get(name)
+        packed = pack(layout, (100_000, 100_000), coords, np.ones(1_000_000))
+        check_arrays(layout, packed.sizes, packed.arrays)
+        assert packed.arrays["val"].sum() == 1_000_000

@@ -5,14 +5,12 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from spfgen.facts.formula import conjuncts
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.from_space import scanned
 from spfgen.plan.nodes import Clear, Find, Guard, Plan, Reduce, Scan
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
-from spfgen.sets.uf import Encoder, comparisons
-from spfgen.space.nodes import Instance
+from spfgen.space.show import iteration_space
 
 
 def explain_text(generated: Generated) -> str:
@@ -76,20 +74,6 @@ def explain_json(generated: Generated) -> dict[str, Any]:
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],
     }
-
-
-def iteration_space(instance: Instance) -> str:
-    """`[sizes] -> { [indices, positions] : constraints }`: calls stand as calls, declared facts are left out."""
-    space = instance.domain.space
-    quotients = Encoder(quotients=dict(instance.quotients)).definitions()
-    known = space.of(comparisons([*instance.facts, *(c for q in quotients for c in conjuncts(q))]))
-    _, _, constraints = str(instance.domain.gist(known)).partition(" : ")
-    constraints = constraints.removesuffix(" }")
-    indices = [*instance.indices, *instance.positions]
-    if instance.guards:
-        constraints += f" and {show_conditions(instance.guards)}"
-    body = f"[{', '.join(indices)}] : {constraints}" if constraints else f"[{', '.join(indices)}]"
-    return f"[{', '.join(instance.sizes)}] -> {{ {body} }}"
 
 
 def proved(plan: Plan) -> list[str]:

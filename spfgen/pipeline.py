@@ -2,7 +2,7 @@
 
     .spf text  --parse-->   lang     what the user wrote                           lang/parse.py, lang/spec.py
     layouts    --resolve--> layout   arrays, relation, facts, constants known      layout/from_lang.py, layout/check.py
-    statements --join-->    space    which points of which statement run           space/from_lang.py
+    statements --join-->    space    which points of which statement run           space/from_lang.py (verified: space/check.py)
                --plan-->    plan     in what order, each dimension found how       plan/from_space.py (verified: plan/check.py)
                --lower-->   cir      C as a tree                                   cir/from_plan.py
                --simplify-> cir                                                    cir/simplify.py (verified: cir/check.py)
@@ -29,6 +29,7 @@ from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.nodes import Plan
+from spfgen.space.check import check_program
 from spfgen.space.from_lang import accesses, join
 from spfgen.space.nodes import Program
 
@@ -55,6 +56,7 @@ class Generated:
 def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
     program = join(kernel, layouts)
+    check_program(program)
     return print_kernel(program, make_plans(program))
 
 

@@ -78,7 +78,8 @@ class _Lowering:
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
-        body = [*self.checks(), *self.prologue(), *self.threads(nests), *nests, c.Return(c.Name("SPFGEN_OK"))]
+        threads = self.threads(nests)  # may speak of sizes that the nests do not need
+        body = [*self.checks(), *self.prologue(), *threads, *nests, c.Return(c.Name("SPFGEN_OK"))]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
@@ -132,8 +133,19 @@ class _Lowering:
 
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
         if any(isinstance(n, c.For) and n.pragmas for s in nests for n in walk(s)):
-            return [c.Assign(c.Name("threads"), "=", c.Call("spfgen_threads", (c.Name("threads"),)))]
+            call = c.Call("spfgen_threads", (c.Name("threads"), self.values_held()))
+            return [c.Assign(c.Name("threads"), "=", call)]
         return [c.Do(c.Cast("void", c.Name("threads")))]
+
+    def values_held(self) -> c.Expr:
+        """How many values all tensors hold: a measure of the work that needs no knowledge of the data."""
+        total: c.Expr = c.Int(0)
+        for tensor in self.program.tensors:
+            for value in tensor.layout.values:
+                if value.extents:
+                    count = _joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
+                    total = count if total == c.Int(0) else c.Bin("+", total, count)
+        return total
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -181,9 +193,7 @@ class _Lowering:
                 target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Int(0))
                 result.append(c.Assign(target, "=", _zero(kind)))
                 continue
-            total = extents[0]
-            for extent in extents[1:]:
-                total = c.Bin("*", total, extent)
+            total = _joined("*", extents)
             result.append(
                 c.For(
                     INT,

@@ -6,14 +6,16 @@ needs: the source (for spans) and the constants (sizes of blocks, the rank of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from lark import Token, Tree
 
-from spfgen.errors import InternalError, Span, SpecError
+from spfgen.errors import InternalError, Span, SpecError, SpecErrors
 from spfgen.facts.formula import (
     ONE,
     And,
@@ -28,14 +30,22 @@ from spfgen.facts.formula import (
     Num,
     Or,
     Var,
+    calls,
     conjunction,
     evaluate,
     implies,
+    variables,
 )
+from spfgen.ir import children
 from spfgen.lang.nodes import Source
 
 _RUNS = ("ranged", "ranged_down")
 BUILTINS = {"floor": 1, "ceil": 1, "min": 2, "max": 2}
+LARGEST = 2**31 - 1
+"""The largest number in a spec: sums and products of two stay within 64 bits."""
+SHORT_FORMS = ("increasing", "decreasing", "injective", "strictly")
+LONGEST = 100
+"""The most repetitions of one `each`, and the most names of one run."""
 
 
 def span_of(source: Source, item: Any) -> Span | None:
@@ -52,6 +62,64 @@ def span_of(source: Source, item: Any) -> Span | None:
     if end_line != line or end is None:
         end = len(source.text.splitlines()[line - 1]) + 1
     return Span(source.file, source.text, line, column, end)
+
+
+def word_in(span: Span | None, word: str) -> Span | None:
+    """The place of a word within a span; the whole span when the word is not there."""
+    if span is None or not 1 <= span.line <= len(span.text.splitlines()):
+        return span
+    line = span.text.splitlines()[span.line - 1][: span.end_column - 1]
+    found = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)").search(line, span.column - 1)
+    if found is None:
+        return span
+    return Span(span.file, span.text, span.line, found.start() + 1, found.end() + 1)
+
+
+def raise_all(errors: Sequence[SpecError]) -> None:
+    """Raise what was collected, each mistake once; nothing when there is none."""
+    once = list({(e.message, e.span): e for e in errors}.values())
+    if len(once) == 1:
+        raise once[0]
+    if once:
+        raise SpecErrors(once)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 argument`, `2 arguments`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def there_are(number: int) -> str:
+    """`there is none`, `there is 1`, `there are 2`."""
+    return "there is none" if number == 0 else f"there {'is' if number == 1 else 'are'} {number}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 24 else f"one of {len(text)} digits"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint with the known name that is nearest, or nothing."""
+    choices = {k.lower(): k for k in sorted(known)}
+    found = difflib.get_close_matches(name.lower(), list(choices), 1)
+    return f"did you mean `{choices[found[0]]}`?" if found else ""
+
+
+def rebound(formula: Formula, known: frozenset[str] | set[str]) -> Iterator[SpecError]:
+    """An error for each quantified variable whose name means something already where it stands."""
+    if isinstance(formula, Forall | Exists):
+        word = "forall" if isinstance(formula, Forall) else "exists"
+        for name in formula.variables:
+            if name in known:
+                yield SpecError(
+                    f"expected a new name after `{word}`, but `{name}` is defined already",
+                    formula.span,
+                    (f"give the variable of `{word}` another name",),
+                )
+        known = known | set(formula.variables)
+    for part in children(formula):
+        if isinstance(part, Formula):
+            yield from rebound(part, known)
 
 
 @dataclass(frozen=True)
@@ -76,7 +144,12 @@ class Reader:
         """A single name; `p_{k}` becomes `p_1` when k is 1."""
         found = self.names_of(tree)
         if tree.data in _RUNS:
-            raise self.fail("expected one name, but this is a list of names", tree)
+            raise self.fail(
+                "expected one name, but this is a list of names",
+                tree,
+                "a list such as `p_{1..rank}` stands for all its names, separated by commas; "
+                "for each of them in turn write `each k in 1..rank : ...` with `p_{k}`",
+            )
         return found[0]
 
     def names_of(self, tree: Tree[Token]) -> list[str]:
@@ -86,14 +159,47 @@ class Reader:
                 return [str(tree.children[0])]
             case "subscripted":
                 stem, subscript = tree.children
-                return [f"{stem}{self.constant(subscript)}"]
+                return [f"{stem}{self._subscript(subscript)}"]
             case "ranged":
                 stem, low, high = tree.children
-                return [f"{stem}{n}" for n in range(self.constant(low), self.constant(high) + 1)]
+                return [f"{stem}{n}" for n in self._run(tree, low, high)]
             case "ranged_down":
                 stem, high, low = tree.children
-                return [f"{stem}{n}" for n in range(self.constant(high), self.constant(low) - 1, -1)]
+                return [f"{stem}{n}" for n in reversed(self._run(tree, low, high))]
         raise InternalError(f"not a name: {tree.data}")
+
+    def _subscript(self, tree: Any) -> int:
+        """The number that a name ends in."""
+        number = self.constant(tree)
+        if number < 0:
+            raise self.fail(
+                f"expected a subscript of at least 0, but this is {number}", tree, "names end in 0, 1, 2, ..."
+            )
+        return number
+
+    def _run(self, tree: Any, low: Any, high: Any) -> range:
+        """The subscripts of a run of names; it may have no names, but not fewer."""
+        first, last = self._subscript(low), self.constant(high)
+        if last < first - 1:
+            raise self.fail(
+                f"expected a list of names, but it runs from {first} to {last}",
+                tree,
+                "set the constants so that the last subscript is not below the first",
+            )
+        return self._repetitions(tree, first, last)
+
+    def _repetitions(self, tree: Any, low: int, high: int) -> range:
+        if high - low >= LONGEST:
+            raise self.fail(
+                f"expected at most {LONGEST} repetitions, but there are {high - low + 1}",
+                tree,
+                "what is repeated is written out for each number: use a size and an index array instead",
+            )
+        return range(low, high + 1)
+
+    def repetitions(self, low: Any, high: Any) -> range:
+        """The numbers of `each k in low..high`, perhaps none."""
+        return self._repetitions(high, self.constant(low), self.constant(high))
 
     def names(self, tree: Tree[Token] | None) -> list[tuple[str, Span | None]]:
         """The names of a comma-separated list with their places."""
@@ -112,9 +218,17 @@ class Reader:
                 "subscripts in braces and the limits of `each` are made of numbers and the constants after `;`",
             )
 
-        value = evaluate(expr, unknown, lambda f, _: unknown(f))
-        assert isinstance(value, int)
-        return value
+        return int(evaluate(expr, unknown, lambda f, _: unknown(f)))
+
+    def number(self, token: Any) -> int:
+        """A number as written, if it is not too large to compute with."""
+        if len(token) > len(str(LARGEST)) + 20 or int(token) > LARGEST:
+            raise self.fail(
+                f"expected a number of at most {LARGEST}, but found {_shortened(token)}",
+                token,
+                "a larger one can be passed at run time: declare it with `size`",
+            )
+        return int(token)
 
     # --- expressions -----------------------------------------------------------------------------
 
@@ -140,7 +254,7 @@ class Reader:
         span = self.span(tree)
         match tree.data:
             case "number_":
-                return Num(int(tree.children[0]), span)
+                return Num(self.number(tree.children[0]), span)
             case "name" | "subscripted" | "ranged" | "ranged_down":
                 return self.variable(self.name(tree), tree)
             case "call":
@@ -148,7 +262,7 @@ class Reader:
             case "builtin":
                 return self._builtin(tree)
             case "scaled":
-                return Bin("*", Num(int(tree.children[0])), self.expr(tree.children[1]), span)
+                return Bin("*", Num(self.number(tree.children[0])), self.expr(tree.children[1]), span)
             case "sign":
                 operator, operand = tree.children
                 value = self.expr(operand)
@@ -157,24 +271,43 @@ class Reader:
                 return Num(-value.value, span) if isinstance(value, Num) else Bin("-", Num(0), value, span)
             case "sum" | "product":
                 return self._left_to_right(tree)
-        raise self.fail("expected an integer expression, but this is a condition", tree)
+        raise self.fail(
+            "expected an integer expression, but this is a condition",
+            tree,
+            "compare integers, and join the comparisons with `and`, `or` and `not`",
+        )
 
     def _left_to_right(self, tree: Tree[Any]) -> Expr:
         result = self.expr(tree.children[0])
         for operator, operand in zip(tree.children[1::2], tree.children[2::2], strict=True):
             op = "%" if operator == "mod" else str(operator)
             right = self.expr(operand)
-            if op in ("/", "%") and isinstance(right, Num) and right.value <= 0:
-                raise self.fail(f"expected a positive divisor, but this is {right.value}", operand)
+            if op in ("/", "%") and not variables(right) and not calls(right):
+                divisor = int(evaluate(right, str, lambda f, _: f))
+                if divisor <= 0:
+                    raise self._no_divisor(operand, divisor)
             result = Bin(op, result, right, self.span(tree))
         return result
+
+    def _no_divisor(self, operand: Any, value: int) -> SpecError:
+        name = str(operand.children[0]) if operand.data == "name" else ""
+        if name in self.constants:
+            hint = f"the constant `{name}` is {value} here: give it a positive number"
+        else:
+            hint = "`/` rounds down and `mod` is its remainder; both need a divisor of at least 1"
+        return self.fail(f"expected a positive divisor, but this is {value}", operand, hint)
 
     def _builtin(self, tree: Tree[Any]) -> Expr:
         function = str(tree.children[0])
         arguments = [self.expr(a) for a in tree.children[1:]]
         span = self.span(tree)
         if len(arguments) != BUILTINS[function] and not (function in ("min", "max") and len(arguments) > 2):
-            raise self.fail(f"expected {BUILTINS[function]} argument(s) of {function}, but there are {len(arguments)}", tree)
+            wanted = BUILTINS[function]
+            raise self.fail(
+                f"expected {counted(wanted, 'argument')} of `{function}`, but {there_are(len(arguments))}",
+                tree,
+                f"write `{function}({', '.join('ab'[:wanted])})`",
+            )
         first = arguments[0]
         match function:
             case "floor":
@@ -212,7 +345,16 @@ class Reader:
                 return self._quantified(tree)
             case "each":
                 return self._each(tree)
-        raise self.fail("expected a condition, but this is an integer expression", tree)
+        raise self._no_condition(tree)
+
+    def _no_condition(self, tree: Tree[Any]) -> SpecError:
+        name = str(tree.children[0]) if tree.data == "name" else ""
+        near = difflib.get_close_matches(name, SHORT_FORMS, 1, 0.75) if name else []
+        if near:
+            return self.fail(f"expected `{near[0]}`, but found `{name}`", tree, f"did you mean `{near[0]}`?")
+        what = "a list" if tree.data == "expressions_" else "an integer expression"
+        hint = "compare it with something: `i = p`, `0 <= p < n`"
+        return self.fail(f"expected a condition, but this is {what}", tree, hint)
 
     def _comparison(self, tree: Tree[Any]) -> Formula:
         """`0 <= i, j < n` compares every neighbour with every neighbour, as in isl."""
@@ -238,7 +380,11 @@ class Reader:
         bound: list[str] = []
         for item in items:
             if item.data not in ("name", "subscripted", *_RUNS):
-                raise self.fail(f"expected the variables of `{quantifier}`, but this is an expression", item)
+                raise self.fail(
+                    f"expected the variables of `{quantifier}`, but this is an expression",
+                    item,
+                    f"write `{quantifier} p, q : ...`, or `{quantifier} p < q : ...` with a condition on them",
+                )
             bound += [n for n in self.names_of(item) if n not in bound]
         body = self.formula(body_tree)
         if quantifier == "forall":
@@ -252,5 +398,5 @@ class Reader:
     def _each(self, tree: Tree[Any]) -> Formula:
         """`each k in a..b : F` is the conjunction of F over k."""
         name, low, high, body = tree.children
-        numbers = range(self.constant(low), self.constant(high) + 1)
+        numbers = self.repetitions(low, high)
         return conjunction([self.with_constant(str(name), n).formula(body) for n in numbers])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -10,8 +13,9 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from spfgen.errors import Span, SpecError
-from spfgen.facts.formula import Expr
-from spfgen.lang.expressions import Reader
+from spfgen.facts.formula import Expr, Num, calls, show, variables
+from spfgen.ir import walk
+from spfgen.lang.expressions import Reader, raise_all, rebound
 from spfgen.lang.nodes import (
     Access,
     Binary,
@@ -52,8 +56,7 @@ def parse_file(text: str, file: str = "<text>") -> SpecFile:
             case "layout":
                 layouts.append(_layout(reader, item))
             case "alias":
-                name, _, use = item.children
-                layouts.append(LayoutAlias(str(name), _layout_use(reader, use), reader.span(name)))
+                layouts.append(_alias(reader, item))
             case "kernel":
                 kernels.append(_kernel(reader, item))
             case "import_file":
@@ -105,46 +108,241 @@ _WORDS = {
 }
 
 
+_FORMS = {
+    "import": 'import "layouts.spf"',
+    "layout": "layout vector(n) { ... }",
+    "doc": 'doc "what the layout is"',
+    "size": "size nnz",
+    "relation": "relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }",
+    "index": "index idx[nnz] { range 0 <= idx(p) < n }",
+    "range": "range 0 <= idx(p) < n",
+    "property": "property strictly increasing",
+    "value": "value val[nnz] at [p]",
+    "each": "each k in 1..rank { ... }",
+    "fill": "fill 0",
+    "binds": "binds scipy.csr : rowptr = indptr, val = data",
+    "kernel": "kernel spmv { tensor A : csr; tensor x, y : dense; y[i] += A[i, j]*x[j] }",
+    "tensor": "tensor A, B : csr<float>",
+    "shares": "tensor C : csr shares A",
+    "schedule": "schedule { order i, A.pj }",
+    "order": "schedule { order i, A.pj }",
+}
+"""A word that starts a clause, and the clause as it should look."""
+_IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "each")
+_IN_KERNELS = ("tensor", "schedule", "order", "shares")
+
+_SIGNS = (
+    (r"&&?|∧", "write `and`"),
+    (r"\|\|?|∨", "write `or`"),
+    (r"!(?!=)|¬", "write `not`"),
+    (r"≤", "write `<=`"),
+    (r"≥", "write `>=`"),
+    (r"≠", "write `!=`"),
+    (r"∀", "write `forall`"),
+    (r"∃", "write `exists`"),
+    (r"→|->", "`->` stands between the tuples of a relation: `[p] -> [i]`"),
+    (r"[×·⋅]", "write `*`"),
+    (r"//|/\*", "a comment starts with `#`"),
+    (r"\*\*|\^", "there are no powers: write a product, `x*x`"),
+    (r"<<|>>", "there are no shifts; comparisons are `<`, `<=`, `=`, `!=`, `>=`, `>`"),
+    (r":=", "an assignment is written `=`"),
+    (r"-=", "write `y[i] += -(...)`"),
+    (r"[*/]=", "a statement assigns with `=` or adds with `+=`"),
+    (r"\"", "the text is not closed: it ends with the same quotes on its line, or stands in three on each side"),
+    (r"['`“”‘’«»]", 'a text stands in double quotes: "..."'),
+)
+"""What people write out of habit, and what is meant here."""
+
+
 def _tree(source: Source, start: str) -> Tree[Any]:
     try:
         return _parser().parse(source.text, start=start)
     except UnexpectedInput as error:
-        raise _syntax_error(source, error) from None
+        raise _SyntaxMistake(source, error).as_error() from None
 
 
-def _syntax_error(source: Source, error: UnexpectedInput) -> SpecError:
-    lines = source.text.splitlines() or [""]
-    if isinstance(error, UnexpectedToken) and error.token.type != "$END":
-        token = error.token
-        end = token.end_column if token.end_line == token.line and token.end_column else token.column + 1  # type: ignore[operator]
-        span = Span(source.file, source.text, token.line or 1, token.column or 1, end)
-        found = f"`{token.splitlines()[0] if str(token) else token}`"
-    elif isinstance(error, UnexpectedCharacters):
-        span = Span(source.file, source.text, error.line, error.column, error.column + 1)
-        found = f"`{source.text[error.pos_in_stream or 0]}`"
-    else:
-        line = len(lines)
-        span = Span(source.file, source.text, line, len(lines[-1]) + 1, len(lines[-1]) + 2)
-        found = "the text ends here"
-    return SpecError(f"expected {_expected(error)}, but found {found}", span, _hints(error))
+class _SyntaxMistake:
+    """Where the text stops making sense, and what was probably meant."""
+
+    def __init__(self, source: Source, error: UnexpectedInput) -> None:
+        self.source = source
+        self.text = source.text
+        token = getattr(error, "token", None)
+        self.names: set[str] = set()
+        if isinstance(error, UnexpectedToken):
+            self.names = set(error.accepts or error.expected)
+        self.at_end = token is not None and token.type == "$END" or isinstance(error, UnexpectedEOF)
+        self.unknown_sign = isinstance(error, UnexpectedCharacters)
+        position = len(self.text) if self.at_end else error.pos_in_stream
+        self.start = len(self.text) if position is None else position
+        self.end = self.start + (len(token) if isinstance(token, Token) and not self.at_end else 1)
+        self._widen()
+        self.before = _blanked(self.text[: self.start])
+
+    def _widen(self) -> None:
+        """A piece of a word becomes the word, a part of a number the number; an open text starts at its quotes."""
+        for pattern in (r"[0-9]+\.[0-9]+|\w+", r'"{1,3}'):
+            for found in re.finditer(pattern, self.text):
+                if found.start() <= self.start < found.end() and not self.at_end:
+                    self.start, self.end = found.span()
+                    return
+
+    def as_error(self) -> SpecError:
+        misspelt = self.misspelt()
+        if misspelt is not None:
+            word, near, start = misspelt
+            message = f"expected `{near}`, but found `{word}`"
+            return SpecError(message, self.span(start, start + len(word)), (f"did you mean `{near}`?",))
+        if self.unknown_sign:
+            message = f"expected a sign of the language, but found `{self.found()}`"
+        else:
+            but = "the text ends here" if self.at_end else f"found `{self.found()}`"
+            message = f"expected {_expected(self.names)}, but {but}"
+        return SpecError(message, self.span(self.start, self.end), (self.hint(),))
+
+    def found(self) -> str:
+        return self.text[self.start : self.end].split("\n")[0]
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of a piece of the text; the end of the text is after its last sign."""
+        if self.at_end and start >= len(self.text.rstrip()):
+            start = len(self.text.rstrip())
+        line = self.text.count("\n", 0, start) + 1
+        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
+        last = self.text.find("\n", start)
+        end = min(end, len(self.text) if last < 0 else last)
+        return Span(self.source.file, self.text, line, column, max(column + 1, column + end - start))
+
+    # --- what was meant --------------------------------------------------------------------------
+
+    def misspelt(self) -> tuple[str, str, int] | None:
+        """(word, the word of the language that it resembles, its place): the word found, or the one before it."""
+        word = self.found()
+        near = _nearest(word, [_literal(n).strip("`") for n in self.names] + self._short_forms())
+        if near:
+            return word, near, self.start
+        previous = re.search(r"(\w+)[ \t]*$", self.before)
+        if previous and not self.at_end and previous[1] not in _FORMS and not self.unknown_sign:
+            near = _nearest(previous[1], [*self._words_here(), "where", "when", "within", "equal", "and"])
+            if near:
+                return previous[1], near, previous.start()
+        return None
+
+    def _short_forms(self) -> list[str]:
+        return ["increasing", "decreasing"] if "DIRECTION" in self.names else []
+
+    def _words_here(self) -> tuple[str, ...]:
+        """The words that start a clause in the item that is open."""
+        opened = self.item()
+        return ("layout", "kernel", "import") if not opened else _IN_KERNELS if opened == "kernel" else _IN_LAYOUTS
+
+    def item(self) -> str:
+        """`layout` or `kernel` when one is open, else nothing."""
+        if not self.braces():
+            return ""
+        found = re.findall(r"^\s*(layout|kernel)\b", self.before, re.MULTILINE)
+        return str(found[-1]) if found else ""
+
+    def braces(self) -> list[int]:
+        """The places of the `{` that are open."""
+        result: list[int] = []
+        for found in re.finditer("[{}]", self.before):
+            if found[0] == "{":
+                result.append(found.start())
+            elif result:
+                result.pop()
+        return result
+
+    def hint(self) -> str:
+        for rule in (self.sign, self.brace, self.bracket, self.number, self.statement, self.elsewhere, self.extents):
+            hint = rule()
+            if hint:
+                return hint
+        clause = re.findall(rf"\b({'|'.join(_FORMS)})\b", self.before)
+        return f"for instance `{_FORMS[clause[-1]]}`" if clause else "a file holds imports, layouts and kernels"
+
+    def sign(self) -> str:
+        for pattern, hint in _SIGNS:
+            for found in re.finditer(pattern, self.text[max(0, self.start - 1) : self.start + 3]):
+                first = found.start() + max(0, self.start - 1)
+                if first <= self.start < first + len(found[0]):
+                    return hint
+        return ""
+
+    def brace(self) -> str:
+        """A clause that starts while braces are open that cannot hold it, or the end of the text."""
+        opened = self.braces()
+        starts = self.found() in _FORMS and "RBRACE" in self.names or self.found() in ("layout", "kernel", "import")
+        if opened and (self.at_end or starts) and self.found() not in _IN_LAYOUTS + _IN_KERNELS + ("",):
+            return f"the `{{` of line {self._line(opened[-1])} is not closed: is a `}}` missing?"
+        if opened and (self.at_end or starts) and (self.at_end or len(opened) > 1):
+            return f"the `{{` of line {self._line(opened[-1])} is not closed: is a `}}` missing?"
+        if self.found() == "}" and not opened:
+            return "there is one `}` more than `{` before it"
+        return ""
+
+    def _line(self, place: int) -> int:
+        return self.text.count("\n", 0, place) + 1
+
+    def bracket(self) -> str:
+        found, before = self.found(), self.before.rstrip()
+        if found == "(" and "LSQB" in self.names:
+            if self.item() == "kernel":
+                return "a tensor is accessed with square brackets: `A[i, j]`"
+            return "tuples and extents stand in square brackets: `[p] -> [i]`"
+        if found == "[" and before.endswith("]"):
+            return "all subscripts stand in one pair of brackets, `A[i, j]`; tuples are joined by `->`"
+        if found == "[" and "LPAR" in self.names and self.item() == "layout":
+            return "the value of an index array is written with round brackets: `idx(p)`"
+        if found == "[" and re.search(r":\s*\w+$", before):
+            return "element types stand in `<...>`, constants in `(...)`: `csr<float>`, `bcsr(R=2)`"
+        if "RSQB" in self.names and "COMMA" in self.names:
+            return "subscripts are separated by commas and closed by `]`: `A[i, j]`"
+        return ""
+
+    def number(self) -> str:
+        if not re.fullmatch(r"[0-9]+\.[0-9]+|\.", self.found()):
+            return ""
+        return "layouts, subscripts and constants are made of integers; a half of n is `n/2`, rounded down"
+
+    def statement(self) -> str:
+        if {"EQUAL", "PLUS_ASSIGN"} <= self.names:
+            return "a statement is `y[i] = ...` or `y[i] += ...`; factors are joined by `*`"
+        return ""
+
+    def elsewhere(self) -> str:
+        word, item = self.found(), self.item()
+        if word in _IN_KERNELS and item != "kernel":
+            return f"`{word}` stands within a kernel: `kernel spmv {{ {_FORMS[word]} ... }}`"
+        if word in _IN_LAYOUTS and item != "layout":
+            return f"`{word}` stands within a layout: `layout vector(n) {{ {_FORMS[word]} ... }}`"
+        return ""
+
+    def extents(self) -> str:
+        if self.found() == "," and self.names == {"COLON"}:
+            return "extents follow the last name and hold for all: declare tensors of different extents one by one"
+        return ""
 
 
-def _expected(error: UnexpectedInput) -> str:
-    names: set[str] = set()
-    if isinstance(error, UnexpectedToken):
-        names = set(error.accepts or error.expected)
-    elif isinstance(error, UnexpectedCharacters):
-        names = set(error.allowed or ())
-    elif isinstance(error, UnexpectedEOF):
-        names = set(error.expected)
-    words: list[str] = []
-    for name in sorted(names):
-        word = _WORDS.get(name) or _literal(name)
-        if word not in words:
-            words.append(word)
-    words.sort(key=lambda w: (w.startswith("`"), w))
+def _blanked(text: str) -> str:
+    """The text with spaces in place of what comments and texts hold."""
+    pattern = r'"""[\s\S]*?"""|"[^"\n]*"|#[^\n]*'
+    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def _nearest(word: str, words: Sequence[str]) -> str:
+    """The word of the language that a misspelt one resembles, or nothing."""
+    if len(word) < 3 or not word.isidentifier() or word in words:
+        return ""
+    found = difflib.get_close_matches(word, [w for w in words if len(w) > 2 and w.isidentifier()], 1, 0.75)
+    return found[0] if found else ""
+
+
+def _expected(names: set[str]) -> str:
+    """What could stand here, in words."""
+    words = sorted({_WORDS.get(n) or _literal(n) for n in names}, key=lambda w: (w.startswith("`"), w))
     if len(words) > 8:
-        words = [*words[:7], "..."]
+        return ", ".join(words[:7]) + ", ..."
     return " or ".join(words) if len(words) <= 2 else ", ".join(words[:-1]) + f" or {words[-1]}"
 
 
@@ -156,18 +354,6 @@ def _literal(name: str) -> str:
     return f"`{name.lower()}`"
 
 
-def _hints(error: UnexpectedInput) -> tuple[str, ...]:
-    token = getattr(error, "token", None)
-    if isinstance(token, Token):
-        if token.type == "$END":
-            return ("is a closing `}` missing?",)
-        if token in ("(",) and "LSQB" in (getattr(error, "accepts", None) or ()):
-            return ("a tensor is accessed with square brackets: `A[i, j]`",)
-        if token.type == "NAME" and str(token) in ("relation", "index", "value", "size", "property", "range"):
-            return (f"`{token}` starts a clause; is something before it unfinished?",)
-    return ("the language is described in README.md, section «The spec file»",)
-
-
 # --- layouts -----------------------------------------------------------------------------------------
 
 
@@ -177,8 +363,20 @@ def _layout(reader: Reader, tree: Tree[Any]) -> LayoutDecl:
     for child in tree.children:
         if isinstance(child, Tree) and child.data == "constant":
             key, value = child.children[0], child.children[-1]
-            constants.append((str(key), None if len(child.children) < 3 or value is None else int(value)))
+            constants.append((str(key), None if value is None or value is key else reader.number(value)))
     return LayoutDecl(str(name), tree, reader.source, tuple(constants), reader.span(name))
+
+
+def _alias(reader: Reader, tree: Tree[Any]) -> LayoutAlias:
+    name, _, use_tree = tree.children
+    use = _layout_use(reader, use_tree)
+    for types in use_tree.find_data("types"):
+        raise reader.fail(
+            f"expected constants of `{use.name}`, but these are element types",
+            types,
+            f"types are given where a tensor is declared: `tensor A : {name}<float>`",
+        )
+    return LayoutAlias(str(name), use, reader.span(name))
 
 
 def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
@@ -186,17 +384,20 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     index_type: str | None = None
     arrays: list[tuple[str, str]] = []
     settings: list[tuple[str, int]] = []
-    for child in tree.children[1:]:
-        if child is None:
-            continue
+    children = [c for c in tree.children[1:] if c is not None]
+    if [c.data for c in children].count("types") > 1:
+        hint = "write them once, before or after the constants: `bcsr<float>(R=2)`"
+        raise reader.fail("expected the element types once, but they stand twice", children[-1], hint)
+    for child in children:
         if child.data == "settings":
-            for setting in (c for c in child.children if c is not None):
-                key, _, sign, number = setting.children
-                settings.append((str(key), -int(number) if sign == "-" else int(number)))
+            settings = _settings(reader, child)
             continue
         for position, entry in enumerate(child.children):
             array, kind = entry.children
             if array is not None:
+                if reader.name(array) in dict(arrays):
+                    hint = "an index array has one type"
+                    raise reader.fail(f"expected `{reader.name(array)}` once, but it stands twice", entry, hint)
                 arrays.append((reader.name(array), str(kind)))
             elif position == 0:
                 value_type = str(kind)
@@ -213,13 +414,24 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     )
 
 
+def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:
+    """The constants of a use, each set once."""
+    found: dict[str, int] = {}
+    for setting in (c for c in tree.children if c is not None):
+        key, _, sign, number = setting.children
+        if str(key) in found:
+            raise reader.fail(f"expected `{key}` once, but it is set twice", setting, "leave one of them out")
+        found[str(key)] = -reader.number(number) if sign == "-" else reader.number(number)
+    return list(found.items())
+
+
 # --- kernels -----------------------------------------------------------------------------------------
 
 
 def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     name, *items = tree.children
     tensors: list[TensorDecl] = []
-    sizes: list[str] = []
+    sizes: list[Token] = []
     statements: list[Statement] = []
     order: list[Loop] = []
     doc = ""
@@ -230,12 +442,58 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
             case "tensor":
                 tensors += _tensors(reader, item)
             case "kernel_size":
-                sizes += [str(c) for c in item.children]
+                sizes += item.children
             case "statement":
                 statements.append(_statement(reader, item))
             case "schedule":
                 order += _order(reader, item)
-    return Kernel(str(name), tuple(tensors), tuple(sizes), tuple(statements), tuple(order), doc, reader.span(name))
+    names = tuple(str(s) for s in sizes)
+    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), tuple(order), doc, reader.span(name))
+    raise_all([*_doubled(reader, kernel, sizes), *_unused(kernel), *_rebound(kernel)])
+    return kernel
+
+
+def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Token]) -> Iterator[SpecError]:
+    """Names of sizes, tensors and loops that stand twice."""
+    seen: dict[str, Span | None] = {}
+    for name, span in [*((str(s), reader.span(s)) for s in sizes), *((t.name, t.span) for t in kernel.tensors)]:
+        if name in seen:
+            first = seen[name]
+            hint = f"the first one is in line {first.line}" if first else "give it another name"
+            yield SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,))
+        seen.setdefault(name, span)
+    loops: set[tuple[str | None, str]] = set()
+    for loop in kernel.order:
+        if (loop.tensor, loop.name) in loops:
+            text = f"{loop.tensor}.{loop.name}" if loop.tensor else loop.name
+            hint = "list the loops from the outermost to the innermost"
+            yield SpecError(f"expected each loop once, but `{text}` stands twice", loop.span, (hint,))
+        loops.add((loop.tensor, loop.name))
+
+
+def _unused(kernel: Kernel) -> Iterator[SpecError]:
+    """Tensors that no statement accesses; the pattern that another one shares may be of such a tensor."""
+    if not kernel.statements:
+        return
+    used = {a.tensor for s in kernel.statements for a in _accesses_of(s)}
+    used |= {t.shares.tensor for t in kernel.tensors if t.shares is not None}
+    for tensor in kernel.tensors:
+        if tensor.name not in used:
+            hint = f"leave out its declaration, or use it: `{tensor.name}[i]`"
+            message = f"expected `{tensor.name}` to be used, but no statement accesses it"
+            yield SpecError(message, tensor.span, (hint,))
+
+
+def _rebound(kernel: Kernel) -> Iterator[SpecError]:
+    """Quantified variables of a condition that are indices or sizes already."""
+    for statement in kernel.statements:
+        known = {v for a in _accesses_of(statement) for s in a.subscripts for v in variables(s)}
+        if statement.where is not None:
+            yield from rebound(statement.where, known | set(kernel.sizes))
+
+
+def _accesses_of(statement: Statement) -> Iterable[Access]:
+    return (n for n in walk(statement) if isinstance(n, Access))
 
 
 def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
@@ -243,6 +501,10 @@ def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
     rest = {c.data: c for c in tree.children if isinstance(c, Tree)}
     use = _layout_use(reader, rest["layout_use"])
     extents = reader.exprs(rest["extents"].children[0]) if "extents" in rest else None
+    for extent in extents or ():
+        if isinstance(extent, Num) and extent.value < 0:
+            hint = "an extent is a number or a `size` of the kernel"
+            raise SpecError(f"expected an extent of at least 0, but this is {extent.value}", extent.span, (hint,))
     shares = None
     if "shares" in rest:
         other, *indices = rest["shares"].children
@@ -277,6 +539,12 @@ def _statement(reader: Reader, tree: Tree[Any]) -> Statement:
 def _access(reader: Reader, tree: Tree[Any]) -> Access:
     name, subscripts = tree.children
     found: tuple[Expr, ...] = () if subscripts is None else reader.exprs(subscripts.children[0])
+    for call in (c for s in found for c in calls(s)):
+        raise SpecError(
+            f"expected a subscript made of indices and numbers, but `{show(call)}` is a call",
+            call.span,
+            ("index arrays belong to layouts: declare a layout whose relation holds the call",),
+        )
     return Access(str(name), found, reader.span(tree))
 
 
@@ -284,8 +552,8 @@ def _value(reader: Reader, tree: Tree[Any]) -> Value:
     span = reader.span(tree)
     match tree.data:
         case "value_number":
-            text = str(tree.children[0].children[0])
-            return Constant(int(text) if text.isdigit() else float(text), span)
+            token = tree.children[0].children[0]
+            return Constant(reader.number(token) if token.isdigit() else float(token), span)
         case "access":
             return _access(reader, tree)
         case "value_sign":
@@ -295,13 +563,18 @@ def _value(reader: Reader, tree: Tree[Any]) -> Value:
             raise reader.fail(
                 f"expected a tensor, a number or an operator, but `{tree.children[0]}(...)` is a function call",
                 tree,
-                "tensors are accessed with square brackets; functions of values are not compiled yet",
+                f"a tensor is accessed with square brackets, `{tree.children[0]}[...]`; "
+                "functions of values are not compiled yet",
             )
         case "value_sum" | "value_product":
             result = _value(reader, tree.children[0])
             for op, right in zip(tree.children[1::2], tree.children[2::2], strict=True):
                 if op in ("%", "mod"):
-                    raise reader.fail("expected `*` or `/`, but values have no remainder", tree)
-                result = Binary(str(op), result, _value(reader, right), span)
+                    hint = "remainders are for subscripts and conditions"
+                    raise reader.fail(f"expected `*` or `/`, but `{op}` is not for values", op, hint)
+                factor = _value(reader, right)
+                if op == "/" and isinstance(factor, Constant) and factor.value == 0:
+                    raise reader.fail("expected a divisor that is not 0, but it is", right, "divide by another number")
+                result = Binary(str(op), result, factor, span)
             return result
     raise reader.fail("expected a value", tree)

@@ -73,7 +73,8 @@ def check_arrays(
     """
     _check_sizes(layout, sizes)
     _check_shapes(layout, sizes, arrays)
-    data = _Data(layout, sizes, {a.name: np.asarray(arrays[a.name]).astype(np.int64) for a in layout.indexes})
+    indexes = {a.name: np.asarray(arrays[a.name]).astype(np.int64, copy=False) for a in layout.indexes}
+    data = _Data(layout, sizes, indexes)
     partly: list[Property] = []
     for kind in ("ranges", "properties"):
         for index in layout.indexes:
@@ -148,7 +149,7 @@ def _check_fact(data: _Data, index: IndexArray, fact: Property, thorough: bool) 
         for columns, count in _neighbours(data, pairs, names, domain):
             _check_instances(data, index, fact, body, columns, count)
         return pairs.complete
-    if grid > LARGE and not thorough:
+    if grid > max(LARGE, linear) and not thorough:
         return False
     width = max(1, CHUNK // _inner_size(data, body))
     for start in range(0, grid, width):

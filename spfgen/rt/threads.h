@@ -1,9 +1,14 @@
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }

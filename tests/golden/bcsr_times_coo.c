@@ -12,12 +12,17 @@ static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }
@@ -49,6 +54,7 @@ int bcsr_times_coo(
     const int64_t n_2 = B->n_2;
     const int64_t nnz = B->nnz;
     const int64_t ncol = A->ncol;
+    const int64_t nb = A->nb;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_browptr = A->browptr;
     const int32_t *restrict A_bcolidx = A->bcolidx;
@@ -56,7 +62,7 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_1 = B->idx_1;
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
-    threads = spfgen_threads(threads);
+    threads = spfgen_threads(threads, nb * 2 * 2 + nnz + nrow * n_2);
     /* C[i, k] += A[i, j]*B[j, k] */
     const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
     /* parallel over bi: its iterations write different places of C */

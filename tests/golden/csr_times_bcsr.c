@@ -8,12 +8,17 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }
@@ -43,6 +48,8 @@ int csr_times_bcsr(
     }
     const int64_t nrow = A->nrow;
     const int64_t ncol = A->ncol;
+    const int64_t nnz = A->nnz;
+    const int64_t nb = B->nb;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
@@ -50,7 +57,7 @@ int csr_times_bcsr(
     const int32_t *restrict B_browptr = B->browptr;
     const int32_t *restrict B_bcolidx = B->bcolidx;
     double *restrict C_val = C->val;
-    threads = spfgen_threads(threads);
+    threads = spfgen_threads(threads, nnz + nb * 2 * 2 + nrow * ncol);
     /* C[i, j] = A[i, j]*B[i, j] */
     #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < nrow * ncol; p++) {

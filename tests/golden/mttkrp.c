@@ -8,12 +8,17 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }
@@ -47,6 +52,9 @@ int mttkrp(
     const int64_t n_1 = A->n_1;
     const int64_t B_n_2 = B->n_2;
     const int64_t nnz_1 = A->nnz_1;
+    const int64_t nnz_3 = A->nnz_3;
+    const int64_t A_n_2 = A->n_2;
+    const int64_t n_3 = A->n_3;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_idx_1 = A->idx_1;
     const int32_t *restrict A_ptr_2 = A->ptr_2;
@@ -56,7 +64,7 @@ int mttkrp(
     const double *restrict B_val = B->val;
     const double *restrict C_val = C->val;
     double *restrict D_val = D->val;
-    threads = spfgen_threads(threads);
+    threads = spfgen_threads(threads, nnz_3 + A_n_2 * B_n_2 + n_3 * B_n_2 + n_1 * B_n_2);
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < n_1 * B_n_2; p++) {

@@ -8,12 +8,17 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }
@@ -37,12 +42,14 @@ int spmv(const csr_f64_i32 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t nrow = A->nrow;
+    const int64_t nnz = A->nnz;
+    const int64_t ncol = A->ncol;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
-    threads = spfgen_threads(threads);
+    threads = spfgen_threads(threads, nnz + ncol + nrow);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     #pragma omp parallel for schedule(static) num_threads(threads)

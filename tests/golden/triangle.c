@@ -8,16 +8,26 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* a / n rounded down, for n > 0. */
+static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
+    return a / n - (a % n < 0);
+}
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The number of threads to use: `wanted`, or what OpenMP would use when that is not positive. */
-static inline int spfgen_threads(int wanted) {
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
 #ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
     return wanted > 0 ? wanted : omp_get_max_threads();
 #else
     (void)wanted;
+    (void)work;
     return 1;
 #endif
 }
@@ -45,7 +55,7 @@ int triangle(const lower_f64 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, i
     const double *restrict A_val = A->val;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
-    threads = spfgen_threads(threads);
+    threads = spfgen_threads(threads, spfgen_floor_div(nrow * (nrow + 1), 2) + ncol + nrow);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     #pragma omp parallel for schedule(static) num_threads(threads)

@@ -47,13 +47,15 @@ layout four_arrays(n, m) { size nnz
         property forall s, p, q : begin(s) <= p < q < stop(s) => colidx(p) > colidx(q) }
     value val[nnz] at [pj] }
 layout counted(n, m) { size nnz
-    relation { [pi, pj] -> [i, j] : 0 <= pi < n and begin(pi) <= pj < begin(pi) + length(pi) and i = pi and j = colidx(pj) }
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and begin(pi) <= pj < begin(pi) + length(pi)
+                                    and i = pi and j = colidx(pj) }
     index begin[n] { range 0 <= begin(p) <= nnz }
     index length[n] { range 0 <= length(p) <= m }
     index colidx[nnz] { range 0 <= colidx(p) < m }
     value val[nnz] at [pj] }
 layout turned_rows(n, m) { size nnz
-    relation { [pi, pj] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = order(pi) and j = colidx(pj) }
+    relation { [pi, pj] -> [i, j] : 0 <= pi < n and rowptr(pi) <= pj < rowptr(pi + 1) and i = order(pi)
+                                    and j = colidx(pj) }
     index order[n] { range 0 <= order(p) < n property strictly decreasing }
     value val[nnz] at [pj]
 """
@@ -146,7 +148,7 @@ def dense_of(layout, packed, shape):
 
 
 def storable(layout, shape, dense):
-    """The entries of a dense tensor one after another, those left out that the layout cannot store beside the others."""
+    """The dense tensor without the entries that the layout cannot store beside those before them."""
     kept = np.full(shape, layout.fill)
     alone = np.zeros(shape, dtype=bool)
     for at in product(*map(range, shape)):
@@ -286,8 +288,8 @@ def test_wrong_input(shape, coords, values, message):
 
 
 def test_a_fill_value_of_another_type():
-    declaration = parse_tree("layout far(n) { fill inf relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }")
-    layout = layout_of(declaration.layouts["far"], {})
+    text = "layout far(n) { fill inf relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }"
+    layout = layout_of(parse_tree(text).layouts["far"], {})
     assert pack(layout, (2,), (np.array([0]),), np.ones(1)).arrays["val"].tolist() == [1, np.inf]
     with pytest.raises(DataError, match="fill value inf, but they are int64"):
         pack(layout, (2,), (np.array([0]),), np.ones(1, dtype=np.int64))

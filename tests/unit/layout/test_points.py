@@ -67,13 +67,15 @@ class _OutsideError(Exception):
 
 
 def _holds(formula, lookup, call):
+    """Every part is evaluated, so that every call must be inside its array."""
+    parts = [_holds(p, lookup, call) for p in formula.parts] if isinstance(formula, And | Or) else []
     match formula:
         case Compare(op, left, right):
             return OPERATORS[op](evaluate(left, lookup, call), evaluate(right, lookup, call))
-        case And(parts):
-            return all([_holds(p, lookup, call) for p in parts])
-        case Or(parts):
-            return any([_holds(p, lookup, call) for p in parts])
+        case And():
+            return all(parts)
+        case Or():
+            return any(parts)
         case Not(part):
             return not _holds(part, lookup, call)
     raise AssertionError(formula)

@@ -96,8 +96,8 @@ def test_a_corrupted_array_is_named(monkeypatch, small, array, place, value, wan
 def test_shapes_and_sizes():
     layout, sizes, arrays = matrix()
     cases = [
-        ({"colidx": arrays["colidx"][:-1]}, {}, r"`colidx` of layout `csr` with shape \(6,\), but it has shape \(5,\)"),
-        ({"val": arrays["val"].reshape(2, 3)}, {}, r"`val` of layout `csr` with shape \(6,\), but it has shape \(2, 3\)"),
+        ({"colidx": arrays["colidx"][:-1]}, {}, r"`colidx` .* with shape \(6,\), but it has shape \(5,\)"),
+        ({"val": arrays["val"].reshape(2, 3)}, {}, r"`val` .* with shape \(6,\), but it has shape \(2, 3\)"),
         ({"colidx": arrays["colidx"] * 1.0}, {}, "expected integers in the array `colidx`, but they are float64"),
         ({}, {"nnz": 7}, r"but it has shape \(6,\)"),
         ({}, {"nnz": -1}, "expected a size `nnz` of at least 0"),
@@ -118,7 +118,8 @@ def _random(layout, random):
     arrays = {}
     for index in layout.indexes:
         shape = tuple(max(0, evaluate(e, sizes.__getitem__, None)) for e in index.extents)
-        array = random.integers(-(random.random() < 0.1), max(sizes.values()) - (random.random() < 0.7), shape, endpoint=True)
+        low, end = -int(random.random() < 0.1), max(sizes.values()) + int(random.random() < 0.3)
+        array = random.integers(low, end, shape)
         for axis in range(array.ndim):
             if random.random() < 0.7:
                 array.sort(axis=axis)

@@ -171,7 +171,7 @@ class _SyntaxMistake:
         self.names: set[str] = set()
         if isinstance(error, UnexpectedToken):
             self.names = set(error.accepts or error.expected)
-        self.at_end = token is not None and token.type == "$END" or isinstance(error, UnexpectedEOF)
+        self.at_end = isinstance(error, UnexpectedEOF) or (token is not None and token.type == "$END")
         self.unknown_sign = isinstance(error, UnexpectedCharacters)
         position = len(self.text) if self.at_end else error.pos_in_stream
         self.start = len(self.text) if position is None else position
@@ -271,13 +271,11 @@ class _SyntaxMistake:
 
     def brace(self) -> str:
         """A clause that starts while braces are open that cannot hold it, or the end of the text."""
-        opened = self.braces()
-        starts = self.found() in _FORMS and "RBRACE" in self.names or self.found() in ("layout", "kernel", "import")
-        if opened and (self.at_end or starts) and self.found() not in _IN_LAYOUTS + _IN_KERNELS + ("",):
+        opened, word = self.braces(), self.found()
+        inner = len(opened) > 1 and word in _FORMS
+        if opened and (self.at_end or inner or word in ("layout", "kernel", "import")):
             return f"the `{{` of line {self._line(opened[-1])} is not closed: is a `}}` missing?"
-        if opened and (self.at_end or starts) and (self.at_end or len(opened) > 1):
-            return f"the `{{` of line {self._line(opened[-1])} is not closed: is a `}}` missing?"
-        if self.found() == "}" and not opened:
+        if word == "}" and not opened:
             return "there is one `}` more than `{` before it"
         return ""
 
@@ -287,9 +285,9 @@ class _SyntaxMistake:
     def bracket(self) -> str:
         found, before = self.found(), self.before.rstrip()
         if found == "(" and "LSQB" in self.names:
-            if self.item() == "kernel":
-                return "a tensor is accessed with square brackets: `A[i, j]`"
-            return "tuples and extents stand in square brackets: `[p] -> [i]`"
+            if self.item() == "layout":
+                return "tuples and extents stand in square brackets: `[p] -> [i]`"
+            return "a tensor is accessed with square brackets: `A[i, j]`"
         if found == "[" and before.endswith("]"):
             return "all subscripts stand in one pair of brackets, `A[i, j]`; tuples are joined by `->`"
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
@@ -431,7 +429,7 @@ def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:
 def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     name, *items = tree.children
     tensors: list[TensorDecl] = []
-    sizes: list[Token] = []
+    sizes: list[Any] = []
     statements: list[Statement] = []
     order: list[Loop] = []
     doc = ""
@@ -453,7 +451,7 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     return kernel
 
 
-def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Token]) -> Iterator[SpecError]:
+def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[SpecError]:
     """Names of sizes, tensors and loops that stand twice."""
     seen: dict[str, Span | None] = {}
     for name, span in [*((str(s), reader.span(s)) for s in sizes), *((t.name, t.span) for t in kernel.tensors)]:
@@ -552,7 +550,7 @@ def _value(reader: Reader, tree: Tree[Any]) -> Value:
     span = reader.span(tree)
     match tree.data:
         case "value_number":
-            token = tree.children[0].children[0]
+            token: Any = tree.children[0].children[0]
             return Constant(reader.number(token) if token.isdigit() else float(token), span)
         case "access":
             return _access(reader, tree)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 from spfgen.errors import DataError, Span, SpecError
+from spfgen.lang.expressions import did_you_mean, word_in
 from spfgen.lang.nodes import Kernel, LayoutAlias, LayoutDecl, LayoutUse, SpecFile
 from spfgen.lang.parse import parse_file
 
 Declaration = LayoutDecl | LayoutAlias
+Item = TypeVar("Item", LayoutDecl | LayoutAlias, Kernel)
+SOLVED = "rank"
+"""The constant that need not be set: the number of subscripts gives it."""
 
 
 @dataclass(frozen=True)
@@ -29,33 +33,71 @@ class SpecTree:
         found = self.layouts.get(name) or builtin(name)
         if found is None:
             known = sorted({*self.layouts, *builtin_names()})
-            near = difflib.get_close_matches(name, known, 1)
-            note = f"did you mean `{near[0]}`?" if near else "known layouts: " + ", ".join(known)
-            raise SpecError(f"expected a layout, but `{name}` is not known", span, (note,))
+            note = did_you_mean(name, known) or "known layouts: " + ", ".join(known)
+            raise SpecError(f"expected a layout, but `{name}` is not known", word_in(span, name), (note,))
         return found
 
     def resolve(self, use: LayoutUse) -> tuple[LayoutDecl, dict[str, int]]:
         """The declaration behind a use (through aliases) and the constants that are set on the way."""
-        settings = dict(use.settings)
-        seen = [use.name]
-        declaration = self.find(use.name, use.span)
-        while isinstance(declaration, LayoutAlias):
-            settings = {**dict(declaration.use.settings), **settings}
-            if declaration.use.name in seen:
+        settings: dict[str, int] = {}
+        uses = list(self._uses(use))
+        declaration = self.find(uses[-1].name, uses[-1].span)
+        assert isinstance(declaration, LayoutDecl)
+        for one in reversed(uses):
+            _check_settings(declaration, one)
+            settings |= dict(one.settings)
+        for name, default in declaration.constants:
+            if default is None and name not in settings and name != SOLVED:
                 raise SpecError(
-                    f"expected a layout, but `{declaration.name}` is defined by itself", declaration.span
-                )
-            seen.append(declaration.use.name)
-            declaration = self.find(declaration.use.name, declaration.use.span)
-        known = {name for name, _ in declaration.constants}
-        for name in settings:
-            if name not in known:
-                raise SpecError(
-                    f"expected a constant of layout `{declaration.name}`, but `{name}` is not one",
-                    use.span,
-                    (f"its constants: {', '.join(sorted(known))}" if known else "it has no constants",),
+                    f"expected a value for the constant `{name}` of layout `{declaration.name}`, but there is none",
+                    word_in(use.span, use.name),
+                    (f"write `{use.name}({name}=...)`",),
                 )
         return declaration, settings
+
+    def _uses(self, use: LayoutUse) -> Iterator[LayoutUse]:
+        """The use and those behind it, through aliases to a declaration."""
+        seen = [use.name]
+        yield use
+        declaration = self.find(use.name, use.span)
+        while isinstance(declaration, LayoutAlias):
+            if declaration.use.name in seen:
+                circle = " = ".join(f"`{n}`" for n in (*seen, declaration.use.name))
+                raise SpecError(
+                    f"expected a layout, but `{declaration.name}` is defined by itself",
+                    declaration.span,
+                    (f"{circle}: one of them must be a layout with arrays and a relation",),
+                )
+            seen.append(declaration.use.name)
+            yield declaration.use
+            declaration = self.find(declaration.use.name, declaration.use.span)
+
+
+def _check_settings(declaration: LayoutDecl, use: LayoutUse) -> None:
+    """The constants that a use sets are the layout's, and positive where the layout divides by them."""
+    known = [name for name, _ in declaration.constants]
+    for name, value in use.settings:
+        span = word_in(use.span, name)
+        if name not in known:
+            listed = f"its constants: {', '.join(sorted(known))}" if known else "it has no constants"
+            message = f"expected a constant of layout `{declaration.name}`, but `{name}` is not one"
+            raise SpecError(message, span, (did_you_mean(name, known) or listed,))
+        if value < 1 and name in _divisors(declaration):
+            message = f"expected a positive number for `{name}`, but it is {value}"
+            raise SpecError(message, span, (f"layout `{declaration.name}` divides by `{name}`",))
+        if value < 0 and name == SOLVED:
+            message = f"expected a rank of at least 0, but it is {value}"
+            raise SpecError(message, span, ("leave it out: the number of subscripts gives it",))
+
+
+def _divisors(declaration: LayoutDecl) -> set[str]:
+    """The names that stand as divisors in the text of a layout."""
+    found = set()
+    for tree in declaration.tree.find_data("product"):
+        for operator, operand in zip(tree.children[1::2], tree.children[2::2], strict=True):
+            if operator in ("/", "%", "mod") and operand.data == "name":
+                found.add(str(operand.children[0]))
+    return found
 
 
 def load_tree(path: str | Path) -> SpecTree:
@@ -85,7 +127,8 @@ class _Loader:
         real = path.resolve()
         if real in stack:
             names = " -> ".join(p.name for p in (*stack[stack.index(real) :], real))
-            raise SpecError(f"expected imports without a circle, but {names}", span)
+            hint = "put what both files need into a third one"
+            raise SpecError(f"expected imports without a circle, but {names}", span, (hint,))
         if real in self.done:
             return
         self.done.add(real)
@@ -94,7 +137,9 @@ class _Loader:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a text in UTF-8"
             if span is not None:
-                raise SpecError(f"expected a spec file, but {path} cannot be read: {reason}", span) from None
+                message = f"expected a spec file, but {path} cannot be read: {reason}"
+                hint = "the path is relative to the folder of the file that imports it"
+                raise SpecError(message, span, (hint,)) from None
             raise DataError(f"{path} cannot be read: {reason}") from None
         self.add(parse_file(text, str(path)), path.parent, (*stack, real))
 
@@ -107,12 +152,12 @@ class _Loader:
             self.define(self.kernels, kernel.name, kernel, "kernel")
 
     @staticmethod
-    def define(table: dict[str, object], name: str, item: Declaration | Kernel, kind: str) -> None:  # type: ignore[misc]
+    def define(table: MutableMapping[str, Item], name: str, item: Item, kind: str) -> None:
         if name in table:
             first = getattr(table[name], "span", None)
             where = f"{first.file}:{first.line}" if first else "an earlier place"
             raise SpecError(
-                f"expected one {kind} `{name}`, but there are two", item.span, (f"the first one is at {where}",)
+                f"expected one {kind} `{name}`, but there are two", item.span, (f"the first one is at {where}; rename one of them",)
             )
         table[name] = item
 
@@ -140,7 +185,7 @@ def _catalogue() -> dict[str, tuple[str, str]]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _builtin_file(name: str, text: str) -> SpecFile:
     return parse_file(text, f"layouts/{name}")
 

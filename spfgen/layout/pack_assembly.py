@@ -1,0 +1,592 @@
+"""Runs the plan of packing on columns with one row for each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError, InternalError, Unsupported
+from spfgen.facts.formula import Var, show, variables
+from spfgen.layout.nodes import IndexArray, Layout, ValueArray
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule
+from spfgen.layout.points import (
+    Array,
+    affine_value,
+    argument_names,
+    constraint_holds,
+    enumerate_points,
+    flat_place,
+    gathered,
+    inside,
+    row_ranks,
+    rows_of,
+    shape_of,
+    sorted_order,
+    value_places,
+)
+from spfgen.sets.affine import Affine, NotAffine, affine
+from spfgen.sets.bounds import bounds
+from spfgen.sets.uf import linear
+
+
+@dataclass
+class Entries:
+    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped."""
+
+    layout: Layout
+    sizes: dict[str, int]
+    columns: dict[str, Array]
+    values: Array
+    lenient: bool = False
+    piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    arrays: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    @property
+    def known(self) -> dict[str, Any]:
+        return {**self.sizes, **self.columns}
+
+    def coordinate(self, row: int) -> tuple[int, ...]:
+        return tuple(int(self.columns[c][row]) for c in self.layout.coordinates)
+
+    def keep(self, mask: Array) -> None:
+        """Drop the other rows. Raises DataError when one of them has a value."""
+        if mask.all():
+            return
+        lost = np.flatnonzero(~mask & _differs(self.values, self.layout.fill))
+        if len(lost) and not self.lenient:
+            at = self.coordinate(int(lost[0]))
+            raise DataError(
+                f"expected entries that layout `{self.layout.name}` can store, "
+                f"but it has no place for the value {self.values[lost[0]]} at {at}"
+            )
+        self.columns = {n: c[mask] for n, c in self.columns.items()}
+        self.values, self.piece = self.values[mask], self.piece[mask]
+
+
+def _differs(values: Array, fill: float) -> Array:
+    return np.asarray(values != np.asarray(fill).astype(values.dtype))
+
+
+def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
+    """Fill `state.sizes` and `state.arrays`."""
+    _allot(state, plan)
+    _learn(state, plan)
+    order_of = dict(zip(plan.ranks, orders, strict=True))
+    for step in plan.steps:
+        ranks = dict.fromkeys(r.rank for r in step if isinstance(r, Ranked))
+        _compute(state, step)
+        for rank in ranks:
+            rules = {k: r for k, r in enumerate(step) if isinstance(r, Ranked) and r.rank == rank}
+            _rank(state, plan, rank, rules, order_of[rank])
+        _learn(state, plan)
+    _solve_rest(state)
+    _learn(state, plan)
+    _check_constraints(state, plan)
+    _store_values(state)
+
+
+def _allot(state: Entries, plan: PackPlan) -> None:
+    """Each entry belongs to the first piece whose constraints on coordinates hold; without one it is dropped."""
+    state.piece = np.full(state.count, -1, dtype=np.int64)
+    for k, constraints in enumerate(plan.belongs):
+        fits = state.piece < 0
+        for constraint in constraints:
+            fits &= constraint_holds(constraint, state.known)
+        state.piece[fits] = k
+    state.keep(state.piece >= 0)
+
+
+def _compute(state: Entries, step: tuple[Rule, ...]) -> None:
+    names = {r.position if isinstance(r, Computed) else r.rank.position for r in step} - {""}
+    for name in names:
+        state.columns[name] = np.zeros(state.count, dtype=np.int64)
+    for k, rule in enumerate(step):
+        if isinstance(rule, Computed):
+            value = affine_value(rule.numerator, state.known) // rule.divisor
+            column = state.columns[rule.position]
+            column[...] = np.where(state.piece == k, value, column)
+
+
+def _learn(state: Entries, plan: PackPlan) -> None:
+    """Read finished arrays at places that are known, and compute quotients, until there is nothing new."""
+    before = -1
+    while before != len(state.columns):
+        before = len(state.columns)
+        for name, (numerator, divisor) in plan.encoded.quotients.items():
+            if name not in state.columns and numerator.names() <= set(state.known):
+                value = affine_value(numerator, state.known) // divisor
+                state.columns[name] = np.broadcast_to(np.asarray(value, dtype=np.int64), (state.count,))
+        _gather_calls(state, plan)
+
+
+def _gather_calls(state: Entries, plan: PackPlan) -> None:
+    """Read finished arrays at places that are known; entries that would read outside are dropped."""
+    for name, call in plan.encoded.calls.items():
+        if name in state.columns or call.function not in state.arrays:
+            continue
+        if not argument_names(call) <= set(state.known):
+            continue
+        subscripts = tuple(affine_value(linear(a), state.known) for a in call.arguments)
+        values, valid = gathered(state.arrays[call.function], subscripts, state.count)
+        needed = np.zeros(state.count, dtype=bool)
+        for k, piece in enumerate(plan.encoded.pieces):
+            needed |= (state.piece == k) & bool(piece.constraints(name))
+        state.columns[name] = values
+        state.keep(valid | ~needed)
+
+
+def _check_constraints(state: Entries, plan: PackPlan) -> None:
+    """Every entry satisfies the relation, with the arrays as they are."""
+    good = np.ones(state.count, dtype=bool)
+    known = state.known
+    for k, piece in enumerate(plan.encoded.pieces):
+        own = state.piece == k
+        for constraint in piece.constraints():
+            missing = constraint.value.names() - set(known)
+            if missing:
+                raise InternalError(f"packing `{state.layout.name}` left {sorted(missing)} unknown")
+            good &= ~own | constraint_holds(constraint, known)
+    state.keep(good)
+
+
+# --- ranks ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The entries that a rank is about: their row numbers, and for each key of the rank its value."""
+
+    rows: Array
+    keys: list[Array]
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+
+def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    for function in _functions(plan, rank):
+        if function in state.arrays:
+            raise Unsupported(
+                f"layout `{state.layout.name}` cannot be packed: the array `{function}` belongs to several positions",
+                state.layout.span,
+            )
+    if rank.kind == "slots":
+        _rank_slots(state, plan, rank, rules, order)
+    elif rank.kind == "write":
+        _write_known(state, plan, rank, rules)
+    else:
+        _rank_counted(state, plan, rank, rules, order)
+
+
+def _functions(plan: PackPlan, rank: Rank) -> list[str]:
+    return [plan.encoded.calls[n].function for n in (*rank.keys, rank.begin, rank.other) if n]
+
+
+def _rows(state: Entries, rules: Mapping[int, Ranked]) -> _Rows:
+    """The entries of the pieces that have this rank, with their keys."""
+    width = len(next(iter(rules.values())).values)
+    keys = [np.zeros(state.count, dtype=np.int64) for _ in range(width)]
+    mine = np.zeros(state.count, dtype=bool)
+    for k, rule in rules.items():
+        own = state.piece == k
+        mine |= own
+        for key, (numerator, divisor) in zip(keys, rule.values, strict=True):
+            key[...] = np.where(own, affine_value(numerator, state.known) // divisor, key)
+    rows = np.flatnonzero(mine)
+    return _Rows(rows, [k[rows] for k in keys])
+
+
+def _arranged(keys: list[Array], order: KeyOrder) -> list[Array]:
+    """The keys in the order of importance, turned round where they run down."""
+    return [-keys[k] if down else keys[k] for k, down in order.keys]
+
+
+def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
+    """The arguments of a call for these rows, int64[len(rows)] each, without those that are the given position."""
+    result = []
+    for argument in plan.encoded.calls[name].arguments:
+        if without and argument == Var(without):
+            continue
+        value = np.broadcast_to(np.asarray(affine_value(linear(argument), state.known), dtype=np.int64), (state.count,))
+        result.append(value[rows])
+    return result
+
+
+def _rank_counted(
+    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
+) -> None:
+    """Positions counted through all segments; the pointer arrays are the running counts."""
+    begin = state.layout.index(plan.encoded.calls[rank.begin].function)
+    rows = _rows(state, rules)
+    places = _subscripts(state, plan, rank.begin, rows.rows)
+    needed = [_most(p) for p in places]
+    extents = _solved_extents(state, begin, [*needed[:-1], needed[-1] + (rank.kind == "pointer")])
+    room = (*extents[:-1], max(0, extents[-1] - (rank.kind == "pointer")))
+    good = inside(room, places, rows.count)
+    if not good.all():
+        mask = np.ones(state.count, dtype=bool)
+        mask[rows.rows[~good]] = False
+        state.keep(mask)
+        rows = _rows(state, rules)
+        places = _subscripts(state, plan, rank.begin, rows.rows)
+    segment = flat_place(extents, places, rows.count)
+    ranks, first = row_ranks([segment, *_arranged(rows.keys, order)], rows.count)
+    state.columns[rank.position][rows.rows] = ranks
+    counts = np.bincount(segment[first], minlength=int(np.prod(extents)))
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    state.arrays[begin.name] = starts.reshape(extents).astype(np.int64)
+    if rank.other:
+        other = state.layout.index(plan.encoded.calls[rank.other].function)
+        state.arrays[other.name] = (ends if rank.kind == "ends" else counts).reshape(extents).astype(np.int64)
+    for key, values in zip(rank.keys, rows.keys, strict=True):
+        _write(state, plan, rank, key, rows.rows, values, len(first))
+
+
+def _rank_slots(
+    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
+) -> None:
+    """Positions counted in each group of the keys' other arguments."""
+    rows = _rows(state, rules)
+    groups = _subscripts(state, plan, rank.keys[0], rows.rows, rank.position)
+    group, slot, sizes = _slots(groups, rows, order)
+    width = _capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0)
+    full = (sizes > width)[group] if len(sizes) else np.zeros(0, dtype=bool)
+    if full.any():
+        _make_room(state, plan, rank, rows, groups, group, slot, full, width)
+        return _rank_slots(state, plan, rank, rules, order)
+    if len(rank.keys) == 1 and _needs_filler(state, plan, rank, groups, sizes, width):
+        return _rank_with_filler(state, plan, rank, rules, order, width)
+    if order.empty_first and len(sizes):
+        slot = slot + (width - sizes[group])
+    state.columns[rank.position][rows.rows] = slot + rank.low
+    for key, values in zip(rank.keys, rows.keys, strict=True):
+        _write(state, plan, rank, key, rows.rows, values, rank.low + width)
+    return None
+
+
+def _slots(groups: list[Array], rows: _Rows, order: KeyOrder) -> tuple[Array, Array, Array]:
+    """(group of each row, its rank among the distinct keys of the group, number of distinct keys of each group)."""
+    if groups:
+        group, _ = row_ranks(groups, rows.count)
+    else:
+        group = np.zeros(rows.count, dtype=np.int64)
+    ranks, first = row_ranks([group, *_arranged(rows.keys, order)], rows.count)
+    sizes = np.bincount(group[first])
+    starts = np.cumsum(sizes) - sizes
+    return group, ranks - starts[group] if rows.count else ranks, sizes
+
+
+def _capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
+    """How many slots there are; solves the sizes in the bounds that are not known yet."""
+    sizes = _size_values(state, plan)
+    known = [int(affine_value(e, sizes)) // a for a, e in rank.highs if e.names() <= set(sizes)]
+    if known:
+        return max(0, min(known) + 1 - rank.low)
+    for a, high in rank.highs:
+        _solve(state, high, a * (rank.low + needed - 1))
+    return needed
+
+
+def _make_room(
+    state: Entries,
+    plan: PackPlan,
+    rank: Rank,
+    rows: _Rows,
+    groups: list[Array],
+    group: Array,
+    slot: Array,
+    full: Array,
+    width: int,
+) -> None:
+    """Drop the entries of over-full groups that have no value. Raises DataError when that is not enough."""
+    empty = ~_differs(state.values[rows.rows], state.layout.fill)
+    surplus = slot >= width if state.lenient else full & empty
+    if not surplus.any():
+        row = int(np.flatnonzero(full)[0])
+        names = [a for a in plan.encoded.calls[rank.keys[0]].arguments if a != Var(rank.position)]
+        where = ", ".join(f"{show(a)} = {int(g[row])}" for a, g in zip(names, groups, strict=True))
+        needed = int(slot[group == group[row]].max()) + 1
+        at = state.coordinate(int(rows.rows[row]))
+        raise DataError(
+            f"expected at most {width} entries" + (f" for {where}" if where else "") + f" in layout "
+            f"`{state.layout.name}` (`{rank.position}`), but there are {needed}, the first at {at}"
+        )
+    mask = np.ones(state.count, dtype=bool)
+    mask[rows.rows[surplus]] = False
+    state.keep(mask)
+
+
+def _needs_filler(
+    state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int
+) -> bool:
+    """Whether places of the key's array stay empty that have no sentinel."""
+    index = state.layout.index(plan.encoded.calls[rank.keys[0]].function)
+    if index.name in plan.sentinels:
+        return False
+    extents = _key_shape(state, plan, rank, index, groups, width)
+    return int(sizes.sum()) < int(np.prod(extents, dtype=np.int64))
+
+
+def _key_shape(
+    state: Entries, plan: PackPlan, rank: Rank, index: IndexArray, groups: list[Array], width: int
+) -> tuple[int, ...]:
+    places = iter(groups)
+    arguments = plan.encoded.calls[rank.keys[0]].arguments
+    needed = [width + rank.low if a == Var(rank.position) else _most(next(places)) for a in arguments]
+    return _solved_extents(state, index, needed)
+
+
+def _rank_with_filler(
+    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder, width: int
+) -> None:
+    """As `_rank_slots`; every group is filled up with unused keys from the low end of the range."""
+    name = rank.keys[0]
+    rows = _rows(state, rules)
+    groups = _subscripts(state, plan, name, rows.rows, rank.position)
+    call = plan.encoded.calls[name]
+    index = state.layout.index(call.function)
+    extents = _key_shape(state, plan, rank, index, groups, width)
+    axis = call.arguments.index(Var(rank.position))
+    outer = (*extents[:axis], *extents[axis + 1 :])
+    good = inside(outer, groups, rows.count)
+    if not good.all():
+        mask = np.ones(state.count, dtype=bool)
+        mask[rows.rows[~good]] = False
+        state.keep(mask)
+        return _rank_with_filler(state, plan, rank, rules, order, width)
+    slots = extents[axis]
+    group = flat_place(outer, groups, rows.count)
+    ranks, first = row_ranks([group, rows.keys[0]], rows.count)
+    own_group, own_key = group[first], rows.keys[0][first]
+    new_group, new_key = _filler(state, plan, name, own_group, own_key, int(np.prod(outer, dtype=np.int64)), slots)
+    every_group, every_key = np.concatenate([own_group, new_group]), np.concatenate([own_key, new_key])
+    new = np.arange(len(every_key)) >= len(own_key)
+    arranged = sorted_order([every_group, *_arranged([every_key], order), new.astype(np.int64)], len(every_key))
+    if arranged is None:
+        arranged = np.arange(len(every_key))
+    place = np.empty(len(every_key), dtype=np.int64)
+    place[arranged] = np.arange(len(every_key)) % max(1, slots)
+    state.columns[rank.position][rows.rows] = place[ranks]
+    table = every_key[arranged].reshape(*outer, slots)
+    state.arrays[index.name] = np.ascontiguousarray(np.moveaxis(table, -1, axis))
+    return None
+
+
+def _filler(
+    state: Entries, plan: PackPlan, name: str, group: Array, key: Array, groups: int, width: int
+) -> tuple[Array, Array]:
+    """(group, key) of unused keys, the lowest ones, such that each group has `width` keys."""
+    low, high = _range(state, plan, name)
+    free = np.ones((groups, width), dtype=bool)
+    near = (key >= low) & (key < low + width)
+    free[group[near], key[near] - low] = False
+    missing = width - np.bincount(group, minlength=groups)
+    chosen = free & (np.cumsum(free, axis=1) <= missing[:, None])
+    rows, places = np.nonzero(chosen)
+    return rows.astype(np.int64), np.minimum(places + low, max(low, high)).astype(np.int64)
+
+
+def _range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
+    """The declared range of a call as numbers, both ends included; from 0 on when none is declared."""
+    lower, upper = bounds(plan.encoded.facts.constraints(name), name)
+    sizes = _size_values(state, plan)
+    low = [-(int(affine_value(e, sizes)) // a) for a, e in lower if e.names() <= set(sizes)]
+    high = [int(affine_value(e, sizes)) // a for a, e in upper if e.names() <= set(sizes)]
+    return max(low, default=0), min(high, default=2**62)
+
+
+def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+    """An array whose places are known: entries at one place must agree on the value."""
+    rows = _rows(state, rules)
+    _write(state, plan, rank, rank.keys[0], rows.rows, rows.keys[0], 0)
+    call = plan.encoded.calls[rank.keys[0]]
+    places = tuple(_subscripts(state, plan, rank.keys[0], rows.rows))
+    found, valid = gathered(state.arrays[call.function], places, rows.count)
+    wrong = valid & (found != rows.keys[0])
+    if not wrong.any():
+        return
+    mask = np.ones(state.count, dtype=bool)
+    mask[rows.rows[wrong]] = False
+    at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
+    if not state.lenient and _differs(state.values[~mask], state.layout.fill).any():
+        raise DataError(
+            f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one"
+        )
+    state.keep(mask)
+
+
+def _write(
+    state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int
+) -> None:
+    """Write the key array at the entries; other places get the sentinel, else the low end of the range."""
+    call = plan.encoded.calls[name]
+    index = state.layout.index(call.function)
+    places = _subscripts(state, plan, name, rows)
+    needed = [
+        max(length, _most(p)) if a == Var(rank.position) else _most(p)
+        for a, p in zip(call.arguments, places, strict=True)
+    ]
+    shape = _solved_extents(state, index, needed)
+    for argument, extent in zip(call.arguments, shape, strict=True):
+        if argument == Var(rank.position) and length > extent:
+            raise DataError(
+                f"expected at most {extent} positions `{rank.position}` in layout `{state.layout.name}`, "
+                f"but the entries need {length}"
+            )
+    low, _ = _range(state, plan, name)
+    sentinel = plan.sentinels.get(index.name)
+    rest = low if sentinel is None else int(affine_value(sentinel, state.sizes))
+    array = np.full(shape, rest, dtype=np.int64)
+    good = inside(shape, places, len(rows))
+    array.reshape(-1)[flat_place(shape, places, len(rows))[good]] = values[good]
+    state.arrays[index.name] = array
+
+
+# --- sizes ------------------------------------------------------------------------------------------------
+
+
+def _size_values(state: Entries, plan: PackPlan) -> dict[str, int]:
+    """The sizes that are known, and the quotients of sizes."""
+    values = dict(state.sizes)
+    for name, (numerator, divisor) in plan.encoded.quotients.items():
+        if numerator.names() <= set(values):
+            values[name] = int(affine_value(numerator, values)) // divisor
+    return values
+
+
+def _most(places: Array) -> int:
+    """The extent that an array needs to have these places."""
+    return int(places.max()) + 1 if len(places) else 0
+
+
+def _solve(state: Entries, extent: Affine, value: int) -> None:
+    """Set the only unknown size of the extent such that the extent is at least `value`."""
+    unknown = extent.names() - set(state.sizes)
+    if len(unknown) != 1:
+        return
+    name = unknown.pop()
+    factor, rest = extent.coefficient(name), extent.without(name)
+    if factor > 0 and name not in rest.names():
+        missing = value - int(affine_value(rest, state.sizes))
+        state.sizes[name] = max(0, -(-missing // factor))
+
+
+def _solved_extents(state: Entries, declared: IndexArray | ValueArray, needed: list[int]) -> tuple[int, ...]:
+    """The shape of an array; sizes in its extents that are not known yet become as large as needed."""
+    for extent, value in zip(declared.extents, needed, strict=True):
+        if not variables(extent) <= set(state.sizes):
+            with suppress(NotAffine):
+                _solve(state, affine(extent, _no_name), value)
+        missing = variables(extent) - set(state.sizes)
+        if missing:
+            raise Unsupported(
+                f"layout `{state.layout.name}` cannot be packed: its size `{sorted(missing)[0]}` cannot be derived",
+                state.layout.span,
+            )
+    return shape_of(declared.extents, state.sizes)
+
+
+def _no_name(call: Any) -> str:
+    raise NotAffine(call)
+
+
+def _solve_rest(state: Entries) -> None:
+    """Sizes that only value arrays have."""
+    for value in state.layout.values:
+        needed = []
+        for position in value.position:
+            place, _ = rows_of(position, state.known, state.arrays, state.count)
+            needed.append(_most(np.broadcast_to(np.asarray(place), (state.count,))))
+        _solved_extents(state, value, needed)
+    for name in state.layout.sizes:
+        if name not in state.sizes:
+            raise Unsupported(
+                f"layout `{state.layout.name}` cannot be packed: its size `{name}` cannot be derived",
+                state.layout.span,
+            )
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def _store_values(state: Entries) -> None:
+    """Write every value at its place in the first value array that has one for it."""
+    layout, dtype = state.layout, state.values.dtype
+    places = value_places(layout, state.sizes, state.known, state.arrays, state.count)
+    stored = np.zeros(state.count, dtype=bool)
+    for place in places.values():
+        stored |= place >= 0
+    if not stored.all():
+        state.keep(stored)
+        places = {n: p[stored] for n, p in places.items()}
+    done = np.zeros(state.count, dtype=bool)
+    for value in layout.values:
+        rows = np.flatnonzero((places[value.name] >= 0) & ~done)
+        done[rows] = True
+        shape = shape_of(value.extents, state.sizes)
+        array = np.full(int(np.prod(shape, dtype=np.int64)), np.asarray(layout.fill).astype(dtype), dtype=dtype)
+        array[places[value.name][rows]] = state.values[rows]
+        _check_equal(state, rows, array[places[value.name][rows]], places[value.name][rows])
+        state.arrays[value.name] = array.reshape(shape)
+
+
+def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> None:
+    """Entries that share a place have equal values. Raises DataError."""
+    if state.lenient:
+        return
+    own = state.values[rows]
+    wrong = np.flatnonzero((stored != own) & ~((stored != stored) & (own != own)))
+    if len(wrong):
+        row = int(wrong[0])
+        other = int(np.flatnonzero(places == places[row])[-1])
+        raise DataError(
+            f"expected equal values at {state.coordinate(int(rows[row]))} and {state.coordinate(int(rows[other]))}, "
+            f"which layout `{state.layout.name}` stores at one place, but they are {own[row]} and {stored[row]}"
+        )
+
+
+def check_shared(state: Entries, plan: PackPlan) -> None:
+    """Where several points share a value, the arrays hold the entries and nothing else. Raises DataError."""
+    if plan.injective:
+        return
+    layout = state.layout
+    points = enumerate_points(layout, state.sizes, state.arrays)
+    columns = [points.columns[c] for c in layout.coordinates]
+    filled = np.zeros(points.count, dtype=bool)
+    for name, place in points.places.items():
+        rows = np.flatnonzero(place >= 0)
+        filled[rows] |= _differs(state.arrays[name].reshape(-1)[place[rows]], layout.fill)
+    own = [state.columns[c][_differs(state.values, layout.fill)] for c in layout.coordinates]
+    if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(_differs(state.values, layout.fill).sum())):
+        return
+    _report_shared(layout, [c[filled] for c in columns], own)
+
+
+def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) -> None:
+    """Raises DataError for the first coordinate that the arrays hold a value for but not the entries, or twice."""
+    count = len(points[0])
+    both = [np.concatenate([e, p]) for e, p in zip(entries, points, strict=True)]
+    ranks, first = row_ranks(both, len(both[0]))
+    known = np.zeros(len(first), dtype=bool)
+    known[ranks[: len(both[0]) - count]] = True
+    times = np.bincount(ranks[len(both[0]) - count :], minlength=len(first))
+    wrong = np.flatnonzero((times > 0) & ~known)
+    if len(wrong):
+        at = tuple(int(c[first[wrong[0]]]) for c in both)
+        raise DataError(
+            f"expected a value at {at}, which layout `{layout.name}` stores together with others, but there is none"
+        )
+    twice = np.flatnonzero(times > 1)
+    if len(twice):
+        at = tuple(int(c[first[twice[0]]]) for c in both)
+        raise Unsupported(f"layout `{layout.name}` cannot be packed: it stores the coordinate {at} twice", layout.span)

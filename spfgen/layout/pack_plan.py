@@ -1,0 +1,340 @@
+"""How the arrays of a layout follow from coordinates: the plan of packing, derived from the relation.
+
+Given the coordinates and what is known already, a position is
+
+    computed   the relation makes it a floor/mod function of what is known;
+    ranked     calls at this position have values that are known (its keys): the positions are the distinct keys in
+               order, within [f(e), f(e + 1)) or [b(e), g(e)) counted through (a pointer array is that count),
+               within [0, n) counted in each group of the keys' other arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from spfgen.errors import Unsupported
+from spfgen.facts.formula import Expr, Var, show, variables
+from spfgen.layout.nodes import Layout
+from spfgen.layout.points import (
+    Encoded,
+    argument_names,
+    encode,
+    involved,
+)
+from spfgen.sets.affine import Affine
+from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.uf import linear
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The position is floor(numerator / divisor)."""
+
+    position: str
+    numerator: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The position is a rank of its keys (names of calls). Every other field says within what it is counted.
+
+    kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
+            "counts": in [begin, begin + other);  "slots": from `low` up, counted in each group, a*position <= e for all
+            `highs` (a, e);
+            "write": there is no position, the array is written at places that are known.
+    """
+
+    position: str
+    keys: tuple[str, ...]
+    kind: str
+    begin: str = ""
+    other: str = ""
+    low: int = 0
+    highs: tuple[tuple[int, Affine], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A rank and, for one piece of the relation, the values floor(numerator / divisor) of its keys."""
+
+    rank: Rank
+    values: tuple[tuple[Affine, int], ...]
+
+
+Rule = Computed | Ranked
+
+
+@dataclass(frozen=True)
+class PackPlan:
+    """`steps`: what to do in turn, one rule for each piece. `belongs`: the entries of each piece."""
+
+    encoded: Encoded
+    belongs: tuple[tuple[Constraint, ...], ...]
+    steps: tuple[tuple[Rule, ...], ...]
+    sentinels: Mapping[str, Affine]
+    injective: bool
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """All different ranks, in the order in which they are made."""
+        return list(dict.fromkeys(r.rank for s in self.steps for r in s if isinstance(r, Ranked)))
+
+
+@dataclass
+class _Progress:
+    """While planning: what is known, which arrays are made."""
+
+    encoded: Encoded
+    informed: tuple[Piece, ...]
+    known: set[str]
+    placed: set[str]
+    built: set[str] = field(default_factory=set)
+
+    def learn(self) -> None:
+        """Calls of finished arrays at known places are known, and quotients of what is known."""
+        before = -1
+        while before != len(self.known):
+            before = len(self.known)
+            calls = self.encoded.calls.items()
+            self.known |= {n for n, c in calls if c.function in self.built and argument_names(c) <= self.known}
+            quotients = self.encoded.quotients.items()
+            self.known |= {n for n, (e, _) in quotients if e.names() <= self.known}
+            self.placed |= {n for n, (e, _) in quotients if e.names() <= self.placed}
+
+    def value(self, piece: int, name: str) -> tuple[Affine, int] | None:
+        """The only value of a dimension, given what is known."""
+        about = self.informed[piece].project(self.known | {name}).constraints(name)
+        found = single_value(about, name)
+        return found if found is not None and found[0].names() <= self.known else None
+
+
+@lru_cache(maxsize=256)
+def pack_plan(layout: Layout) -> PackPlan:
+    """Raises Unsupported naming the position or array that cannot be derived."""
+    encoded = encode(layout)
+    if not encoded.pieces:
+        raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
+    informed = tuple(p.intersect(encoded.facts) for p in encoded.pieces)
+    start = {*layout.parameters, *layout.coordinates}
+    progress = _Progress(encoded, informed, set(start), set(encoded.sizes))
+    progress.learn()
+    steps: list[tuple[Rule, ...]] = []
+    waiting = list(layout.positions)
+    while True:
+        written = _writes(progress)
+        steps += written
+        if not waiting:
+            break
+        reason = ""
+        for position in waiting:
+            found = _step(progress, position)
+            if isinstance(found, tuple):
+                break
+            reason = reason or found
+        else:
+            raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
+        waiting.remove(position)
+        steps.append(found)
+        _after(progress, position, found)
+    _check_built(progress)
+    belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
+    return PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
+
+
+def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
+    progress.known.add(position)
+    progress.placed.add(position)
+    layout, calls = progress.encoded.layout, progress.encoded.calls
+    for rule in rules:
+        if isinstance(rule, Ranked):
+            rank = rule.rank
+            functions = [calls[n].function for n in (*rank.keys, rank.begin, rank.other) if n]
+            progress.built.update(functions)
+            solvable: list[Expr] = [e for f in functions for e in layout.index(f).extents]
+            progress.known |= {s for _, h in rank.highs for s in h.names() & set(layout.sizes)}
+            progress.known |= {n for e in solvable for n in variables(e) & set(layout.sizes)}
+    progress.learn()
+
+
+def _writes(progress: _Progress) -> list[tuple[Rule, ...]]:
+    """Arrays whose places and values are known."""
+    encoded = progress.encoded
+    steps: list[tuple[Rule, ...]] = []
+    for name, call in encoded.calls.items():
+        if call.function in progress.built or not argument_names(call) <= progress.known | set(encoded.layout.sizes):
+            continue
+        values = [progress.value(k, name) for k in range(len(encoded.pieces))]
+        if all(v is not None for v in values):
+            rank = Rank("", (name,), "write")
+            steps.append(tuple(Ranked(rank, (v,)) for v in values if v is not None))
+            progress.built.add(call.function)
+            progress.learn()
+    return steps
+
+
+def _step(progress: _Progress, position: str) -> tuple[Rule, ...] | str:
+    """A rule for the position in each piece, or the reason why there is none."""
+    rules: list[Rule] = []
+    for piece in range(len(progress.encoded.pieces)):
+        found = _rule(progress, piece, position)
+        if isinstance(found, str):
+            return found
+        rules.append(found)
+    return tuple(rules)
+
+
+def _rule(progress: _Progress, piece: int, position: str) -> Rule | str:
+    single = progress.value(piece, position)
+    if single is not None:
+        return Computed(position, *single)
+    keys, reason = _keys(progress, piece, position)
+    if not keys:
+        return reason
+    rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
+    return rank if isinstance(rank, str) else Ranked(rank, tuple(v for _, v in keys))
+
+
+def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:
+    """The calls at the position whose value is known, and in words why there is none."""
+    encoded = progress.encoded
+    matter = set(involved(encoded, encoded.pieces[piece]))
+    found = []
+    reason = (
+        f"the position `{position}` is no function of the coordinates, "
+        f"and no index array at `{position}` is tied to them"
+    )
+    for name, call in encoded.calls.items():
+        if name not in matter or call.function in progress.built or position not in argument_names(call):
+            continue
+        if Affine(((position, 1),)) not in [linear(a) for a in call.arguments]:
+            continue
+        if not argument_names(call) <= progress.known | progress.placed | {position}:
+            continue
+        value = progress.value(piece, name)
+        if value is None:
+            reason = (
+                f"the position `{position}` is no function of the coordinates, "
+                f"and neither is `{show(call)}`, so that it cannot be counted"
+            )
+        else:
+            found.append((name, value))
+    return found, reason
+
+
+def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
+    """Within what bounds the position is counted."""
+    encoded = progress.encoded
+    ready = [n for n, c in encoded.calls.items() if argument_names(c) <= progress.placed]
+    kept = {*encoded.sizes, *progress.placed, *ready, position}
+    lower, upper = bounds(encoded.pieces[piece].project(kept).constraints(position), position)
+    lows = [e.scaled(-1) for a, e in lower if a == 1]
+    highs = [e.plus(1) for a, e in upper if a == 1]
+    for low, high in product(lows, highs):
+        found = _between_calls(progress, position, keys, low, high)
+        if found is not None:
+            return found
+    first = [-(e.constant // a) for a, e in lower if not e.terms]
+    ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
+    if not first or not ends:
+        return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
+    others = {tuple(a for a in encoded.calls[k].arguments if a != Var(position)) for k in keys}
+    if len(others) > 1:
+        texts = " and ".join(f"`{k}`" for k in keys)
+        return f"the position `{position}` is tied to keys with different arguments, {texts}"
+    return Rank(position, keys, "slots", low=max(first), highs=ends)
+
+
+def _size_names(encoded: Encoded) -> set[str]:
+    """The sizes, and the quotients of sizes."""
+    return encoded.sizes | {n for n, (e, _) in encoded.quotients.items() if e.names() <= encoded.sizes}
+
+
+def _between_calls(
+    progress: _Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine
+) -> Rank | None:
+    """A rank between two calls of arrays that are not made yet."""
+    calls = progress.encoded.calls
+    begin = _only_call(low, calls)
+    rest = _only_call(high - low, calls)
+    end = _only_call(high, calls)
+    if begin is None or calls[begin].function in progress.built:
+        return None
+    other, kind = (rest, "counts") if rest is not None else (end, "ends")
+    if other is None or calls[other].function in progress.built:
+        return None
+    first, second = calls[begin], calls[other]
+    if first.function == second.function:
+        steps = [linear(b) - linear(a) for a, b in zip(first.arguments, second.arguments, strict=True)]
+        one = [Affine(())] * (len(steps) - 1) + [Affine((), 1)]
+        return Rank(position, keys, "pointer", begin) if kind == "ends" and steps == one else None
+    return Rank(position, keys, kind, begin, other) if first.arguments == second.arguments else None
+
+
+def _only_call(value: Affine, calls: Mapping[str, Any]) -> str | None:
+    match value:
+        case Affine(((str() as name, 1),), 0) if name in calls:
+            return name
+    return None
+
+
+def _check_built(progress: _Progress) -> None:
+    layout = progress.encoded.layout
+    for index in layout.indexes:
+        if index.name not in progress.built:
+            raise Unsupported(
+                f"layout `{layout.name}` cannot be packed: the array `{index.name}` is neither the key nor the "
+                "bounds of a position",
+                index.span or layout.span,
+            )
+
+
+def _sentinels(progress: _Progress) -> dict[str, Affine]:
+    """For arrays that have it, an end of the declared range for which the relation has no points."""
+    encoded = progress.encoded
+    found: dict[str, Affine] = {}
+    for name, call in encoded.calls.items():
+        for end in _range_ends(encoded, name):
+            value = Constraint(True, Affine(((name, 1),)) - end)
+            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in encoded.pieces):
+                found[call.function] = end
+    return found
+
+
+def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:
+    """The declared bounds of a call in terms of sizes, the lower ones first."""
+    lower, upper = bounds(encoded.facts.constraints(name), name)
+    yield from (e.scaled(-1) for a, e in lower if a == 1 and e.names() <= encoded.sizes)
+    yield from (e for a, e in upper if a == 1 and e.names() <= encoded.sizes)
+
+
+def _is_injective(layout: Layout, encoded: Encoded, steps: list[tuple[Rule, ...]]) -> bool:
+    """Whether it is plain that no two points share a value: the place of the value gives all positions."""
+    if len(encoded.pieces) > 1 or len(layout.values) > 1:
+        return False
+    given = {p.name for v in layout.values for p in v.position if isinstance(p, Var)}
+    for (rule,) in reversed(steps):
+        if isinstance(rule, Ranked) and rule.rank.position in given and rule.rank.begin:
+            arguments = encoded.calls[rule.rank.begin].arguments
+            given |= {a.name for a in arguments if isinstance(a, Var)}
+    return given >= set(layout.positions) and _coordinates_determined(layout, encoded)
+
+
+def _coordinates_determined(layout: Layout, encoded: Encoded) -> bool:
+    """Whether the positions, with the calls at them, give the coordinates."""
+    known = {*encoded.sizes, *layout.positions, *encoded.calls}
+    piece = encoded.pieces[0]
+    return all(single_value(piece.project(known | {c}).constraints(c), c) is not None for c in layout.coordinates)
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """In which order keys count, the foremost first: (number of the key, whether it runs down)."""
+
+    keys: tuple[tuple[int, bool], ...]
+    empty_first: bool = False

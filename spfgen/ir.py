@@ -25,23 +25,25 @@ def _is_node(value: Any) -> bool:
     return _fields_of(type(value)) is not None
 
 
-def children(node: Any) -> Iterator[Any]:
+def children(node: Any) -> list[Any]:
     """The nodes directly below `node`, in the order of its fields."""
+    found = []
     for name in _fields_of(type(node)) or ():
         value = getattr(node, name)
-        if isinstance(value, tuple):
-            for item in value:
-                if _is_node(item):
-                    yield item
+        if type(value) is tuple:
+            found += [item for item in value if _is_node(item)]
         elif _is_node(value):
-            yield value
+            found.append(value)
+    return found
 
 
 def walk(node: Any) -> Iterator[Any]:
-    """`node` and all below it, parents first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """`node` and all below it, parents first, left to right."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack += reversed(children(current))
 
 
 def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:

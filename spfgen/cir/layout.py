@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spfgen.cir.names import KEYWORDS, identifier
+from spfgen.cir.names import identifier
 from spfgen.cir.nodes import Param, Struct
 from spfgen.facts.formula import show
-from spfgen.lang.types import TYPES
+from spfgen.lang.types import KEYWORDS, TYPES
 from spfgen.space.nodes import Tensor
 
 

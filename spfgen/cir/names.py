@@ -6,15 +6,8 @@ import re
 from collections.abc import Iterable
 
 from spfgen.ir import fresh
+from spfgen.lang.types import KEYWORDS
 from spfgen.space.nodes import Program
-
-KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    _Bool _Complex _Imaginary bool complex true false I NULL main threads memset
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix""".split()
-)
-
 
 def identifier(text: str) -> str:
     """Letters, digits and underscores only: `A.rowptr(i + 1)` becomes `A_rowptr_i_1`."""

@@ -131,6 +131,8 @@ _FORMS = {
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "each")
 _IN_KERNELS = ("tensor", "schedule", "order", "shares")
 
+_WORDS_WITHIN = ("where", "when", "within", "equal", "shares", "and")
+
 _SIGNS = (
     (r"&&?|∧", "write `and`"),
     (r"\|\|?|∨", "write `or`"),
@@ -176,16 +178,18 @@ class _SyntaxMistake:
         position = len(self.text) if self.at_end else error.pos_in_stream
         self.start = len(self.text) if position is None else position
         self.end = self.start + (len(token) if isinstance(token, Token) and not self.at_end else 1)
-        self._widen()
+        self.widened = self._widen()
         self.before = _blanked(self.text[: self.start])
 
-    def _widen(self) -> None:
+    def _widen(self) -> bool:
         """A piece of a word becomes the word, a part of a number the number; an open text starts at its quotes."""
         for pattern in (r"[0-9]+\.[0-9]+|\w+", r'"{1,3}'):
             for found in re.finditer(pattern, self.text):
                 if found.start() <= self.start < found.end() and not self.at_end:
+                    grown = found.start() < self.start
                     self.start, self.end = found.span()
-                    return
+                    return grown
+        return False
 
     def as_error(self) -> SpecError:
         misspelt = self.misspelt()
@@ -218,14 +222,16 @@ class _SyntaxMistake:
     def misspelt(self) -> tuple[str, str, int] | None:
         """(word, the word of the language that it resembles, its place): the word found, or the one before it."""
         word = self.found()
-        near = _nearest(word, [_literal(n).strip("`") for n in self.names] + self._short_forms())
+        expected = [_literal(n).strip("`") for n in self.names] + self._short_forms()
+        near = _nearest(word, [*expected, *_FORMS] if self.widened else expected)
         if near:
             return word, near, self.start
-        previous = re.search(r"(\w+)[ \t]*$", self.before)
-        if previous and not self.at_end and previous[1] not in _FORMS and not self.unknown_sign:
-            near = _nearest(previous[1], [*self._words_here(), "where", "when", "within", "equal", "and"])
-            if near:
-                return previous[1], near, previous.start()
+        previous = re.search(r"([\n{};]?)[ \t]*(\w+)[ \t]*$", self.before)
+        if previous and not self.at_end and not self.unknown_sign:
+            first = bool(previous[1]) or not previous.start()
+            near = _nearest(previous[2], self._words_here() if first else _WORDS_WITHIN)
+            if near and previous[2] not in _FORMS:
+                return previous[2], near, previous.start(2)
         return None
 
     def _short_forms(self) -> list[str]:
@@ -254,12 +260,19 @@ class _SyntaxMistake:
         return result
 
     def hint(self) -> str:
-        for rule in (self.sign, self.brace, self.bracket, self.number, self.statement, self.elsewhere, self.extents):
+        for rule in (self.sign, self.brace, self.bracket, self.number, self.elsewhere, self.statement, self.extents):
             hint = rule()
             if hint:
                 return hint
-        clause = re.findall(rf"\b({'|'.join(_FORMS)})\b", self.before)
-        return f"for instance `{_FORMS[clause[-1]]}`" if clause else "a file holds imports, layouts and kernels"
+        return self.form()
+
+    def form(self) -> str:
+        """The clause that is being read, as it should look."""
+        found = re.findall(rf"\b({'|'.join(_FORMS)})\b|(\]\s*\+?=|^\s*\w+\s*\+?=)", self.before, re.MULTILINE)
+        if not found:
+            return "a file holds imports, layouts and kernels"
+        word = found[-1][0]
+        return f"for instance `{_FORMS[word]}`" if word else "for instance `y[i] += 2*A[i, j]*x[j]`"
 
     def sign(self) -> str:
         for pattern, hint in _SIGNS:
@@ -288,11 +301,11 @@ class _SyntaxMistake:
             if self.item() == "layout":
                 return "tuples and extents stand in square brackets: `[p] -> [i]`"
             return "a tensor is accessed with square brackets: `A[i, j]`"
-        if found == "[" and before.endswith("]"):
-            return "all subscripts stand in one pair of brackets, `A[i, j]`; tuples are joined by `->`"
+        if found == "[" and before.endswith("]") and self.item() != "layout":
+            return "all subscripts stand in one pair of brackets: `A[i, j]`"
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
-        if found == "[" and re.search(r":\s*\w+$", before):
+        if found == "[" and re.search(r":[ \t]*\w+$", before):
             return "element types stand in `<...>`, constants in `(...)`: `csr<float>`, `bcsr(R=2)`"
         if "RSQB" in self.names and "COMMA" in self.names:
             return "subscripts are separated by commas and closed by `]`: `A[i, j]`"
@@ -304,12 +317,14 @@ class _SyntaxMistake:
         return "layouts, subscripts and constants are made of integers; a half of n is `n/2`, rounded down"
 
     def statement(self) -> str:
-        if {"EQUAL", "PLUS_ASSIGN"} <= self.names:
+        if {"EQUAL", "PLUS_ASSIGN"} <= self.names or ("TENSOR" in self.names and self.found() not in _FORMS):
             return "a statement is `y[i] = ...` or `y[i] += ...`; factors are joined by `*`"
         return ""
 
     def elsewhere(self) -> str:
         word, item = self.found(), self.item()
+        if word == "{":
+            word = re.findall(r"\w+", self.before)[-1:][0] if re.search(r"\w\s*$", self.before) else word
         if word in _IN_KERNELS and item != "kernel":
             return f"`{word}` stands within a kernel: `kernel spmv {{ {_FORMS[word]} ... }}`"
         if word in _IN_LAYOUTS and item != "layout":

@@ -48,11 +48,9 @@ class SpecTree:
             settings |= dict(one.settings)
         for name, default in declaration.constants:
             if default is None and name not in settings and name != SOLVED:
-                raise SpecError(
-                    f"expected a value for the constant `{name}` of layout `{declaration.name}`, but there is none",
-                    word_in(use.span, use.name),
-                    (f"write `{use.name}({name}=...)`",),
-                )
+                message = f"expected a value for the constant `{name}` of layout `{declaration.name}`"
+                hint = f"write `{use.name}({name}=...)`"
+                raise SpecError(f"{message}, but there is none", word_in(use.span, use.name), (hint,))
         return declaration, settings
 
     def _uses(self, use: LayoutUse) -> Iterator[LayoutUse]:
@@ -156,9 +154,8 @@ class _Loader:
         if name in table:
             first = getattr(table[name], "span", None)
             where = f"{first.file}:{first.line}" if first else "an earlier place"
-            raise SpecError(
-                f"expected one {kind} `{name}`, but there are two", item.span, (f"the first one is at {where}; rename one of them",)
-            )
+            hint = f"the first one is at {where}; rename one of them"
+            raise SpecError(f"expected one {kind} `{name}`, but there are two", item.span, (hint,))
         table[name] = item
 
 

@@ -36,6 +36,14 @@ INDEX_TYPES = ("int32", "int64")
 DEFAULT_VALUE = "float64"
 DEFAULT_INDEX = "int32"
 
+KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    _Bool _Complex _Imaginary bool complex true false I NULL main threads memset
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix""".split()
+)
+"""Words that mean something in the generated C: no name of ours may be one of them."""
+
 
 def element_type(name: str) -> ElementType | None:
     """The type of that name (`double` is float64, `float` is float32, as in C), or None."""

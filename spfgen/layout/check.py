@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice, product
+
 from spfgen.errors import Span, SpecError
-from spfgen.facts.formula import ZERO, Call, Var, conjunction, show, variables, within
+from spfgen.facts.formula import (
+    ZERO,
+    Call,
+    Formula,
+    Or,
+    Var,
+    conjunction,
+    conjuncts,
+    show,
+    variables,
+    within,
+)
 from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
 from spfgen.sets.affine import NotAffine
@@ -11,13 +25,45 @@ from spfgen.sets.bounds import has_bounds, single_value
 from spfgen.sets.named import Piece, Space, pieces
 from spfgen.sets.uf import Encoder, QuantifiedCall
 
+ALTERNATIVES = 64
+"""More alternatives of a relation than this are looked at together, and an error then names no place."""
+
 
 def check_layout(layout: Layout) -> None:
-    """Raises SpecError when the relation is not affine or a position runs for ever."""
+    """Raises SpecError when the relation or a condition is not affine, or a position runs for ever.
+
+    That calls have arguments within their arrays does not count as a bound: the bounds must be written.
+    """
+    for value in layout.values:
+        _affine(layout, Encoder(), value.when)
+    found = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
+    for relation in found if len(found) <= ALTERNATIVES else [layout.relation]:
+        _check_alternative(layout, relation)
+
+
+def _alternatives(relation: Formula) -> Iterator[Formula]:
+    """The formulas that the relation is the disjunction of."""
+    parts = [p.parts if isinstance(p, Or) else (p,) for p in conjuncts(relation)]
+    for chosen in product(*parts):
+        own = [p for p, among in zip(chosen, parts, strict=True) if len(among) > 1]
+        yield conjunction([*own, *(p for p, among in zip(chosen, parts, strict=True) if len(among) == 1)])
+
+
+def _check_alternative(layout: Layout, relation: Formula) -> None:
     encoder = Encoder()
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    formula = _affine(layout, encoder, conjunction([relation, *inside]))
+    sizes = (*layout.parameters, *layout.sizes)
+    names = (*sizes, *layout.coordinates, *layout.positions, *encoder.quotients, *encoder.calls)
+    everything = conjunction([formula, *encoder.definitions()])
+    for piece in pieces(Space(names), everything, _no_calls):
+        _check_bounded(layout, piece, encoder, relation)
+
+
+def _affine(layout: Layout, encoder: Encoder, formula: Formula) -> Formula:
+    """The formula with dimensions in place of calls. Raises SpecError when it is not affine."""
     try:
-        formula = encoder.formula(conjunction([layout.relation, *inside]))
+        return encoder.formula(formula)
     except NotAffine as error:
         raise SpecError(
             f"expected an affine expression, but `{show(error.expr)}` is not affine",
@@ -30,18 +76,13 @@ def check_layout(layout: Layout) -> None:
             error.call.span or layout.span,
             (f"make `{error.variable}` a position of the relation",),
         ) from None
-    sizes = (*layout.parameters, *layout.sizes)
-    names = (*sizes, *layout.coordinates, *layout.positions, *encoder.quotients, *encoder.calls)
-    everything = conjunction([formula, *encoder.definitions()])
-    for piece in pieces(Space(names), everything, _no_calls):
-        _check_bounded(layout, piece, encoder)
 
 
 def _no_calls(call: Call) -> str:
     raise NotAffine(call)
 
 
-def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder) -> None:
+def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder, relation: Formula) -> None:
     """Every position and coordinate gets bounds from those known before it, in some order."""
     known = {*layout.parameters, *layout.sizes}
     unknown = [n for n in piece.space.names if n not in known]
@@ -60,12 +101,12 @@ def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder) -> None:
             position = next((p for p in layout.positions if p in unknown), unknown[0])
             raise SpecError(
                 f"expected bounds for the position `{position}`, but nothing bounds it on both sides",
-                _place(layout, position),
+                _place(layout, relation, position),
                 (f"add for instance `0 <= {position} < n` to the relation",),
             )
 
 
-def _place(layout: Layout, name: str) -> Span | None:
+def _place(layout: Layout, relation: Formula, name: str) -> Span | None:
     """Where the name first occurs in the relation."""
-    spans = (n.span for n in walk(layout.relation) if isinstance(n, Var) and n.name == name)
+    spans = (n.span for n in walk(relation) if isinstance(n, Var) and n.name == name)
     return next((s for s in spans if s is not None), layout.span)

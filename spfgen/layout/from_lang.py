@@ -8,7 +8,7 @@ from typing import Any
 
 from lark import Token, Tree
 
-from spfgen.errors import Span, SpecError, SpecErrors
+from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import (
     ONE,
     TRUE,
@@ -24,27 +24,31 @@ from spfgen.facts.formula import (
     chain,
     conjunction,
     implies,
+    rename,
     show,
-    substitute,
     variables,
 )
 from spfgen.ir import fresh, walk
-from spfgen.lang.expressions import Reader
+from spfgen.lang.expressions import Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.layout.nodes import Binding, IndexArray, Layout, Property, ValueArray
+
+_EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
+_POSITION_HINT = "only sizes and the positions of the relation's first tuple can stand here"
 
 
 def instantiate(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
     """The layout for these constants. Raises SpecError(s) with the place of each mistake."""
-    constants = {}
+    constants: dict[str, int] = {}
     for name, default in declaration.constants:
-        if name not in settings and default is None:
+        value = settings.get(name, default)
+        if value is None:
             raise SpecError(
                 f"expected a value for the constant `{name}` of layout `{declaration.name}`, but there is none",
                 declaration.span,
                 (f"write `{declaration.name}({name}=...)`",),
             )
-        constants[name] = settings.get(name, default)  # type: ignore[arg-type]
+        constants[name] = value
     reader = Reader(declaration.source, constants)
     parts = _Parts(reader, declaration)
     return parts.layout(tuple(constants.items()))
@@ -65,20 +69,33 @@ class _Parts:
 
     def define(self, name: str, span: Span | None) -> None:
         if name in self.defined:
-            self.errors.append(SpecError(f"expected a new name, but `{name}` is defined already", span))
-        self.defined[name] = span
+            first = self.defined[name]
+            hint = f"it is defined in line {first.line}: " if first is not None else ""
+            note = f"{hint}give one of them another name"
+            self.errors.append(SpecError(f"expected a new name, but `{name}` is defined already", span, (note,)))
+        self.defined.setdefault(name, span)
+
+    def define_header(self, parameters: list[tuple[str, Span | None]], sizes: list[tuple[str, Span | None]]) -> None:
+        """Every name that stands outside the relation's tuples, once."""
+        for name, span in parameters:
+            self.define(name, span)
+        for tree in self.declaration.tree.children:
+            if isinstance(tree, Tree) and tree.data == "constant":
+                self.define(str(tree.children[0]), self.reader.span(tree.children[0]))
+        for name, span in sizes:
+            self.define(name, span)
+        for r, t in (*self.of_kind("index"), *self.of_kind("value")):
+            self.define(r.name(t.children[0]), r.span(t.children[0]))
+        for tree in self.declaration.tree.iter_subtrees_topdown():
+            if tree.data in ("each", "each_item") and str(tree.children[0]) in self.defined:
+                self.define(str(tree.children[0]), self.reader.span(tree.children[0]))
 
     def layout(self, constants: tuple[tuple[str, int], ...]) -> Layout:
         reader, declaration = self.reader, self.declaration
         header = next((c for c in declaration.tree.children if isinstance(c, Tree) and c.data == "names"), None)
         parameters = reader.names(header)
         sizes = [s for r, t in self.of_kind("size") for s in r.names(t.children[0])]
-        for name, _ in constants:
-            self.define(name, declaration.span)
-        for name, span in (*parameters, *sizes):
-            self.define(name, span)
-        for r, t in (*self.of_kind("index"), *self.of_kind("value")):
-            self.define(r.name(t.children[0]), r.span(t.children[0]))
+        self.define_header(parameters, sizes)
         self.known = {n for n, _ in (*parameters, *sizes)}
         self.arity = {r.name(t.children[0]): len(r.exprs(t.children[1])) for r, t in self.of_kind("index")}
         self.raise_errors()
@@ -89,6 +106,7 @@ class _Parts:
         if not values:
             self.errors.append(SpecError("expected a `value` clause, but there is none", declaration.span,
                                          ("write for instance `value val[nnz] at [p]`",)))  # fmt: skip
+        fill, bindings = self.fill(), self.bindings()
         self.raise_errors()
         return Layout(
             declaration.name,
@@ -100,17 +118,14 @@ class _Parts:
             relation,
             indexes,
             values,
-            self.fill(),
-            _bindings(self.of_kind("binds")),
+            fill,
+            bindings,
             _doc(self.clauses),
             declaration.span,
         )
 
     def raise_errors(self) -> None:
-        if len(self.errors) == 1:
-            raise self.errors[0]
-        if self.errors:
-            raise SpecErrors(self.errors)
+        raise_all(self.errors)
 
     # --- the relation ----------------------------------------------------------------------------
 
@@ -118,7 +133,11 @@ class _Parts:
         found = list(self.of_kind("relation"))
         if len(found) != 1:
             span = self.declaration.span if not found else found[1][0].span(found[1][1])
-            raise SpecError(f"expected one `relation`, but there are {len(found)}", span)
+            if found:
+                hint = "alternatives stand in one, separated by `;`: `{ [p] -> [i] : ...; [q] -> [i] : ... }`"
+            else:
+                hint = "write for instance `relation { [p] -> [i] : 0 <= p < n and i = p }`"
+            raise SpecError(f"expected one `relation`, but {there_are(len(found))}", span, (hint,))
         reader, tree = found[0]
         first = None
         alternatives = []
@@ -127,17 +146,43 @@ class _Parts:
             if first is None:
                 first = (positions, coordinates)
             elif len(first[0]) != len(positions):
-                raise reader.fail(f"expected {len(first[0])} positions as above, but there are {len(positions)}", mapping)
-            names = dict(zip((*positions, *coordinates), (Var(n) for n in (*first[0], *first[1])), strict=True))
-            alternatives.append(substitute(formula, names))
+                raise reader.fail(
+                    f"expected {counted(len(first[0]), 'position')} as above, but {there_are(len(positions))}",
+                    mapping.children[0] or mapping,
+                    "all alternatives have the same number of positions; one may be fixed: `q = 0`",
+                )
+            names = dict(zip((*positions, *coordinates), (*first[0], *first[1]), strict=True))
+            self.check_mapping(formula, positions, coordinates)
+            self.check_bounded(reader, mapping, formula)
+            alternatives.append(rename(formula, {a: b for a, b in names.items() if a != b}))
         assert first is not None
         formula = alternatives[0] if len(alternatives) == 1 else Or(tuple(alternatives))
-        for name in (*first[0], *first[1]):
-            if name in self.defined:
-                self.errors.append(reader.fail(f"expected a new name, but `{name}` is defined already", tree))
-        self.check_names(formula, self.known | set(first[0]) | set(first[1]))
-        self.check_affine(formula)
         return first[0], first[1], formula
+
+    def check_mapping(self, formula: Formula, positions: tuple[str, ...], coordinates: tuple[str, ...]) -> None:
+        own = {*positions, *coordinates}
+        self.errors += rebound(formula, {*self.defined, *own})
+        self.check_names(formula, self.known | own)
+        self.check_affine(formula)
+
+    def check_bounded(self, reader: Reader, tree: Tree[Any], formula: Formula) -> None:
+        """A position that no condition mentions runs for ever; layout/check.py looks at the others."""
+        mentioned = variables(formula)
+        for name, span in reader.names(tree.children[0]):
+            if name not in mentioned:
+                message = f"expected bounds for the position `{name}`, but no condition mentions it"
+                hint = f"add for instance `0 <= {name} < n` to the relation"
+                self.errors.append(SpecError(message, span, (hint,)))
+
+    def define_tuple(self, names: list[tuple[str, Span | None]]) -> None:
+        """The names of a tuple are new, each."""
+        seen: set[str] = set()
+        for name, span in names:
+            if name in self.defined or name in seen:
+                hint = "the names of positions and coordinates are none of those of sizes and arrays, and stand once"
+                self.errors.append(SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,)))
+            seen.add(name)
+        self.raise_errors()
 
     def mapping(
         self, reader: Reader, tree: Tree[Any], rank: int
@@ -146,11 +191,14 @@ class _Parts:
         left, right, formula_tree = tree.children
         positions = tuple(n for n, _ in reader.names(left))
         images = reader.exprs(right)
-        if len(set(positions)) != len(positions):
-            raise reader.fail("expected different names for the positions, but one stands twice", tree)
+        self.define_tuple(reader.names(left))
         if len(images) != rank:
             raise reader.fail(
-                f"expected {rank} coordinates, one for each extent in the header, but there are {len(images)}", right or tree
+                f"expected {counted(rank, 'coordinate')}, one for each extent of the header, "
+                f"but {there_are(len(images))}",
+                right or tree,
+                f"layout `{self.declaration.name}` has {counted(rank, 'extent')}: "
+                "write as many names between the second brackets",
             )
         coordinates: list[str] = []
         equalities: list[Formula] = []
@@ -163,6 +211,7 @@ class _Parts:
                 equalities.append(Compare("=", Var(name), image, image.span if isinstance(image, Var) else None))
             coordinates.append(name)
             taken.add(name)
+        self.define_tuple([(i.name, i.span) for i in images if isinstance(i, Var) and i.name in coordinates])
         formula = TRUE if formula_tree is None else reader.formula(formula_tree)
         return positions, tuple(coordinates), conjunction([*equalities, formula]) if equalities else formula
 
@@ -173,7 +222,7 @@ class _Parts:
         name = reader.name(name_tree)
         extents = reader.exprs(extents_tree)
         for extent in extents:
-            self.check_names(extent, self.known)
+            self.check_names(extent, self.known, _EXTENT_HINT)
         ranges, properties = [], []
         for entry in entries:
             if entry.data == "range":
@@ -189,9 +238,12 @@ class _Parts:
         for call in calls(formula):
             if call.function == name:
                 bound += [a.name for a in call.arguments if isinstance(a, Var) and a.name not in (*bound, *self.known)]
-        self.check_names(formula, self.known | set(bound))
+        own = f"the variables of a range are the arguments of the array alone: `0 <= {name}(p) < n`"
+        self.check_names(formula, self.known | set(bound), own)
+        self.errors += rebound(formula, {*self.defined, *bound})
         if not any(c.function == name for c in calls(formula)):
-            self.errors.append(reader.fail(f"expected a range of `{name}`, but `{name}` does not occur", tree))
+            message = f"expected a range of `{name}`, but `{name}` does not occur"
+            self.errors.append(reader.fail(message, tree, f"write for instance `range 0 <= {name}(p) < n`"))
         closed = Forall(tuple(bound), formula) if bound else formula
         return Property(closed, _text(reader, tree.children[0]), reader.span(tree))
 
@@ -202,7 +254,8 @@ class _Parts:
             formula = self.short_form(reader, body, name, arity)
         else:
             formula = reader.formula(body)
-        self.check_names(formula, self.known)
+        self.check_names(formula, self.known, "bind the variables of a property: `property forall p < q : ...`")
+        self.errors += rebound(formula, self.known)
         return Property(formula, text, reader.span(tree))
 
     def short_form(self, reader: Reader, tree: Tree[Any], name: str, arity: int) -> Formula:
@@ -217,8 +270,8 @@ class _Parts:
         conditions: list[Formula] = [] if injective else [Compare("<", Var(p), Var(q))]
         for qualifier in (c for c in tree.children if isinstance(c, Tree)):
             if qualifier.data == "within":
-                segments = reader.name(qualifier.children[0])
-                low, high = Call(segments, (Var(s),)), Call(segments, (Bin("+", Var(s), ONE),))
+                segments, span = reader.name(qualifier.children[0]), reader.span(qualifier.children[0])
+                low, high = Call(segments, (Var(s),), span), Call(segments, (Bin("+", Var(s), ONE),), span)
                 bound.insert(0, s)
                 if injective:
                     conditions += [chain(low, "<=", Var(p), "<", high), chain(low, "<=", Var(q), "<", high)]
@@ -226,8 +279,8 @@ class _Parts:
                     conditions = [chain(low, "<=", Var(p), "<", Var(q), "<", high)]
             else:
                 for other in qualifier.children:
-                    f = reader.name(other)
-                    conditions.append(Compare("=", Call(f, at_p.arguments), Call(f, at_q.arguments)))
+                    f, span = reader.name(other), reader.span(other)
+                    conditions.append(Compare("=", Call(f, at_p.arguments, span), Call(f, at_q.arguments, span)))
         if injective:
             conditions.append(Compare("=", at_p, at_q))
             return Forall(tuple(bound), implies(conjunction(conditions), Compare("=", Var(p), Var(q))))
@@ -240,48 +293,85 @@ class _Parts:
         extents, position = reader.exprs(extents_tree), reader.exprs(position_tree)
         if len(extents) != len(position):
             self.errors.append(
-                reader.fail(f"expected {len(extents)} subscripts after `at`, but there are {len(position)}", tree)
+                reader.fail(
+                    f"expected {counted(len(extents), 'subscript')} after `at`, but {there_are(len(position))}",
+                    position_tree or tree,
+                    f"`{reader.name(name_tree)}` is declared with {counted(len(extents), 'extent')}",
+                )
             )
         for extent in extents:
-            self.check_names(extent, self.known)
+            self.check_names(extent, self.known, _EXTENT_HINT)
         for subscript in position:
-            self.check_names(subscript, self.known | set(positions))
+            self.check_names(subscript, self.known | set(positions), _POSITION_HINT)
         when: Formula = TRUE if when_tree is None else reader.formula(when_tree)
-        self.check_names(when, self.known | set(positions))
+        self.check_names(when, self.known | set(positions), _POSITION_HINT)
+        self.check_affine(when)
+        self.errors += rebound(when, {*self.defined, *positions})
         return ValueArray(reader.name(name_tree), extents, position, when, reader.span(name_tree))
 
     def fill(self) -> float:
-        for _, tree in self.of_kind("fill"):
+        found = list(self.of_kind("fill"))
+        for reader, tree in found[1:]:
+            hint = "a layout has one fill value"
+            self.errors.append(reader.fail("expected one `fill`, but it stands twice", tree, hint))
+        for _, tree in found:
             sign, number = tree.children
-            value = float(number.children[0])
+            value = float(str(number.children[0]))
             return -value if sign == "-" else value
         return 0.0
 
+    def bindings(self) -> tuple[Binding, ...]:
+        """The `binds` clauses; those for one format are put together."""
+        arrays = [r.name(t.children[0]) for r, t in self.clauses if t.data in ("index", "value")]
+        formats: dict[tuple[str, str], list[tuple[str, str, int | None]]] = {}
+        for reader, tree in self.of_kind("binds"):
+            library, form, *items = tree.children
+            found = formats.setdefault((str(library), "" if form is None else str(form)), [])
+            for item in items:
+                name_tree, _, attribute, component = item.children
+                name = reader.name(name_tree)
+                if name not in arrays:
+                    hint = did_you_mean(name, arrays) or f"its arrays: {', '.join(arrays)}"
+                    message = f"expected an array of the layout, but `{name}` is not one"
+                    self.errors.append(reader.fail(message, name_tree, hint))
+                found.append((name, str(attribute), None if component is None else reader.constant(component)))
+        return tuple(Binding(library, form, tuple(found)) for (library, form), found in formats.items())
+
     # --- checks ----------------------------------------------------------------------------------
 
-    def check_names(self, node: Expr | Formula, known: set[str]) -> None:
+    def check_names(self, node: Expr | Formula, known: set[str], hint: str = "") -> None:
         """Every name is declared, every call names an index array and has its number of arguments."""
         bound = {n for q in walk(node) if hasattr(q, "variables") for n in q.variables}
         for item in walk(node):
             match item:
                 case Var(name, span) if name not in known | bound:
-                    self.errors.append(_unknown(name, span, known | bound, set(self.arity)))
+                    self.errors.append(self.unknown(name, span, known | bound, hint))
                 case Call(function, _, span) if function not in self.arity:
-                    self.errors.append(
-                        SpecError(
-                            f"expected an index array, but `{function}` is not one",
-                            span,
-                            (_near(function, set(self.arity)) or f"declare it: `index {function}[...] {{ ... }}`",),
-                        )
-                    )
+                    self.errors.append(self.no_array(function, span))
                 case Call(function, arguments, span) if len(arguments) != self.arity[function]:
+                    wanted = self.arity[function]
                     self.errors.append(
                         SpecError(
-                            f"expected {self.arity[function]} argument(s) of `{function}`, but there are {len(arguments)}",
+                            f"expected {counted(wanted, 'argument')} of `{function}`, but {there_are(len(arguments))}",
                             span,
-                            (f"`{function}` is declared with {self.arity[function]} extent(s)",),
+                            (f"`{function}` is declared with {counted(wanted, 'extent')}",),
                         )
                     )
+
+    def unknown(self, name: str, span: Span | None, known: set[str], hint: str) -> SpecError:
+        if name in self.arity:
+            note = f"`{name}` is an index array: write `{name}(...)`"
+        else:
+            declare = f"declare it: a size with `size {name}`, an index in the relation's tuples"
+            note = did_you_mean(name, known) or hint.format(name=name) or declare
+        return SpecError(f"expected a known size or index, but `{name}` is not one", span, (note,))
+
+    def no_array(self, name: str, span: Span | None) -> SpecError:
+        if name in self.defined:
+            note = f"`{name}` holds values and cannot be called" if name not in self.known else f"`{name}` is a size"
+        else:
+            note = did_you_mean(name, self.arity) or f"declare it: `index {name}[n] {{ ... }}`"
+        return SpecError(f"expected an index array, but `{name}` is not one", span, (note,))
 
     def check_affine(self, formula: Formula) -> None:
         """Products of two unknowns are not Presburger."""
@@ -306,21 +396,6 @@ def _names_and_calls(expr: Expr) -> bool:
     return bool(variables(expr) or calls(expr))
 
 
-def _unknown(name: str, span: Span | None, known: set[str], functions: set[str]) -> SpecError:
-    if name in functions:
-        note = f"`{name}` is an index array: write `{name}(...)`"
-    else:
-        note = _near(name, known) or f"declare it: a size with `size {name}`, an index in the relation's tuples"
-    return SpecError(f"expected a known size or index, but `{name}` is not one", span, (note,))
-
-
-def _near(name: str, known: set[str]) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(name, sorted(known), 1)
-    return f"did you mean `{found[0]}`?" if found else ""
-
-
 def _clauses(reader: Reader, tree: Tree[Any]) -> Iterator[tuple[Reader, Tree[Any]]]:
     """All clauses, `each` opened, every one with the reader that knows its constants."""
     for child in tree.children:
@@ -328,7 +403,7 @@ def _clauses(reader: Reader, tree: Tree[Any]) -> Iterator[tuple[Reader, Tree[Any
             continue
         if child.data == "each_item":
             name, low, high, *_ = child.children
-            for number in range(reader.constant(low), reader.constant(high) + 1):
+            for number in reader.repetitions(low, high):
                 inner = Tree("inner", child.children[3:])
                 yield from _clauses(reader.with_constant(str(name), number), inner)
         else:
@@ -350,15 +425,3 @@ def _doc(clauses: list[tuple[Reader, Tree[Any]]]) -> str:
             raw = str(tree.children[0])
             texts.append(textwrap.dedent(raw[3:-3]).strip("\n") if raw.startswith('"""') else raw[1:-1])
     return "\n".join(texts)
-
-
-def _bindings(found: Iterator[tuple[Reader, Tree[Any]]]) -> tuple[Binding, ...]:
-    """The `binds` clauses; those for one format are put together."""
-    formats: dict[tuple[str, str], list[tuple[str, str, int | None]]] = {}
-    for reader, tree in found:
-        library, form, *items = tree.children
-        arrays = formats.setdefault((str(library), "" if form is None else str(form)), [])
-        for item in items:
-            name, _, attribute, component = item.children
-            arrays.append((reader.name(name), str(attribute), None if component is None else reader.constant(component)))
-    return tuple(Binding(library, form, tuple(arrays)) for (library, form), arrays in formats.items())

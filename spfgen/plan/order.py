@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spfgen.errors import SpecError, Unsupported
-from spfgen.facts.formula import variables
+from spfgen.facts.formula import Var, variables
+from spfgen.ir import walk
 from spfgen.sets.bounds import has_bounds, single_value
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance, Operand
@@ -43,9 +44,11 @@ def scan_order(instance: Instance, wanted: Sequence[str] = ()) -> tuple[str, ...
 
 def _unbounded(search: _Search) -> None:
     names = [n for n in search.instance.indices if n in search.unknown] or sorted(search.unknown)
+    accesses = (search.instance.target, *search.instance.reads)
+    found = [v.span for o in accesses for s in o.subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
     raise SpecError(
         f"expected bounds for `{names[0]}`, but nothing bounds it: its loop would run for ever",
-        None,
+        next((s for s in found if s is not None), None),
         ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
     )
 

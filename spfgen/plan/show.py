@@ -8,7 +8,6 @@ from spfgen.lang.nodes import Constant
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
-
 WIDTH = 64
 """Where reasons stand, when the line before them is shorter."""
 

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from spfgen.errors import InternalError, SpecError, SpecErrors, Unsupported
+from spfgen.errors import InternalError, SpecError, Unsupported
 from spfgen.facts.formula import (
     TRUE,
     ZERO,
     Call,
     Compare,
+    Exists,
     Expr,
+    Forall,
     Formula,
     Num,
     Var,
@@ -34,8 +36,9 @@ from spfgen.facts.instances import instances
 from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.expressions import counted, did_you_mean, raise_all, there_are, word_in
 from spfgen.lang.show import show_statement
-from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, element_type
+from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, KEYWORDS, element_type
 from spfgen.layout.nodes import SCALAR, Layout, ValueArray
 from spfgen.layout.proofs import as_output, places_inside
 from spfgen.sets.affine import NotAffine
@@ -60,6 +63,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
+    _check_names(kernel)
     declared = _with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     _check_accesses(kernel, layouts)
@@ -84,6 +88,26 @@ def accesses(value: lang.Value) -> Iterator[lang.Access]:
     return (n for n in walk(value) if isinstance(n, lang.Access))
 
 
+def _check_names(kernel: lang.Kernel) -> None:
+    """The kernel and its tensors become names in C; sizes are no scalars."""
+    hint = "it names a function or a parameter in C: choose another, for instance `{}`"
+    if kernel.name in KEYWORDS or kernel.name.startswith("spfgen_"):
+        message = f"expected a name for the kernel, but `{kernel.name}` has a meaning in C"
+        raise SpecError(message, kernel.span, (hint.format(f"my_{kernel.name}"),))
+    errors = []
+    used = [a for s in kernel.statements for a in (s.target, *accesses(s.value))]
+    for name, span in (*((d.name, d.span) for d in kernel.tensors), *((a.tensor, a.span) for a in used)):
+        if name in KEYWORDS or name == kernel.name:
+            what = "has a meaning in C" if name in KEYWORDS else "is the kernel"
+            message = f"expected a name for the tensor, but `{name}` {what}"
+            errors.append(SpecError(message, span, (hint.format(f"{name}_1"),)))
+    for access in used:
+        if access.tensor in kernel.sizes:
+            message = f"expected a tensor or a number, but `{access.tensor}` is a size"
+            errors.append(SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",)))
+    raise_all(errors[:1])
+
+
 def _with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
     """The declared tensors, and a scalar for every name that is used without being declared."""
     result = list(kernel.tensors)
@@ -91,7 +115,9 @@ def _with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
     for declaration in result:
         if declaration.name in names or declaration.name in kernel.sizes:
             raise SpecError(
-                f"expected a new name, but `{declaration.name}` is defined already", declaration.span
+                f"expected a new name, but `{declaration.name}` is defined already",
+                declaration.span,
+                ("give it another name",),
             )
         names.add(declaration.name)
     for statement in kernel.statements:
@@ -123,7 +149,8 @@ def _check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
             elif len(access.subscripts) != layout.rank:
                 errors.append(
                     SpecError(
-                        f"expected {layout.rank} subscript(s) of `{access.tensor}`, but there are {len(access.subscripts)}",
+                        f"expected {counted(layout.rank, 'subscript')} of `{access.tensor}`, "
+                        f"but {there_are(len(access.subscripts))}",
                         access.span,
                         (f"its layout `{layout.name}` has rank {layout.rank}",),
                     )
@@ -131,25 +158,43 @@ def _check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
             for subscript in access.subscripts:
                 for call in calls(subscript):
                     errors.append(
-                        SpecError(f"expected an affine subscript, but `{show(call)}` is a call", call.span)
+                        SpecError(
+                            f"expected an affine subscript, but `{show(call)}` is a call",
+                            call.span,
+                            ("index arrays belong to layouts: declare a layout whose relation holds the call",),
+                        )
                     )
     names = {d.name for d in kernel.tensors}
     for declaration in kernel.tensors:
         shares = declaration.shares
         if shares is not None and (shares.tensor not in names or shares.tensor == declaration.name):
-            errors.append(SpecError(f"expected another tensor to share with, but `{shares.tensor}` is not one", shares.span))
+            what = "is the tensor itself" if shares.tensor == declaration.name else "is not one"
+            others = ", ".join(sorted(names - {declaration.name})) or "none"
+            errors.append(
+                SpecError(
+                    f"expected another tensor to share with, but `{shares.tensor}` {what}",
+                    word_in(shares.span, shares.tensor),
+                    (did_you_mean(shares.tensor, names - {declaration.name}) or f"the other tensors: {others}",),
+                )
+            )
+        if shares is not None and not layouts[declaration.name].indexes:
+            errors.append(
+                SpecError(
+                    f"expected a layout with index arrays to share, but `{layouts[declaration.name].name}` has none",
+                    shares.span,
+                    ("leave `shares` out: only index arrays can be shared",),
+                )
+            )
         if declaration.extents is not None and len(declaration.extents) != layouts[declaration.name].rank:
             errors.append(
                 SpecError(
-                    f"expected {layouts[declaration.name].rank} extent(s) of `{declaration.name}`, "
-                    f"but there are {len(declaration.extents)}",
+                    f"expected {counted(layouts[declaration.name].rank, 'extent')} of `{declaration.name}`, "
+                    f"but {there_are(len(declaration.extents))}",
                     declaration.span,
+                    (f"its layout `{layouts[declaration.name].name}` has rank {layouts[declaration.name].rank}",),
                 )
             )
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise SpecErrors(errors)
+    raise_all(errors)
 
 
 # --- extents -----------------------------------------------------------------------------------------
@@ -224,7 +269,9 @@ class _Extents:
                 raise SpecError(
                     f"expected a number or a size of the kernel, but `{show(extent)}` is neither",
                     getattr(extent, "span", None) or declaration.span,
-                    (f"declare it: `size {show(extent)}`",) if isinstance(extent, Var) else (),
+                    (f"declare it: `size {show(extent)}`",)
+                    if isinstance(extent, Var)
+                    else ("declare a `size` of its own for it",),
                 )
 
     def name(self, key: Key) -> str:
@@ -270,7 +317,12 @@ def _tensors(
     while pending:
         ready = [d for d in pending if d.shares is None or d.shares.tensor in result]
         if not ready:
-            raise SpecError("expected tensors that share without a circle", pending[0].span)
+            last = pending[-1]
+            raise SpecError(
+                f"expected tensors that share without a circle, but `{last.name}` is in one",
+                last.shares.span if last.shares is not None else last.span,
+                ("one tensor of them must own its arrays: leave out its `shares`",),
+            )
         for d in ready:
             layout = layouts[d.name]
             arrays = {a.name: f"{d.name}.{a.name}" for a in layout.indexes}
@@ -307,20 +359,28 @@ def _types(declaration: lang.TensorDecl, layout: Layout) -> tuple[str, tuple[tup
     if value is None:
         raise SpecError(
             f"expected an element type, but `{use.value_type}` is not one",
-            use.span,
+            word_in(use.span, use.value_type or ""),
             ("known: bool, int8 to int64, uint8 to uint64, float, double, complex64, complex128",),
         )
     own = dict(use.array_types)
     for array in own:
         if array not in {a.name for a in layout.indexes}:
-            raise SpecError(f"expected an index array of `{layout.name}`, but `{array}` is not one", use.span)
+            known = [a.name for a in layout.indexes]
+            listed = f"its index arrays: {', '.join(known)}" if known else "it has no index arrays"
+            raise SpecError(
+                f"expected an index array of `{layout.name}`, but `{array}` is not one",
+                word_in(use.span, array),
+                (did_you_mean(array, known) or listed,),
+            )
     result = []
     for index in layout.indexes:
         wanted = own.get(index.name, use.index_type or DEFAULT_INDEX)
         kind = element_type(wanted)
         if kind is None or kind.name not in INDEX_TYPES:
             raise SpecError(
-                f"expected an index type, but `{wanted}` is not one", use.span, (f"known: {', '.join(INDEX_TYPES)}",)
+                f"expected an index type, but `{wanted}` is not one",
+                word_in(use.span, wanted),
+                (f"known: {', '.join(INDEX_TYPES)}",),
             )
         result.append((index.name, kind.name))
     return value.name, tuple(result)
@@ -379,7 +439,9 @@ def _coordinates(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layo
     for index in shares.indices:
         if index not in found:
             raise SpecError(
-                f"expected an index of `{declaration.name}`, but `{index}` is not one", shares.span
+                f"expected an index of `{declaration.name}`, but `{index}` is not one",
+                word_in(shares.span, index),
+                (f"its indices: {', '.join(found)}",),
             )
     return {found[i] for i in shares.indices}
 
@@ -395,17 +457,24 @@ def _group(statement: lang.Statement, tensors: Mapping[str, Tensor], extents: _E
     own = [t for t in terms if t == target]
     if op == "=" and len(own) == 1:
         terms, op = [t for t in terms if t != target], "+="
-    if any(a.tensor == target.tensor for t in terms for a in accesses(t)):
+    again = next((a for t in terms for a in accesses(t) if a.tensor == target.tensor), None)
+    if again is not None:
         raise Unsupported(
             f"`{target.tensor}` is read and written by one statement, which would read values already changed",
-            statement.span,
+            again.span or statement.span,
             ("write the result into another tensor",),
         )
     layout = tensors[target.tensor].layout
     _check_output(statement, layout)
     found = tuple(i for term in terms for i in _instances(statement, term, tensors, extents))
-    if layout.fill != 0 or any(tensors[a.tensor].layout.fill != 0 for t in terms for a in accesses(t)):
-        raise Unsupported("layouts with a fill value other than 0 are not compiled yet", statement.span)
+    for access in (target, *(a for t in terms for a in accesses(t))):
+        filled = tensors[access.tensor].layout
+        if filled.fill != 0:
+            raise Unsupported(
+                f"layouts with a fill value other than 0 are not compiled yet; that of `{filled.name}` is {filled.fill:g}",
+                access.span or statement.span,
+                ("leave `fill` out, and add the value to the result",),
+            )
     return Group(text, op, target.tensor, found, statement.span)
 
 
@@ -498,7 +567,9 @@ def _indices(
                 )
         if isinstance(node, Call):
             raise SpecError(
-                f"expected an affine condition, but `{show(node)}` is a call", node.span or statement.span
+                f"expected an affine condition, but `{show(node)}` is a call",
+                node.span or statement.span,
+                ("index arrays belong to layouts: conditions are on indices and sizes",),
             )
     return tuple(result)
 
@@ -507,7 +578,14 @@ def _choice(
     access: lang.Access, label: str, tensor: Tensor, value: ValueArray, extents: _Extents
 ) -> _Choice:
     layout = tensor.layout
-    positions = {p: f"{label}.{p}" for p in layout.positions}
+    quantified = [
+        n
+        for formula in (layout.relation, value.when)
+        for q in walk(formula)
+        if isinstance(q, Exists | Forall)
+        for n in q.variables
+    ]
+    positions = {p: f"{label}.{p}" for p in (*layout.positions, *quantified)}
     functions = dict(tensor.arrays)
     sizes = size_values(tensor, extents.fixed)
 
@@ -707,7 +785,9 @@ def _order(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[str, ...
         if loop.tensor is None:
             if loop.name not in indices:
                 raise SpecError(
-                    f"expected an index or a position such as `A.p`, but `{loop.name}` is neither", loop.span
+                    f"expected an index or a position such as `A.p`, but `{loop.name}` is neither",
+                    loop.span,
+                    (f"indices: {', '.join(sorted(indices - set(kernel.sizes)))}",),
                 )
             result.append(loop.name)
         elif loop.tensor not in tensors or loop.name not in tensors[loop.tensor].layout.positions:

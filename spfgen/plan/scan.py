@@ -1,0 +1,165 @@
+"""Scanning: how each dimension of an instance comes to its value, outside in.
+
+For each dimension: project the set onto the prefix, drop what is already enforced, and look at what is left on the
+newest dimension. A call is loaded; a dimension with one possible value is located; one with bounds is scanned; what
+remains is a guard (Ancourt and Irigoin 1991; Zhao et al. 2022, section 6.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var
+from spfgen.ir import rewrite
+from spfgen.sets.affine import Affine, NotAffine, divided, expression
+from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.named import Constraint, Piece, Space, comparison
+from spfgen.sets.uf import linear, with_floors
+from spfgen.space.nodes import Instance
+
+Node = TypeVar("Node")
+
+
+@dataclass(frozen=True)
+class Step:
+    """How one dimension comes to its value, and the conditions that must hold then.
+
+    `known` is everything that holds after them.
+    """
+
+    dim: str
+    kind: str
+    value: Expr | Call | None
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    guards: tuple[Formula, ...]
+    known: Piece
+    because: str = ""
+
+
+def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list[Step]:
+    space = domain.space
+    pending = _fact_constraints(instance, space)
+    known = space.universe()
+    prefix = list(instance.sizes)
+    known, pending = _learn(known, pending, set(prefix))
+    first = _guards(domain.restrict(prefix).gist(known))
+    known = known.intersect(domain.restrict(prefix))
+    steps: list[Step] = []
+    if first:
+        steps.append(Step("", "guard", None, (), (), tuple(map(_condition, first)), known))
+    for dim in dims:
+        steps.append(_step(instance, domain, prefix, dim, known))
+        prefix.append(dim)
+        known, pending = _learn(steps[-1].known, pending, set(prefix))
+        own = domain.restrict(prefix)
+        needed = _guards(own.gist(known))
+        known = known.intersect(own)
+        guards = tuple(with_quotients(_condition(c), known) for c in needed)
+        steps[-1] = replace(steps[-1], guards=guards, known=known)
+    return steps
+
+
+def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known: Piece) -> Step:
+    """How `dim` gets its value when `prefix` is known."""
+    if dim in instance.calls:
+        alias = instance.aliases.get(dim)
+        if alias is not None:
+            same = known.with_constraints([Constraint(True, Affine(((dim, 1), (alias, -1))))])
+            return Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
+        return Step(dim, "load", instance.calls[dim], (), (), (), known)
+    reach = [*prefix, dim]
+    about = domain.project(reach).intersect(domain.restrict(reach)).gist(known).constraints(dim)
+    single = single_value(about, dim)
+    if single is not None:
+        numerator, divisor = single
+        value = with_quotients(expression(divided(numerator, divisor)), known)
+        return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
+    lower, upper = bounds(about, dim)
+    low = tuple(with_quotients(expression(_rounded_up(e, a)), known) for a, e in lower)
+    high = tuple(with_quotients(expression(divided(e, a).plus(1)), known) for a, e in upper)
+    enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]
+    enforced += [Constraint(False, e - Affine(((dim, a),))) for a, e in upper]
+    return Step(dim, "scan", None, low, high, (), known.with_constraints(enforced))
+
+
+def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
+    """dim = floor(numerator / divisor)."""
+    rest = numerator - Affine(((dim, divisor),))
+    if divisor == 1:
+        return [Constraint(True, rest)]
+    return [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+
+
+def _rounded_up(rest: Affine, scale: int) -> Affine:
+    """The least v with scale*v >= -rest."""
+    return divided(rest.scaled(-1).plus(scale - 1), scale)
+
+
+def _fact_constraints(instance: Instance, space: Space) -> list[tuple[set[str], Constraint]]:
+    result = []
+    for fact in instance.facts:
+        if isinstance(fact, Compare) and fact.op != "!=":
+            constraint = comparison(fact.op, linear(fact.left), linear(fact.right))
+            result.append((constraint.value.names(), constraint))
+    return result
+
+
+def _learn(
+    known: Piece, pending: list[tuple[set[str], Constraint]], prefix: set[str]
+) -> tuple[Piece, list[tuple[set[str], Constraint]]]:
+    """Take in the facts that speak of known dimensions only."""
+    ready = [c for names, c in pending if names <= prefix]
+    return known.with_constraints(ready), [p for p in pending if not p[0] <= prefix]
+
+
+def _guards(needed: Piece) -> list[Constraint]:
+    return needed.constraints()
+
+
+def _condition(constraint: Constraint) -> Formula:
+    """A constraint as a person writes it: positive terms on each side, `a < b + 2` rather than `a <= b + 1`."""
+    left = Affine(tuple((a, c) for a, c in constraint.value.terms if c > 0))
+    right = Affine(tuple((a, -c) for a, c in constraint.value.terms if c < 0))
+    constant = constraint.value.constant
+    if constraint.equality:
+        if constant > 0:
+            return Compare("=", expression(left.plus(constant)), expression(right))
+        return Compare("=", expression(left), expression(right.plus(-constant)))
+    if constant < 0:
+        return Compare(">", expression(left), expression(right.plus(-constant - 1)))
+    if not right.terms:
+        return Compare(">=", expression(left), expression(Affine((), -constant)))
+    if constant == 0:
+        return Compare("<=", expression(right), expression(left))
+    return Compare("<", expression(right), expression(left.plus(constant + 1)))
+
+
+def with_quotients(node: Node, known: Piece) -> Node:
+    """Mark the divisions whose operands cannot be negative: C's own division is right for them."""
+
+    def rule(n: object) -> Expr | None:
+        match n:
+            case Bin("/" | "%" as op, left, right) if _not_negative(left, known):
+                return Bin("quot" if op == "/" else "rem", left, right)
+        return None
+
+    result: Node = rewrite(rule, node)
+    return result
+
+
+def _not_negative(expr: Expr, known: Piece) -> bool:
+    match expr:
+        case Num(value):
+            return value >= 0
+        case Bin("*" | "quot", left, right) if _not_negative(left, known) and _not_negative(right, known):
+            return True
+    try:
+        return known.implies(Constraint(False, linear(with_floors(expr))))
+    except NotAffine:
+        pass
+    match expr:
+        case Bin("+", left, right):
+            return _not_negative(left, known) and _not_negative(right, known)
+    return False

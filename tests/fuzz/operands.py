@@ -1,0 +1,104 @@
+"""Random operands in any layout: index arrays, values at every place, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from spfgen.lang.reference import Stored
+from spfgen.layout.nodes import Layout
+from spfgen.run.tensor import Tensor, extents_of
+from tests.differential.support import packed, storable_pattern
+from tests.fuzz import meaning, unseen
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """`entries` are the stored values; a place that no entry has holds rubbish."""
+
+    tensor: Tensor
+    entries: list[meaning.Entry]
+
+    @property
+    def layout(self) -> Layout:
+        return self.tensor.layout
+
+    def plain(self) -> bool:
+        """Dense as numpy knows it."""
+        return self.layout.rank == 0 or any(b.library == "numpy" for b in self.layout.bindings)
+
+    def meaning(self) -> Stored | Array:
+        """What the reference is given."""
+        if self.layout.rank == 0:
+            return self.tensor.arrays[self.layout.values[0].name]
+        if self.plain():
+            dense = np.zeros(self.tensor.shape, self.tensor.dtype)
+            for entry in self.entries:
+                dense[entry.coordinate] = self.tensor.arrays[entry.array][entry.place]
+            return dense
+        return meaning.stored(self.layout, self.tensor.shape, self.entries, self.tensor.arrays)
+
+    def copy(self) -> Operand:
+        return replace(self, tensor=replace(self.tensor, arrays={n: a.copy() for n, a in self.tensor.arrays.items()}))
+
+
+def random_values(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+    """Small numbers, exact in every sum; for scalars powers of two, so that quotients are exact too."""
+    dtype = np.dtype(kind)
+    if not shape:
+        return np.asarray(rng.choice([1, 2, 4] if dtype.kind in "ub" else [-2, 1, 2, 4])).astype(dtype)
+    values = rng.integers(0 if dtype.kind in "ub" else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+    if dtype.kind == "c":
+        values += (1j * rng.integers(-3, 4, shape)).astype(dtype)
+    return values
+
+
+def rubbish(array: Array) -> None:
+    """What must never be used: nan, or large numbers."""
+    if array.dtype.kind in "fc":
+        array[...] = np.nan
+    elif array.dtype.kind != "b":
+        array[...] = 77
+
+
+def make(
+    layout: Layout,
+    shape: tuple[int, ...],
+    density: float,
+    seed: int,
+    kind: str = "float64",
+    kinds: Mapping[str, str] | None = None,
+    fill: str = "values",
+    shared: Tensor | None = None,
+) -> Operand:
+    """A random tensor. `fill` is `values`, or `rubbish` for an output; `shared` lends its sizes and index arrays."""
+    rng = np.random.default_rng([seed, 11, *shape])
+    known = {**{n: u.make for n, u in unseen.ALL.items()}, **unseen.MAKERS}
+    if shared is not None:
+        sizes = dict(shared.sizes)
+        arrays = {a.name: shared.arrays[a.name] for a in layout.indexes}
+    elif layout.name in known:
+        sizes, arrays = unseen.index_arrays(layout, known[layout.name], seed, shape, density, kinds or {})
+    else:
+        pattern = storable_pattern(layout, shape, density, seed % 3) if layout.indexes else np.zeros(shape)
+        tensor = packed(layout, pattern.astype(np.float64)) if layout.rank else None
+        sizes = dict(tensor.sizes) if tensor else {}
+        arrays = {
+            a.name: tensor.arrays[a.name].astype((kinds or {}).get(a.name, "int32")) for a in layout.indexes if tensor
+        }
+    for value in layout.values:
+        array = arrays[value.name] = np.zeros(extents_of(layout, value.name, sizes), kind)
+        rubbish(array)
+    found = meaning.entries(layout, sizes, arrays)
+    if fill == "values":
+        for value in layout.values:
+            values = random_values(rng, arrays[value.name].shape, kind)
+            for entry in found:
+                if entry.array == value.name:
+                    arrays[value.name][entry.place] = values[entry.place]
+    return Operand(Tensor(layout, sizes, arrays), found)

@@ -1,0 +1,239 @@
+"""Compiles many programs at once and runs each in a child process; says what differs from the reference."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import SpfgenError, Unsupported
+from spfgen.lang.reference import Stored, evaluate
+from spfgen.lang.nodes import Kernel
+from spfgen.pipeline import Generated, generate, resolve
+from spfgen.run.call import Bound
+from spfgen.run.compile import find_compiler
+from tests.fuzz.operands import Operand, make, random_values
+from tests.fuzz.programs import Case, Data
+
+
+@dataclass
+class Outcome:
+    """`refused`: why spfgen does not compile it. `problem`: what is wrong."""
+
+    case: Case
+    refused: str = ""
+    problem: str = ""
+    made: Generated | None = None
+    kernel: Kernel | None = None
+    runs: int = 0
+
+    def report(self) -> str:
+        return f"{self.problem}\n\n{self.case.text()}\n"
+
+
+@dataclass
+class Tally:
+    """How many programs were compiled and how many refused: a test that refuses all tests nothing."""
+
+    ran: int = 0
+    refused: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            if outcome.refused:
+                self.refused += 1
+                reason = outcome.refused.partition("`")[0][:60]
+                self.reasons[reason] = self.reasons.get(reason, 0) + 1
+            else:
+                self.ran += 1
+
+
+def run(cases: Sequence[Case], folder: Path | None = None) -> list[Outcome]:
+    """Generate, compile and run; outcomes in the order of the cases."""
+    outcomes = [_generated(case, f"kernel_{n}") for n, case in enumerate(cases)]
+    ready = [(n, o) for n, o in enumerate(outcomes) if o.made is not None]
+    with tempfile.TemporaryDirectory() as temporary:
+        target = _compiled(ready, Path(temporary))
+        todo = [(n, o) for n, o in ready if not o.problem]
+        if target is not None:
+            _run_in_child(todo, target)
+    return outcomes
+
+
+def _generated(case: Case, name: str) -> Outcome:
+    outcome = Outcome(case)
+    try:
+        tree = case.tree(name)
+        outcome.kernel = tree.kernels[name]
+        outcome.made = generate(outcome.kernel, resolve(outcome.kernel, tree))
+    except Unsupported as error:
+        outcome.refused = str(error.message)
+    except SpfgenError as error:
+        outcome.problem = f"{type(error).__name__}: {error}"
+    except Exception:
+        outcome.problem = traceback.format_exc()
+    return outcome
+
+
+def _compiled(ready: Sequence[tuple[int, Outcome]], folder: Path) -> Path | None:
+    """One shared object of all kernels that the compiler accepts."""
+    compiler = find_compiler()
+    for _ in range(2):
+        paths = {}
+        for n, outcome in ready:
+            if not outcome.problem and outcome.made is not None:
+                paths[n] = folder / f"kernel_{n}.c"
+                paths[n].write_text(outcome.made.whole, encoding="utf-8")
+        if not paths:
+            return None
+        target = folder / "kernels.so"
+        command = [*compiler.command, "-std=c99", "-O1", "-fPIC", "-shared", *compiler.openmp, *map(str, paths.values())]
+        result = subprocess.run([*command, "-lm", "-o", str(target)], capture_output=True, text=True, cwd=folder)
+        if result.returncode == 0:
+            return target
+        for n, outcome in ready:
+            if f"kernel_{n}.c:" in result.stderr:
+                outcome.problem = f"C that does not compile:\n{result.stderr}"
+    raise AssertionError(result.stderr)
+
+
+def _run_in_child(todo: Sequence[tuple[int, Outcome]], library: Path) -> None:
+    """A crash of a kernel must not be one of the test: run in a child, which tells what it is doing."""
+    waiting = list(todo)
+    while waiting:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            with os.fdopen(writing, "wb") as pipe:
+                try:
+                    _child(waiting, library, pipe)
+                finally:
+                    pipe.flush()
+                    os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            done = 0
+            while True:
+                try:
+                    problem, runs = pickle.load(pipe)
+                except (EOFError, pickle.UnpicklingError):
+                    break
+                waiting[done][1].problem, waiting[done][1].runs = problem, runs
+                done += 1
+        _, status = os.waitpid(child, 0)
+        if done < len(waiting):
+            waiting[done][1].problem = f"the kernel crashed (status {status})"
+            done += 1
+        waiting = waiting[done:]
+
+
+def _child(todo: Sequence[tuple[int, Outcome]], library: Path, pipe: Any) -> None:
+    import ctypes
+
+    loaded = ctypes.CDLL(str(library))
+    for n, outcome in todo:
+        problem, runs = "", 0
+        for data in outcome.case.data:
+            try:
+                problem = check(outcome, getattr(loaded, f"kernel_{n}"), data)
+            except Exception:
+                problem = traceback.format_exc()
+            if problem:
+                problem = f"{problem}\nwith {data}"
+                break
+            runs += 1
+        pickle.dump((problem, runs), pipe)
+        pipe.flush()
+
+
+# --- one run ------------------------------------------------------------------------------------------
+
+
+def operands(case: Case, made: Generated, data: Data) -> dict[str, Operand]:
+    """Random operands; an output that is cleared before anything reads it starts as rubbish."""
+    program = made.program
+    extents = {**dict(data.extents)}
+    dims = dict(case.dims)
+    rng = np.random.default_rng([data.seed, 5])
+    result: dict[str, Operand] = {}
+    shares = dict(case.shares)
+    for tensor in sorted(program.tensors, key=lambda t: t.name in shares):
+        shape = tuple(extents[c] for c in dims.get(tensor.name, ()))
+        lender = result[shares[tensor.name]].tensor if tensor.name in shares else None
+        kinds = dict(tensor.index_types)
+        seed = int(rng.integers(0, 1000))
+        fill = "rubbish" if _cleared(tensor.name, made) else "values"
+        result[tensor.name] = make(tensor.layout, shape, data.density, seed, tensor.value_type, kinds, fill, lender)
+    return result
+
+
+def _cleared(name: str, made: Generated) -> bool:
+    """Whether the first statement that speaks of the tensor is `name[...] = ...`."""
+    for group in made.program.groups:
+        if any(r.tensor == name for instance in group.instances for r in instance.reads):
+            return False
+        if group.target == name:
+            return group.op == "="
+    return False
+
+
+def check(outcome: Outcome, function: Any, data: Data) -> str:
+    """Run once; the first difference from the reference."""
+    made, kernel = outcome.made, outcome.kernel
+    assert made is not None and kernel is not None
+    before = operands(outcome.case, made, data)
+    after = {n: o.copy() for n, o in before.items()}
+    for name, owner in outcome.case.shares:  # shared arrays are one array
+        for array in before[name].layout.indexes:
+            after[name].tensor.arrays[array.name] = after[owner].tensor.arrays[array.name]  # type: ignore[index]
+    sizes = {**dict(data.sizes), **dict(data.extents)}
+    wanted = evaluate(kernel, {n: o.meaning() for n, o in before.items()}, {n: sizes[n] for n in kernel.sizes})
+    Bound(made.program, function, {n: o.tensor for n, o in after.items()}, sizes, 1 + data.seed % 3)()
+    for name, operand in after.items():
+        found = operand.tensor.arrays
+        if name not in wanted:
+            for array, values in found.items():
+                if not np.array_equal(values, before[name].tensor.arrays[array], equal_nan=values.dtype.kind in "fc"):
+                    return f"the operand {name}.{array} was changed"
+            continue
+        expected, real = wanted[name], operand.meaning()
+        a, b = (t.values if isinstance(t, Stored) else t for t in (expected, real))
+        if not np.array_equal(a, b):
+            where = f" at {[tuple(map(int, c)) for c in zip(*real.coords, strict=True)]}" if isinstance(real, Stored) else ""
+            return f"{name} is {b.tolist()}{where}\nexpected {a.tolist()}\n{shown(before)}"
+        for problem in _elsewhere(operand, before[name], made, name):
+            return problem
+    return ""
+
+
+def _elsewhere(operand: Operand, before: Operand, made: Generated, name: str) -> list[str]:
+    """Places that stand for no coordinate stay as they were, unless the array is cleared."""
+    if any(g.op == "=" for g in made.program.groups if g.target == name):
+        return []
+    for value in operand.layout.values:
+        free = np.ones(operand.tensor.arrays[value.name].shape, bool)
+        for entry in operand.entries:
+            if entry.array == value.name:
+                free[entry.place] = False
+        old, new = before.tensor.arrays[value.name][free], operand.tensor.arrays[value.name][free]
+        if not np.array_equal(old, new, equal_nan=old.dtype.kind in "fc"):
+            return [f"{name}.{value.name} was changed at a place that stands for no coordinate"]
+    return []
+
+
+def shown(operands: dict[str, Operand]) -> str:
+    lines = []
+    for name, operand in operands.items():
+        arrays = ", ".join(f"{n} = {a.tolist()}" for n, a in operand.tensor.arrays.items())
+        lines.append(f"    {name}: {operand.layout.name} {dict(operand.tensor.sizes)} {arrays}")
+    return "\n".join(lines)

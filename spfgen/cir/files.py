@@ -8,9 +8,12 @@ from importlib.resources import files
 from spfgen.cir.layout import struct, struct_name
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.ir import walk
+from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
-_RUNTIME = {f"spfgen_{name}": f"{name}.h" for name in ("floor_div", "floor_mod", "min", "max", "threads")}
+_RUNTIME = {f"spfgen_{name}": (f"{name}.h", "") for name in ("floor_div", "floor_mod", "min", "max", "threads")}
+_RUNTIME |= {f"spfgen_{n}_{t}": (f"{n}.h", t) for n in ("search", "search_down") for t in INDEX_TYPES}
+"""Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _SERIAL = """#ifdef _OPENMP
 #include <omp.h>
 #else
@@ -30,7 +33,7 @@ def source_file(program: Program, function: Function, comment: str) -> File:
     pieces: list[Struct | Function | Text] = []
     if any(isinstance(n, For) and n.pragmas for n in walk(function)):
         pieces.append(Text(_SERIAL))
-    pieces += [Text(runtime(file)) for name, file in _RUNTIME.items() if name in called]
+    pieces += [Text(runtime(file).replace("TYPE", kind)) for name, (file, kind) in _RUNTIME.items() if name in called]
     return File(comment, (f'"{program.name}.h"',), (*pieces, function))
 
 

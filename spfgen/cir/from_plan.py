@@ -27,7 +27,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.types import TYPES, ElementType, promoted
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
 INT = "int64_t"
@@ -230,26 +230,70 @@ class _Lowering:
         return [*comment, self.loop(plan, scope, self.plan(plan.body, scope))]
 
     def find(self, plan: Find, scope: _Scope) -> list[c.Stmt]:
-        """The plain loop: every position is tried; `found` is kept only where a miss has something to do."""
+        """`found` is kept only where a miss has something to do."""
+        found = self.names.new("found") if plan.miss is not None else None
+        before: list[c.Stmt] = [] if found is None else [c.Declare("bool", found, c.Name("false"))]
+        loops = self.plain_loop(plan, scope, found) if plan.key is None else self.search(plan, plan.key, scope, found)
+        after: list[c.Stmt] = []
+        if found is not None and plan.miss is not None:
+            after.append(c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope)))))
+        return [*before, *loops, *after]
+
+    def hits(self, plan: Find, scope: _Scope, found: str | None) -> tuple[list[c.Stmt], _Scope]:
+        """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
         for dim, call in plan.loads:
             uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
-            if uses == 1 and not _used(dim, plan.hit):
+            if plan.key is not None and plan.key.dim == dim:
+                scope = scope.inlined(dim, call)
+            elif uses <= 1 and not _used(dim, plan.hit):
                 scope = scope.inlined(dim, call)
         kept = [(d, call) for d, call in plan.loads if d not in scope.inline]
         body: list[c.Stmt] = [self.declare(d, self.expr(call, scope)) for d, call in kept]
         hit = self.plan(plan.hit, scope)
-        found = None
-        if plan.miss is not None:
-            found = self.names.new("found")
+        if found is not None:
             hit = [c.Assign(c.Name(found), "=", c.Name("true")), *hit]
-        body.append(c.If(self.all(plan.conditions, scope), c.Block(tuple(hit))))
-        keys = print_expr(self.all(plan.conditions, scope))
+        if plan.conditions:
+            return [*body, c.If(self.all(plan.conditions, scope), c.Block(tuple(hit)))], scope
+        return [*body, *hit], scope
+
+    def plain_loop(self, plan: Find, scope: _Scope, found: str | None) -> list[c.Stmt]:
+        body, inner = self.hits(plan, scope, found)
+        keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
-        loop = self.loop(plan, scope, body)
-        if found is None or plan.miss is None:
-            return [comment, loop]
-        missed = c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope))))
-        return [comment, c.Declare("bool", found, c.Name("false")), loop, missed]
+        return [comment, self.loop(plan, scope, body)]
+
+    def search(self, plan: Find, key: Key, scope: _Scope, found: str | None) -> list[c.Stmt]:
+        """Binary search for the first position, then on while the value is there (once, where it is unique)."""
+        name = self.names[plan.dim]
+        call = dict(plan.loads)[key.dim]
+        end = self.fold("spfgen_min", plan.high, scope)
+        before: list[c.Stmt] = []
+        if not isinstance(end, c.Name | c.Int):
+            before.append(c.Declare(f"const {INT}", self.names.new(f"{name}_end"), end))
+            end = c.Name(before[0].name)  # type: ignore[attr-defined]
+        value = self.expr(key.value, scope)
+        if not isinstance(value, c.Name | c.Int):
+            before.append(c.Declare(f"const {INT}", self.names.new(f"{name}_key"), value))
+            value = c.Name(before[-1].name)  # type: ignore[attr-defined]
+        body, inner = self.hits(plan, scope, found)
+        loaded = self.expr(call, inner)
+        assert isinstance(loaded, c.Load)
+        base = self.expr(substitute(call, {plan.dim: Num(0)}), scope)
+        assert isinstance(base, c.Load)
+        function, array = call.function.split(".", 1)
+        kind = dict(self.program.tensor(function).index_types)[array]
+        low = self.fold("spfgen_max", plan.low, scope)
+        first = c.Call(
+            f"spfgen_search{'_down' if key.descending else ''}_{kind}", (loaded.array, base.index, low, end, value)
+        )
+        there = c.Bin("&&", c.Bin("<", c.Name(name), end), c.Bin("==", loaded, value))
+        comment = c.Comment(
+            f"find {name} with {print_expr(c.Bin('==', loaded, value))} by {plan.algorithm}: {plan.because}"
+        )
+        if key.unique:
+            start = c.Declare(f"const {INT}", name, first)
+            return [*before, comment, start, c.If(there, c.Block(tuple(body)))]
+        return [*before, comment, c.For(INT, name, first, there, 1, c.Block(tuple(body)))]
 
     def reduce(self, plan: Reduce, scope: _Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)

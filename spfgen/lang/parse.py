@@ -120,10 +120,10 @@ _FORMS = {
     "value": "value val[nnz] at [p]",
     "each": "each k in 1..rank { ... }",
     "fill": "fill 0",
-    "binds": "binds scipy.csr : rowptr = indptr, val = data",
-    "kernel": "kernel spmv { tensor A : csr; tensor x, y : dense; y[i] += A[i, j]*x[j] }",
-    "tensor": "tensor A, B : csr<float>",
-    "shares": "tensor C : csr shares A",
+    "binds": "binds numpy : val = self",
+    "kernel": "kernel spmv { tensor A, x, y : LAYOUT; y[i] += A[i, j]*x[j] }",
+    "tensor": "tensor A, B : LAYOUT<float>",
+    "shares": "tensor C : LAYOUT shares A",
     "schedule": "schedule { order i, A.pj }",
     "order": "schedule { order i, A.pj }",
 }
@@ -306,7 +306,7 @@ class _SyntaxMistake:
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
         if found == "[" and re.search(r":[ \t]*\w+$", before):
-            return "element types stand in `<...>`, constants in `(...)`: `csr<float>`, `bcsr(R=2)`"
+            return "element types stand in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
         if "RSQB" in self.names and "COMMA" in self.names:
             return "subscripts are separated by commas and closed by `]`: `A[i, j]`"
         return ""
@@ -399,7 +399,7 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     settings: list[tuple[str, int]] = []
     children = [c for c in tree.children[1:] if c is not None]
     if [c.data for c in children].count("types") > 1:
-        hint = "write them once, before or after the constants: `bcsr<float>(R=2)`"
+        hint = "write them once, before or after the constants: `LAYOUT<float>(R=2)`"
         raise reader.fail("expected the element types once, but they stand twice", children[-1], hint)
     for child in children:
         if child.data == "settings":

@@ -179,7 +179,7 @@ class _Parts:
         seen: set[str] = set()
         for name, span in names:
             if name in self.defined or name in seen:
-                hint = "the names of positions and coordinates are none of those of sizes and arrays, and stand once"
+                hint = "positions and coordinates need names that nothing else has"
                 self.errors.append(SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,)))
             seen.add(name)
         self.raise_errors()
@@ -238,7 +238,7 @@ class _Parts:
         for call in calls(formula):
             if call.function == name:
                 bound += [a.name for a in call.arguments if isinstance(a, Var) and a.name not in (*bound, *self.known)]
-        own = f"the variables of a range are the arguments of the array alone: `0 <= {name}(p) < n`"
+        own = f"a range speaks of sizes and of the plain arguments of the array: `0 <= {name}(p) < n`"
         self.check_names(formula, self.known | set(bound), own)
         self.errors += rebound(formula, {*self.defined, *bound})
         if not any(c.function == name for c in calls(formula)):

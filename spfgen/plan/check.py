@@ -56,6 +56,8 @@ class _Reader:
                 if isinstance(plan, Find):
                     for name, _ in plan.loads:
                         self.load(name)
+                    if plan.key is not None:
+                        self.require(Compare("=", Var(plan.key.dim), plan.key.value))
                     self.require(*plan.conditions)
                 self.read(body)
             case Locate(dim, value, body):

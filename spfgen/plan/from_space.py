@@ -14,6 +14,7 @@ from spfgen.ir import walk
 from spfgen.plan.check import check_nest
 from spfgen.plan.depend import covers, distinct_by_facts, distinct_places, place_inside
 from spfgen.plan.finds import with_finds
+from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, with_quotients
@@ -75,7 +76,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool) -> tuple[Plan, boo
         body = _wrap(steps[k], body, parallel)
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    nest = with_finds(body)
+    nest = choose_finds(instance, with_finds(body), steps)
     check_nest(instance, nest)
     return simplify(nest, instance.indices), stored
 

@@ -71,10 +71,24 @@ class Guard(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Find(Plan):
-    """The positions `dim` in [low, high) at which the loaded calls satisfy the conditions.
+class Key:
+    """What a find looks for: the loaded call `dim` equals `value`.
 
-    `hit` runs for each of them; `miss` (when it is there) runs once if there is none.
+    `descending`: the array falls along the positions (else it rises); `unique`: no two positions hold one value.
+    """
+
+    dim: str
+    value: Expr
+    descending: bool = False
+    unique: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Find(Plan):
+    """The positions `dim` in [low, high) at which the loaded calls satisfy the key and the conditions.
+
+    `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
+    the conditions say everything.
     """
 
     dim: str
@@ -87,6 +101,7 @@ class Find(Plan):
     miss: Plan | None = None
     parallel: bool = False
     because: str = ""
+    key: Key | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ def scan_order(instance: Instance, wanted: Sequence[str] = ()) -> tuple[str, ...
 
 def _unbounded(search: _Search) -> None:
     names = [n for n in search.instance.indices if n in search.unknown] or sorted(search.unknown)
-    accesses = (search.instance.target, *search.instance.reads)
-    found = [v.span for o in accesses for s in o.subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
+    subscripts = [s for o in (search.instance.target, *search.instance.reads) for s in o.subscripts]
+    found = [v.span for s in subscripts for v in walk(s) if isinstance(v, Var) and v.name == names[0]]
     raise SpecError(
         f"expected bounds for `{names[0]}`, but nothing bounds it: its loop would run for ever",
         next((s for s in found if s is not None), None),

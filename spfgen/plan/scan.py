@@ -25,7 +25,7 @@ Node = TypeVar("Node")
 class Step:
     """How one dimension comes to its value, and the conditions that must hold then.
 
-    `known` is everything that holds after them.
+    `known` is everything that holds after them, `before` what held when the dimension was still open.
     """
 
     dim: str
@@ -36,6 +36,7 @@ class Step:
     guards: tuple[Formula, ...]
     known: Piece
     because: str = ""
+    before: Piece | None = None
 
 
 def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list[Step]:
@@ -50,7 +51,7 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list
     if first:
         steps.append(Step("", "guard", None, (), (), tuple(map(_condition, first)), known))
     for dim in dims:
-        steps.append(_step(instance, domain, prefix, dim, known))
+        steps.append(replace(_step(instance, domain, prefix, dim, known), before=known))
         prefix.append(dim)
         known, pending = _learn(steps[-1].known, pending, set(prefix))
         own = domain.restrict(prefix)

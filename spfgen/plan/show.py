@@ -53,8 +53,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Guard(conditions, body, why):
             add(f"if {' and '.join(map(show, conditions))}", why)
             _lines(body, depth + 1, lines)
-        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why):
-            keys = " and ".join(map(show, conditions))
+        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key):
+            wanted = [] if key is None else [f"{key.dim} = {show(key.value)}"]
+            keys = " and ".join([*wanted, *map(show, conditions)])
             text = f"find {dim} in {interval(low, high)} with {keys} by {algorithm}"
             add(text + (" parallel" if parallel else ""), why)
             if miss is None:

@@ -13,7 +13,7 @@ from typing import Any
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Var, rename, show, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.space.nodes import Operand
 
 
@@ -66,11 +66,14 @@ def _renamed(
                 high=high,
                 loads=tuple(fresh_loads),
                 conditions=tuple(_in_terms(rename(c, names), values) for c in conditions),
+                key=_renamed_key(plan.key, names, values),
                 hit=_renamed(hit, names, values, indices),
                 miss=None if miss is None else _renamed(miss, names, values, indices),
             )
         case Guard(conditions, body):
             return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
+        case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
+            return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
             return replace(plan, target=_placed(new(target)), body=_renamed(body, names, values, indices))
         case Do(target, _, value):
@@ -78,6 +81,17 @@ def _renamed(
         case Clear():
             return plan
     raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _repeats(node: object) -> bool:
+    """Whether it may run its body more than once: a sum of one value needs no variable."""
+    return isinstance(node, Scan) or (isinstance(node, Find) and (node.key is None or not node.key.unique))
+
+
+def _renamed_key(key: Key | None, names: Mapping[str, str], values: Mapping[Expr, str]) -> Key | None:
+    if key is None:
+        return None
+    return replace(key, dim=names.get(key.dim, key.dim), value=_in_terms(rename(key.value, names), values))
 
 
 def _placed(node: Any) -> Any:

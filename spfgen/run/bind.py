@@ -16,35 +16,83 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import pack
 from spfgen.run.read import Coordinates
-from spfgen.run.tensor import Array, Tensor, as_array, make_tensor
+from spfgen.run.tensor import Array, Tensor, about, as_array, layout_text, make_tensor, plain_array
+
+NARROW = 2**31 - 1
+"""The largest index that the default type of index arrays holds."""
 
 
 def bind(
-    layout: Layout, value: object, name: str, index_types: Mapping[str, str], *, output: bool = False
+    layout: Layout,
+    value: object,
+    name: str,
+    index_types: Mapping[str, str],
+    *,
+    output: bool = False,
+    value_type: str | None = None,
 ) -> Tensor:
     """The operand `name` as a tensor of `layout`. Raises DataError when it cannot be one.
 
+    `value_type` is what the kernel declares: numbers and lists of Python become that, and index arrays get the
+    `index_types` by a copy where they are not the user's own by name. Without it types are taken as they come.
     An output is never copied: its arrays must be the layout's own.
     """
-    if isinstance(value, Tensor):
-        if value.layout == layout:
-            return value
+    with about(name):
+        if isinstance(value, Tensor):
+            return _tensor(layout, value, name, index_types, output, value_type is not None)
+        if value_type is not None and _is_plain(value) and not (output and layout.rank):
+            value = typed(value, name, value_type)
+        if not isinstance(value, Coordinates):
+            wanted = index_types if value_type is not None else {}
+            direct = _in_place(layout, value, name, wanted, output)
+            if direct is not None:
+                return direct
         if output:
-            raise DataError(
-                f"expected `{name}` in layout `{layout.name}`, but it is in layout `{value.layout.name}`"
-            )
-        return _packed(layout, value.to_coo(), name, index_types)
-    if not isinstance(value, Coordinates):
-        direct = _in_place(layout, value, name, output)
-        if direct is not None:
-            return direct
+            raise _no_output(layout, value, name)
+        return _packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+
+
+def _tensor(
+    layout: Layout, value: Tensor, name: str, index_types: Mapping[str, str], output: bool, is_typed: bool
+) -> Tensor:
+    """A tensor as it is, or packed anew when it is in another layout."""
+    if value.layout == layout:
+        if output:
+            _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
+        return value
     if output:
         raise DataError(
-            f"expected `{name}` to hold the arrays of layout `{layout.name}`, but a {type(value).__name__} does not",
+            f"expected `{name}` in layout `{layout_text(layout)}`, but it is in layout `{layout_text(value.layout)}`",
             None,
-            ("an output is written in place: make it with spfgen.tensor(layout, ...)",),
+            ("an output is written in place: it is not converted",),
         )
-    return _packed(layout, coordinates(value, name), name, index_types)
+    return _packed(layout, value.to_coo(), name, index_types, is_typed)
+
+
+def _no_output(layout: Layout, value: object, name: str) -> DataError:
+    dtype = getattr(value, "dtype", None)
+    kind = type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
+    return DataError(
+        f"expected `{name}` to hold the arrays of layout `{layout_text(layout)}`, but this {kind} does not",
+        None,
+        ("an output is written in place: make it with spfgen.tensor(layout, ...)",),
+    )
+
+
+def _is_plain(value: object) -> bool:
+    """A number or list of Python, which has no element type of its own."""
+    return isinstance(value, bool | int | float | complex | list | tuple) and not isinstance(value, np.generic)
+
+
+def typed(value: object, name: str, kind: str) -> Array:
+    """Python's numbers in an element type. Raises DataError when they do not fit it."""
+    found = plain_array(value, name)
+    if found.size and not np.can_cast(found.dtype, kind, "same_kind"):
+        raise DataError(f"expected `{name}` to hold {kind}, but this is {found.dtype.name}")
+    try:
+        return np.array(value, dtype=kind)
+    except OverflowError:
+        raise DataError(f"expected `{name}` to hold {kind}, but {value!r} does not fit") from None
 
 
 def coordinates(value: object, name: str) -> Coordinates:
@@ -52,9 +100,7 @@ def coordinates(value: object, name: str) -> Coordinates:
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):
-        from scipy import sparse
-
-        coo = sparse.coo_array(value)
+        coo = _coo(value, name)
         coords = tuple(np.asarray(c).astype(np.int64) for c in coo.coords)
         return Coordinates(tuple(map(int, coo.shape)), coords, as_array(coo.data, name, False))
     array = as_array(value, name, False)
@@ -62,51 +108,88 @@ def coordinates(value: object, name: str) -> Coordinates:
     return Coordinates(array.shape, tuple(c.astype(np.int64) for c in found), np.atleast_1d(array[found]))
 
 
+def _coo(value: Any, name: str) -> Any:
+    """A copy in scipy's coordinate format. Its own checks come first: scipy reads outside of wrong arrays."""
+    from scipy import sparse
+
+    try:
+        if hasattr(value, "check_format"):
+            value.check_format(full_check=True)
+        return sparse.coo_array(value)
+    except (ValueError, IndexError, TypeError) as error:
+        kind = f"{type(value).__module__.partition('.')[0]} {value.format}"
+        raise DataError(f"expected `{name}` to be a valid {kind} matrix, but {error}") from None
+
+
 def is_scipy(value: object) -> bool:
     """Whether it is one of scipy's sparse arrays or matrices (without importing scipy)."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "format")
 
 
-def _packed(layout: Layout, entries: Coordinates, name: str, index_types: Mapping[str, str]) -> Tensor:
+def _packed(
+    layout: Layout, entries: Coordinates, name: str, index_types: Mapping[str, str], is_typed: bool
+) -> Tensor:
+    """A copy in the layout; index arrays are wide where the kernel leaves that open and the extents need it."""
     if len(entries.shape) != layout.rank:
-        raise DataError(f"expected `{name}` with {layout.rank} dimensions, but it has {len(entries.shape)}")
+        raise _wrong_rank(layout, name, len(entries.shape))
+    if not is_typed and max((entries.values.size, *entries.shape)) > NARROW:
+        index_types = {a.name: "int64" for a in layout.indexes}
     made = pack(layout, entries.shape, entries.coords, entries.values, dict(index_types))
     return Tensor(layout, made.sizes, made.arrays)
 
 
-def _in_place(layout: Layout, value: object, name: str, output: bool) -> Tensor | None:
+def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
+    plural = "" if layout.rank == 1 else "s"
+    return DataError(f"expected `{name}` with {layout.rank} dimension{plural}, but it has {found}")
+
+
+def _in_place(
+    layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool
+) -> Tensor | None:
     """The tensor over the arrays of `value`, when a binding of the layout fits them; else None."""
-    if layout.rank == 0 and np.ndim(value) == 0 and not is_scipy(value):  # type: ignore[arg-type]
-        return make_tensor(layout, {layout.values[0].name: as_array(value, name, False).reshape(())})
+    if layout.rank == 0 and not is_scipy(value):
+        return _scalar(layout, value, name, output)
     for binding in layout.bindings:
-        shape = _fits(binding, layout, value)
+        shape = _fits(binding, layout, value, name, output)
         if shape is None:
             continue
         arrays = {own: _attribute(value, attribute, part) for own, attribute, part in binding.arrays}
-        if output and not all(_usable(arrays[v.name]) for v in layout.values):
-            raise DataError(
-                f"expected `{name}` to be contiguous and writeable, because it is written in place",
-                None,
-                ("make it with numpy.zeros(shape)",),
-            )
-        if binding.library == "numpy":
-            return make_tensor(layout, arrays, shape)
+        if output:
+            _check_usable({v.name: arrays[v.name] for v in layout.values}, name)
+        elif any(arrays[own].dtype.name != kind for own, kind in index_types.items()):
+            return None  # a copy has the declared types
         try:
             return make_tensor(layout, arrays, shape)
-        except DataError:
-            return None  # its arrays break what the layout promises: unsorted, doubled, or of another block size
+        except DataError as error:
+            # Its arrays break what the layout promises: unsorted, doubled, or of another block size.
+            if output:
+                hint = "it is written in place, so it must be in the form that the layout declares"
+                raise DataError(error.message, None, (*error.notes, hint)) from None
+            return None
     if output and isinstance(value, np.ndarray) and value.ndim != layout.rank:
-        raise DataError(f"expected `{name}` with {layout.rank} dimensions, but it has {value.ndim}")
+        raise _wrong_rank(layout, name, value.ndim)
     return None
 
 
-def _fits(binding: Binding, layout: Layout, value: Any) -> tuple[int, ...] | None:
+def _scalar(layout: Layout, value: object, name: str, output: bool) -> Tensor | None:
+    """A number, or an array of no dimensions; the latter is written in place when it is an output."""
+    array = as_array(value, name, False)
+    if array.ndim:
+        return None
+    if output and isinstance(value, np.ndarray):
+        _check_usable({layout.values[0].name: value}, name)
+    elif output:
+        array = array.copy()
+    return make_tensor(layout, {layout.values[0].name: array})
+
+
+def _fits(binding: Binding, layout: Layout, value: Any, name: str, output: bool) -> tuple[int, ...] | None:
     """The shape of `value` when the binding speaks of its kind."""
     match binding.library:
         case "numpy":
-            if is_scipy(value) or isinstance(value, Tensor):
+            if is_scipy(value) or (output and not isinstance(value, np.ndarray)):
                 return None
-            array = np.asarray(value)
+            array = plain_array(value, name)
             return array.shape if array.ndim == layout.rank and array.dtype.name in TYPES else None
         case "scipy":
             if not is_scipy(value) or value.format != binding.format or len(value.shape) != layout.rank:
@@ -124,5 +207,19 @@ def _attribute(value: Any, attribute: str, part: int | None) -> Array:
     return np.asarray(found if part is None else found[part])
 
 
-def _usable(array: Array) -> bool:
-    return bool(array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative)
+def _check_usable(arrays: Mapping[str, Array], name: str) -> None:
+    """The values of an output can be written where they are. Raises DataError."""
+    for array in arrays.values():
+        flags = array.flags
+        if not flags.writeable:
+            problem = "writeable, but it is read-only"
+        elif not flags.c_contiguous:
+            problem = "contiguous in the order of its layout, but it is not"
+        elif not flags.aligned:
+            problem = "aligned, but it is not"
+        elif not array.dtype.isnative:
+            problem = f"in the byte order of this machine, but it is {array.dtype}"
+        else:
+            continue
+        hint = "an output is written in place: make it with numpy.zeros(shape)"
+        raise DataError(f"expected `{name}` to be {problem}", None, (hint,))

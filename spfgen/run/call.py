@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from spfgen.cir.layout import field_name
-from spfgen.errors import DataError, InternalError
-from spfgen.run.tensor import Tensor
+from spfgen.errors import DataError, InternalError, UsageError
+from spfgen.lang.expressions import did_you_mean
+from spfgen.run.tensor import Array, Tensor, extents_of, size_number
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
-STATUS = {1: "a null pointer", 2: "sizes that do not agree", 3: "no memory for a workspace"}
+MEMORY = 3
+STATUS = {1: "a null pointer", 2: "sizes that do not agree", MEMORY: "no memory for a workspace"}
 
 
 def struct_of(declared: Declared) -> type[ctypes.Structure]:
     """The ctypes structure that mirrors the C struct of a tensor."""
     layout = declared.layout
-    fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in (*layout.parameters, *layout.sizes)]
-    fields += [(field_name(a), ctypes.c_void_p) for a in layout.arrays]
-    return type(f"{declared.name}_struct", (ctypes.Structure,), {"_fields_": fields})
+    return _structure(declared.name, (*layout.parameters, *layout.sizes), layout.arrays)
+
+
+@lru_cache(maxsize=1024)
+def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> type[ctypes.Structure]:
+    fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in sizes]
+    fields += [(field_name(a), ctypes.c_void_p) for a in arrays]
+    return type(f"{name}_struct", (ctypes.Structure,), {"_fields_": fields})
 
 
 class Bound:
@@ -40,7 +47,7 @@ class Bound:
         sizes: Mapping[str, int],
         threads: int,
     ) -> None:
-        check_shapes(program, tensors)
+        check_shapes(program, tensors, sizes)
         check_aliases(program, tensors)
         self.program = program
         self.tensors = dict(tensors)
@@ -60,25 +67,61 @@ class Bound:
         ]
 
     def __call__(self) -> None:
-        """Run once. Raises InternalError on an error code: what the codes report was checked before."""
+        """Run once. Raises DataError when there is no memory for a workspace."""
         status = self._function(*self._arguments)
         if status:
-            raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")
+            self._fail(status)
+
+    def _fail(self, status: int) -> None:
+        """The other codes report what was checked before the call."""
+        if status == MEMORY:
+            raise DataError(f"expected memory for a workspace of `{self.program.name}`, but there is not enough")
+        raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")
+
+    def __repr__(self) -> str:
+        return f"<spfgen.Bound {self.program.name}: {', '.join(f'{n} {t!r}' for n, t in self.tensors.items())}>"
 
 
-def check_shapes(program: Program, tensors: Mapping[str, Tensor]) -> None:
+def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, int]:
+    """Sizes by the kernel's names of sizes and indices. Raises UsageError for an unknown name, DataError for a value."""
+    known = {*program.parameters, *program.index_extent, *program.size_of}
+    for name in sizes:
+        if name not in known:
+            plain = sorted(n for n in known if "." not in n)
+            raise UsageError(
+                f"expected an index or a size of `{program.name}`, but `{name}` is neither",
+                None,
+                (did_you_mean(name, plain) or f"known: {', '.join(plain)}",),
+            )
+    return {name: size_number(name, value) for name, value in sizes.items()}
+
+
+def check_shapes(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """Extents and sizes that one name stands for must be equal. Raises DataError with both."""
     for size, places in program.size_of.items():
-        found = [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in places]
-        if size in program.fixed:
-            found.insert(0, ("the kernel's text", program.fixed[size]))
-        for (first, a), (other, b) in pairwise(found):
-            if a != b:
+        found = [*_said(program, size, sizes)]
+        found += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in places]
+        for other, value in found[1:]:
+            if value != found[0][1]:
                 raise DataError(
-                    f"expected extents that agree, but {first} is {a} and {other} is {b}",
+                    f"expected extents that agree, but {found[0][0]} is {found[0][1]} and {other} is {value}",
                     None,
                     (_why(program, size),),
                 )
+
+
+def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """What the text of the kernel and the caller's sizes say of a size."""
+    if size in program.fixed:
+        yield "the extent in the kernel's text", program.fixed[size]
+    for name in _names(program, size):
+        if name in sizes:
+            yield f"the size given for `{name}`", sizes[name]
+
+
+def _names(program: Program, size: str) -> list[str]:
+    """The names under which a caller can give a size: its own, and those of the indices that run over it."""
+    return list(dict.fromkeys([size, *(i for i, extent in program.index_extent.items() if extent == size)]))
 
 
 def _why(program: Program, size: str) -> str:
@@ -110,8 +153,6 @@ def made_output(
     program: Program, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str
 ) -> Tensor | None:
     """A new output of zeros, its extents from the other operands; None when its index arrays are not known."""
-    from spfgen.run.tensor import extents_of
-
     layout = declared.layout
     own_sizes: dict[str, int] = {}
     for name, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
@@ -126,8 +167,16 @@ def made_output(
             return None
         arrays[array] = tensors[owner].arrays[own]
     for value_array in layout.values:
-        arrays[value_array.name] = np.zeros(extents_of(layout, value_array.name, own_sizes), dtype)
+        arrays[value_array.name] = _zeros(declared.name, extents_of(layout, value_array.name, own_sizes), dtype)
     return Tensor(layout, own_sizes, arrays)
+
+
+def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError):  # ValueError: the number of bytes is beyond the address space
+        extents = " x ".join(map(str, shape))
+        raise DataError(f"expected an output `{name}` that fits in memory, but it is {extents} of {dtype}") from None
 
 
 def size_value(
@@ -136,8 +185,7 @@ def size_value(
     """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand."""
     if size in program.fixed:
         return program.fixed[size]
-    names: Sequence[str] = [size, *(i for i, extent in program.index_extent.items() if extent == size)]
-    for name in names:
+    for name in _names(program, size):
         if name in sizes:
             return int(sizes[name])
     for tensor, field in program.size_of.get(size, ()):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,9 @@ from spfgen.layout.validate import check_arrays
 from spfgen.run.read import Coordinates
 
 Array = NDArray[Any]
+
+LARGEST = 2**63 - 1
+"""Sizes are int64 in C."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +62,43 @@ class Tensor:
         """A dense array; entries stored twice are added."""
         return self.to_coo().to_dense()
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        """What numpy.asarray makes of it: the dense array."""
+        if copy is False:
+            raise ValueError("a dense array of an spfgen.Tensor is always a copy")
+        dense = self.to_numpy()
+        return dense if dtype is None else dense.astype(dtype)  # type: ignore[call-overload]
+
     def __repr__(self) -> str:
-        shape = " x ".join(map(str, self.shape)) or "scalar"
-        return f"<spfgen.Tensor {self.layout.name} {shape}, {self.nse} stored, {self.dtype}>"
+        return f"<spfgen.Tensor {layout_text(self.layout)} {shape_text(self)}, {self.nse} stored, {self.dtype}>"
+
+
+def layout_text(layout: Layout) -> str:
+    """The layout's name with its constants: `name(R=3, C=2)`."""
+    constants = ", ".join(f"{n}={v}" for n, v in layout.constants)
+    return f"{layout.name}({constants})" if constants else layout.name
+
+
+def shape_text(tensor: Tensor) -> str:
+    """`3 x 4`."""
+    return " x ".join(map(str, tensor.shape)) or "scalar"
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Every DataError from inside names the tensor `name`."""
+    try:
+        yield
+    except DataError as error:
+        if f"`{name}`" in error.message:
+            raise
+        raise DataError(f"`{name}`: {error.message}", error.span, error.notes) from error
 
 
 def make_tensor(
     layout: Layout,
     arrays: Mapping[str, object],
-    shape: Sequence[int] | None = None,
+    shape: Sequence[int] | int | None = None,
     sizes: Mapping[str, int] | None = None,
     *,
     check: bool = True,
@@ -74,99 +108,154 @@ def make_tensor(
     Raises DataError when an array is missing, has a wrong type or length, or breaks a declared fact.
     """
     names = layout.arrays
-    for name in arrays:
-        if name not in names:
-            raise DataError(
-                f"expected arrays of layout `{layout.name}`, but `{name}` is not one", None, (f"its arrays: {', '.join(names)}",)
-            )
-    for name in names:
-        if name not in arrays:
-            raise DataError(
-                f"expected array `{name}` of layout `{layout.name}`, but it is missing",
-                None,
-                (f"its arrays: {', '.join(names)}",),
-            )
-    ready = {n: as_array(arrays[n], n, n in {a.name for a in layout.indexes}) for n in names}
-    known = _given_sizes(layout, shape, sizes)
-    known = _solved(layout, ready, known)
-    shaped = {n: _shaped(layout, n, ready[n], known) for n in names}
+    _check_names(layout, arrays)
+    indexes = {a.name for a in layout.indexes}
+    ready = {n: as_array(arrays[n], n, n in indexes) for n in names}
+    given = given_sizes(layout, shape, sizes)
+    known, sources = _solved(layout, ready, given)
+    shaped = {n: _shaped(layout, n, ready[n], known, sources) for n in names}
     if check:
         check_arrays(layout, known, shaped, thorough=False)
+    _check_same_type(layout, shaped)
     return Tensor(layout, known, shaped)
 
 
+def _check_names(layout: Layout, arrays: Mapping[str, object]) -> None:
+    notes = (f"its arrays: {', '.join(layout.arrays)}",)
+    for name in arrays:
+        if name not in layout.arrays:
+            message = f"expected arrays of layout `{layout.name}`, but `{name}` is not one"
+            raise DataError(message, None, notes)
+    for name in layout.arrays:
+        if name not in arrays:
+            raise DataError(f"expected array `{name}` of layout `{layout.name}`, but it is missing", None, notes)
+
+
+def _check_same_type(layout: Layout, arrays: Mapping[str, Array]) -> None:
+    """All value arrays of a tensor have one type."""
+    first, *others = [v.name for v in layout.values]
+    for other in others:
+        if arrays[other].dtype != arrays[first].dtype:
+            raise DataError(
+                f"expected values of one type, but `{first}` is {arrays[first].dtype} and "
+                f"`{other}` is {arrays[other].dtype}"
+            )
+
+
 def as_array(value: object, name: str, is_index: bool) -> Array:
-    """The array itself where it can be used as it is; contiguous and in the machine's byte order otherwise."""
-    array = np.asarray(value)
+    """The array itself where it can be used as it is; aligned, contiguous and in the machine's byte order otherwise."""
+    array = plain_array(value, name)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    allowed = INDEX_TYPES if is_index else tuple(TYPES)
     if is_index and array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)  # what numpy makes of an empty list
+    allowed = INDEX_TYPES if is_index else tuple(TYPES)
     if array.dtype.name not in allowed:
-        what = "index array" if is_index else "values"
-        raise DataError(
-            f"expected {what} `{name}` of type {' or '.join(allowed)}, but they are {array.dtype.name}",
-            None,
-            (f"convert them: {name}.astype('{'int32' if is_index else 'float64'}')",),
-        )
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        raise _wrong_type(array, name, is_index)
+    ready = array.flags.c_contiguous and array.flags.aligned
+    return array if ready else np.require(array, requirements=["C", "A"])
 
 
-def _given_sizes(
-    layout: Layout, shape: Sequence[int] | None, sizes: Mapping[str, int] | None
+def plain_array(value: object, name: str) -> Array:
+    """numpy.asarray, with an error that names the array."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"expected `{name}` to be an array of numbers, but numpy says: {error}") from None
+
+
+def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
+    if is_index:
+        message = f"expected an index array `{name}` of type {' or '.join(INDEX_TYPES)}"
+        notes = [f"convert it: {name}.astype('{INDEX_TYPES[0]}')"]
+    else:
+        message = f"expected numbers in `{name}`, of a type that C has too"
+        notes = [f"the types are {', '.join(TYPES)}"]
+        if array.dtype.kind in "f":
+            notes.append(f"convert it: {name}.astype('float64')")
+    return DataError(f"{message}, but its type is {array.dtype.name}", None, notes)
+
+
+def given_sizes(
+    layout: Layout, shape: Sequence[int] | int | None, sizes: Mapping[str, int] | None
 ) -> dict[str, int]:
+    """The sizes that the caller says, checked."""
     known: dict[str, int] = {}
     if shape is not None:
-        if len(shape) != layout.rank:
-            raise DataError(f"expected a shape of {layout.rank} extents for `{layout.name}`, but there are {len(shape)}")
-        known.update(zip(layout.parameters, map(int, shape), strict=True))
-    for name, value in (sizes or {}).items():
-        if name not in (*layout.parameters, *layout.sizes):
-            raise DataError(
-                f"expected a size of layout `{layout.name}`, but `{name}` is not one",
-                None,
-                (f"its sizes: {', '.join((*layout.parameters, *layout.sizes))}",),
-            )
-        known[name] = int(value)
-    for name, value in known.items():
-        if value < 0:
-            raise DataError(f"expected `{name}` not to be negative, but it is {value}")
+        extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+        if len(extents) != layout.rank:
+            message = f"expected a shape of {layout.rank} extents for layout `{layout.name}`"
+            raise DataError(f"{message}, but it is {shape}")
+        known = {n: size_number(n, e) for n, e in zip(layout.parameters, extents, strict=True)}
+    names = (*layout.parameters, *layout.sizes)
+    for name, given in (sizes or {}).items():
+        if name not in names:
+            message = f"expected a size of layout `{layout.name}`, but `{name}` is not one"
+            raise DataError(message, None, (f"its sizes: {', '.join(names)}",))
+        value = size_number(name, given)
+        if known.setdefault(name, value) != value:
+            raise DataError(f"expected one value of `{name}`, but shape says {known[name]} and sizes says {value}")
     return known
 
 
-def _solved(layout: Layout, arrays: Mapping[str, Array], known: dict[str, int]) -> dict[str, int]:
-    """Sizes from the lengths of arrays: each declared extent with one unknown size is an equation for it."""
+def size_number(name: str, value: object) -> int:
+    """The value of a size. Raises DataError when it is no integer, negative or too large for int64."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise DataError(f"expected an integer for `{name}`, but it is {value!r}") from None
+    if number < 0:
+        raise DataError(f"expected `{name}` not to be negative, but it is {number}")
+    if number > LARGEST:
+        raise DataError(f"expected `{name}` to be below 2^63, but it is {number}")
+    return number
+
+
+def _solved(
+    layout: Layout, arrays: Mapping[str, Array], given: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Sizes from the lengths of arrays: each declared extent with one unknown size is an equation for it.
+
+    Also says for each size that was solved from which array.
+    """
+    known, sources = dict(given), dict[str, str]()
     wanted = [*layout.parameters, *layout.sizes]
-    declared = [(a.name, a.extents) for a in layout.indexes] + [(v.name, v.extents) for v in layout.values]
     progress = True
     while progress and not all(n in known for n in wanted):
         progress = False
-        for name, extents in declared:
-            if arrays[name].ndim != len(extents):
+        for name, extent, length in _equations(layout, arrays):
+            unknown = variables(extent) - set(known)
+            if len(unknown) != 1:
                 continue
-            for extent, length in zip(extents, arrays[name].shape, strict=True):
-                unknown = variables(extent) - set(known)
-                if len(unknown) == 1:
-                    size = unknown.pop()
-                    value = _solve(extent, size, known, length)
-                    if value is None:
-                        if _is_monotone(extent):
-                            raise DataError(
-                                f"expected an array `{name}` of length {show(extent)}, "
-                                f"but no {size} gives its length {length}"
-                            )
-                        continue
-                    known[size] = value
-                    progress = True
+            size = unknown.pop()
+            value = _solve(extent, size, known, length)
+            if value is not None:
+                known[size], sources[size] = value, name
+                progress = True
+            elif _is_monotone(extent):
+                message = f"expected an array `{name}` of length {show(extent)}"
+                raise DataError(f"{message}, but no {size} gives its length {length}")
     missing = [n for n in wanted if n not in known]
     if missing:
-        raise DataError(
-            f"expected the arrays to give the size `{missing[0]}` of layout `{layout.name}`, but they do not",
-            None,
-            (f"pass shape=... or sizes={{'{missing[0]}': ...}}",),
-        )
-    return known
+        message = f"expected the arrays to give the size `{missing[0]}` of layout `{layout.name}`, but they do not"
+        raise DataError(message, None, (f"pass shape=... or sizes={{'{missing[0]}': ...}}",))
+    return known, sources
+
+
+def _equations(layout: Layout, arrays: Mapping[str, Array]) -> Iterator[tuple[str, Expr, int]]:
+    """(array, declared extent, length) for each dimension of each array. Raises DataError for a wrong rank."""
+    for name in layout.arrays:
+        extents, array = layout.extents(name), arrays[name]
+        if array.ndim == len(extents):
+            yield from ((name, e, n) for e, n in zip(extents, array.shape, strict=True))
+        elif array.ndim != 1:
+            message = f"expected array `{name}` with {len(extents)} dimensions, but it has {array.ndim}"
+            raise DataError(message, None, (_declared(layout, name),))
+
+
+def _declared(layout: Layout, name: str) -> str:
+    text = "".join(f"[{show(e)}]" for e in layout.extents(name))
+    return f"layout `{layout.name}` declares {name}{text}"
 
 
 def _is_monotone(extent: Expr) -> bool:
@@ -202,19 +291,17 @@ def extents_of(layout: Layout, name: str, sizes: Mapping[str, int]) -> tuple[int
     return tuple(max(0, int(evaluate(e, lambda n: sizes[n], _no_call))) for e in declared)
 
 
-def _shaped(layout: Layout, name: str, array: Array, sizes: Mapping[str, int]) -> Array:
+def _shaped(
+    layout: Layout, name: str, array: Array, sizes: Mapping[str, int], sources: Mapping[str, str]
+) -> Array:
+    """The array in the declared shape; a flat one of the right length is viewed in it."""
     shape = extents_of(layout, name, sizes)
     if array.shape == shape:
         return array
-    count = 1
-    for extent in shape:
-        count *= extent
-    if array.ndim == 1 and array.size == count:
+    if array.ndim == 1 and array.size == prod(shape):
         return array.reshape(shape)
-    declared = layout.extents(name)
-    text = "".join(f"[{show(e)}]" for e in declared)
-    raise DataError(
-        f"expected array `{name}` of shape {shape}, but its shape is {array.shape}",
-        None,
-        (f"layout `{layout.name}` declares {name}{text}",),
-    )
+    notes = [_declared(layout, name)]
+    for size in sorted({v for e in layout.extents(name) for v in variables(e)}):
+        source = f" by the length of `{sources[size]}`" if size in sources else ""
+        notes.append(f"{size} is {sizes[size]}{source}")
+    raise DataError(f"expected array `{name}` of shape {shape}, but its shape is {array.shape}", None, notes)

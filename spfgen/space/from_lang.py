@@ -90,7 +90,7 @@ def accesses(value: lang.Value) -> Iterator[lang.Access]:
 
 def _check_names(kernel: lang.Kernel) -> None:
     """The kernel and its tensors become names in C; sizes are no scalars."""
-    hint = "it names a function or a parameter in C: choose another, for instance `{}`"
+    hint = "it becomes a name in C: choose another, for instance `{}`"
     if kernel.name in KEYWORDS or kernel.name.startswith("spfgen_"):
         message = f"expected a name for the kernel, but `{kernel.name}` has a meaning in C"
         raise SpecError(message, kernel.span, (hint.format(f"my_{kernel.name}"),))
@@ -413,7 +413,7 @@ def _shared(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layout, o
         if index.name in shared:
             for extent in index.extents:
                 shared |= variables(extent) & set(layout.sizes)
-    for name in shared:
+    for name in sorted(shared):
         if name in {a.name for a in layout.indexes} and name not in dict(owner.arrays):
             raise SpecError(
                 f"expected `{owner.name}` to have an index array `{name}` to share, but it has none",
@@ -471,7 +471,7 @@ def _group(statement: lang.Statement, tensors: Mapping[str, Tensor], extents: _E
         filled = tensors[access.tensor].layout
         if filled.fill != 0:
             raise Unsupported(
-                f"layouts with a fill value other than 0 are not compiled yet; that of `{filled.name}` is {filled.fill:g}",
+                f"layouts with a fill value other than 0 are not compiled yet: `{filled.name}` has {filled.fill:g}",
                 access.span or statement.span,
                 ("leave `fill` out, and add the value to the result",),
             )

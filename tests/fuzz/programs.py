@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.fuzz import unseen
 CLASSES = ("n0", "n1", "n2")
 """Extents that are the same wherever they stand; an index runs over one of them."""
 INDICES = {"i": "n0", "j": "n1", "k": "n2", "l": "n0"}
-PLAIN = {0: ["dense"], 1: ["dense", "dense_col"], 2: ["dense", "dense_col"], 3: ["dense", "dense_col"]}
+PLAIN = {1: ["dense", "dense_col"], 2: ["dense", "dense_col"], 3: ["dense", "dense_col"]}
 SPARSE_OUTPUTS = {
     1: ["sv", "sv_decreasing", "sv_unsorted", "interval_vector", "masked_vector", "one_based_vector"],
     2: [
@@ -70,6 +71,7 @@ class _Tensor:
         return bool(self.dims) and self.layout not in ("dense", "dense_col")
 
 
+@cache
 def known_layouts(rank: int) -> list[str]:
     found = [n for n in layouts_of_rank(rank) if n != "bcsr"]
     if rank == 2:
@@ -105,7 +107,9 @@ class _Builder:
         name = f"{prefix}{len(self.tensors)}"
         dims = tuple(self.pick(CLASSES) for _ in range(rank))
         shares = ""
-        if output and rank:
+        if not rank:
+            layout = "scalar"
+        elif output:
             layout = self.pick(PLAIN[rank])
             if self.chance(80 if self.focus == "outputs" else 10):
                 layout = self.pick(SPARSE_OUTPUTS[rank])

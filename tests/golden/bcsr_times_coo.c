@@ -27,6 +27,19 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 #endif
 }
 
+/* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
+static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (array[base + middle] < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * C[i, k] += A[i, j]*B[j, k]
  *
@@ -51,8 +64,8 @@ int bcsr_times_coo(
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t nrow = A->nrow;
-    const int64_t n_2 = B->n_2;
     const int64_t nnz = B->nnz;
+    const int64_t n_2 = B->n_2;
     const int64_t ncol = A->ncol;
     const int64_t nb = A->nb;
     const double *restrict A_val = A->val;
@@ -74,11 +87,13 @@ int bcsr_times_coo(
                 const int64_t i = 2 * bi + r;
                 for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
                     const int64_t j = 2 * bcolidx_pb + c;
-                    /* find p with B_idx_1[p] == j by plain loop: every position is compared */
-                    for (int64_t p = 0; p < nnz; p++) {
-                        if (B_idx_1[p] == j) {
-                            C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
-                        }
+                    /*
+                     * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within these
+                     * bounds (by Z3 from the declared properties)
+                     */
+                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                            && B_idx_1[p] == j; p++) {
+                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
                     }
                 }
             }

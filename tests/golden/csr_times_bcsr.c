@@ -23,6 +23,19 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 #endif
 }
 
+/* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
+static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (array[base + middle] < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * C[i, j] = A[i, j]*B[i, j]
  *
@@ -72,19 +85,16 @@ int csr_times_bcsr(
         const int64_t browptr_bi_1 = B_browptr[bi + 1];
         for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
             const int64_t j = A_colidx[pj];
-            double C_sum = 0.0;
+            const int64_t pb_key = j / 2;
             /*
-             * find pb with j < 2 * bcolidx_pb + 2 && 2 * bcolidx_pb <= j by plain loop: every
-             * position is compared
+             * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises strictly
+             * within these bounds (by Z3 from the declared properties)
              */
-            for (int64_t pb = browptr_bi; pb < browptr_bi_1; pb++) {
-                const int64_t bcolidx_pb = B_bcolidx[pb];
-                if (j < 2 * bcolidx_pb + 2 && 2 * bcolidx_pb <= j) {
-                    const int64_t c = j - 2 * bcolidx_pb;
-                    C_sum += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
-                }
+            const int64_t pb = spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
+            if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
+                const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
             }
-            C_val[i * ncol + j] += C_sum;
         }
     }
     return SPFGEN_OK;

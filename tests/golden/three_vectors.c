@@ -2,6 +2,19 @@
 
 #include "three_vectors.h"
 
+/* The first position p in [low, high) with array[base + p] <= key, or high; the array falls there. */
+static inline int64_t spfgen_search_down_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (array[base + middle] > key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * s = x[i]*y[i]*z[i]
  *
@@ -26,8 +39,8 @@ int three_vectors(
     if (x->n != y->n || x->n != z->n || x->n < 0 || x->nnz < 0 || y->nnz < 0 || z->nnz < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
-    const int64_t z_nnz = z->nnz;
     const int64_t y_nnz = y->nnz;
+    const int64_t z_nnz = z->nnz;
     const int64_t x_nnz = x->nnz;
     const double *restrict x_val = x->val;
     const int32_t *restrict x_idx = x->idx;
@@ -41,14 +54,16 @@ int three_vectors(
     double s_sum = 0.0;
     for (int64_t x_p = 0; x_p < x_nnz; x_p++) {
         const int64_t i = x_idx[x_p];
-        /* find y_p with y_idx[y_p] == i by plain loop: every position is compared */
-        for (int64_t y_p = 0; y_p < y_nnz; y_p++) {
-            if (y_idx[y_p] == i) {
-                /* find z_p with z_idx[z_p] == i by plain loop: every position is compared */
-                for (int64_t z_p = 0; z_p < z_nnz; z_p++) {
-                    if (z_idx[z_p] == i) {
-                        s_sum += x_val[x_p] * y_val[y_p] * z_val[z_p];
-                    }
+        /*
+         * find y_p with y_idx[y_p] == i by binary search: y.idx falls strictly within these
+         * bounds (by Z3 from the declared properties)
+         */
+        const int64_t y_p = spfgen_search_down_int32(y_idx, 0, 0, y_nnz, i);
+        if (y_p < y_nnz && y_idx[y_p] == i) {
+            /* find z_p with z_idx[z_p] == i by plain loop: every position is compared */
+            for (int64_t z_p = 0; z_p < z_nnz; z_p++) {
+                if (z_idx[z_p] == i) {
+                    s_sum += x_val[x_p] * y_val[y_p] * z_val[z_p];
                 }
             }
         }

@@ -182,6 +182,7 @@ def parse(text: str, file: str = "<text>") -> Spec:
 
 def tensor(
     layout: LayoutHandle | str,
+    /,
     *,
     shape: Sequence[int] | int | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -217,6 +218,7 @@ def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
 
 def compile(  # noqa: A001
     statements: str,
+    /,
     *,
     threads: int | None = None,
     name: str = "kernel",
@@ -343,7 +345,7 @@ class Kernel:
         more = f"; and {len(others)} more" if others else ""
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
 
-    def __call__(self, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
+    def __call__(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
         """Run once and return the output (a dict of them when there are several).
 
         Operands are numpy arrays, scipy sparse arrays, numbers or spfgen tensors; an output that is given is
@@ -360,7 +362,7 @@ class Kernel:
         }
         return next(iter(results.values())) if len(results) == 1 else results
 
-    def bind(self, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
+    def bind(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
         """Check the operands and put them in place; the result runs the kernel each time it is called."""
         from spfgen.run.call import Bound
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spfgen.facts.formula import show
 from spfgen.lang.nodes import LayoutAlias
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SpecTree, builtin, builtin_names
-from spfgen.layout.nodes import Layout
+from spfgen.layout.nodes import Binding, Layout
 
 SHOWN_RANK = 2
 """Families are shown for matrices."""
@@ -39,12 +41,11 @@ def catalogue() -> list[tuple[str, str]]:
 def describe(name: str) -> str:
     """Everything that is declared of a layout, facts with their formulas."""
     layout = layout_named(name)
-    tuples = f"[{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}]"
     constants = "".join(f"; {n} = {v}" for n, v in layout.constants)
     lines = [f"{layout.name}({', '.join(layout.parameters)}{constants})", "", layout.doc, ""]
     if layout.sizes:
         lines.append(f"sizes     {', '.join(layout.sizes)}")
-    lines.append(f"relation  {{ {tuples} : {show(layout.relation)} }}")
+    lines.append(f"relation  {_relation(layout)}")
     for index in layout.indexes:
         lines.append(f"index     {index.name}{''.join(f'[{show(e)}]' for e in index.extents)}")
         for fact in (*index.ranges, *index.properties):
@@ -53,8 +54,42 @@ def describe(name: str) -> str:
     for value in layout.values:
         extents = "".join(f"[{show(e)}]" for e in value.extents)
         lines.append(f"value     {value.name}{extents} at [{', '.join(map(show, value.position))}]")
-    for binding in layout.bindings:
-        form = f"{binding.library}.{binding.format}" if binding.format else binding.library
-        arrays = ", ".join(f"{n} = {a}" + (f"[{k}]" if k is not None else "") for n, a, k in binding.arrays)
-        lines.append(f"binds     {form} : {arrays}")
+    lines += [f"binds     {_form(b)} : {_bound(b)}" for b in layout.bindings]
     return "\n".join(lines)
+
+
+def details(name: str) -> dict[str, Any]:
+    """The same for programs."""
+    layout = layout_named(name)
+    return {
+        "name": layout.name,
+        "doc": layout.doc,
+        "parameters": list(layout.parameters),
+        "constants": dict(layout.constants),
+        "sizes": list(layout.sizes),
+        "relation": _relation(layout),
+        "index": {
+            a.name: {
+                "extents": [show(e) for e in a.extents],
+                "facts": {fact.text: show(fact.formula) for fact in (*a.ranges, *a.properties)},
+            }
+            for a in layout.indexes
+        },
+        "value": {
+            v.name: {"extents": [show(e) for e in v.extents], "at": [show(e) for e in v.position]}
+            for v in layout.values
+        },
+        "binds": {_form(b): _bound(b) for b in layout.bindings},
+    }
+
+
+def _relation(layout: Layout) -> str:
+    return f"{{ [{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}] : {show(layout.relation)} }}"
+
+
+def _form(binding: Binding) -> str:
+    return f"{binding.library}.{binding.format}" if binding.format else binding.library
+
+
+def _bound(binding: Binding) -> str:
+    return ", ".join(f"{n} = {a}" + (f"[{k}]" if k is not None else "") for n, a, k in binding.arrays)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json as json_module
 import os
 import sys
+import warnings
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
 from spfgen import __version__
-from spfgen.errors import InternalError, SpfgenError, UsageError
+from spfgen.errors import DataError, InternalError, SpfgenError, UsageError
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
+INTERRUPTED = 130
+COMPLETION = "_SPFGEN_COMPLETE"
+"""The shell sets it when it asks click for completions."""
+LARGEST = 2**63 - 1
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
@@ -37,118 +41,164 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    try:
-        result = command.main(arguments, prog_name="spfgen", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
-        message("interrupted")
-        return 130
-    except click.ClickException as error:
-        error.show()
-        return UsageError.exit_code
-    except SpfgenError as error:
-        message(str(error), error.title)
-        return error.exit_code
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader of stdout has gone; nothing more to say
-        return 0
-    except KeyboardInterrupt:
-        message("interrupted")
-        return 130
-    except Exception:
-        if os.environ.get("SPFGEN_DEBUG"):
-            raise
-        import traceback
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        try:
+            result = command.main(arguments, prog_name="spfgen", complete_var=COMPLETION, standalone_mode=False)
+            return result if isinstance(result, int) else 0
+        except click.ClickException as error:
+            error.show()
+            return UsageError.exit_code
+        except SpfgenError as error:
+            message(str(error), error.title)
+            return error.exit_code
+        except (click.exceptions.Abort, KeyboardInterrupt):
+            message("interrupted")
+            return INTERRUPTED
+        except SystemExit as error:  # click's way out after completing words, and when the reader of stdout has gone
+            return int(error.code or 0) if COMPLETION in os.environ else _quiet()
+        except MemoryError as error:
+            message(f"expected data that fit in memory, but {error or 'they do not'}", DataError.title)
+            return DataError.exit_code
+        except Exception:
+            return _our_bug()
 
-        message(traceback.format_exc(), InternalError.title)
-        return InternalError.exit_code
+
+def _quiet() -> int:
+    """The reader of stdout has gone, as `head` does: there is nothing more to say, at the end of the process either."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - lives as long as the process
+    return 0
+
+
+def _our_bug() -> int:
+    """Called while an exception is handled."""
+    if os.environ.get("SPFGEN_DEBUG"):
+        raise
+    import traceback
+
+    message(traceback.format_exc(), InternalError.title)
+    return InternalError.exit_code
+
+
+def _show_warning(warning: Warning | str, *_: Any, **__: Any) -> None:
+    message(str(warning), "warning")
 
 
 def message(text: str, title: str = "") -> None:
     """A line on stderr, in colour on a terminal."""
     prefix = f"spfgen: {title}: " if title else "spfgen: "
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        prefix = click.style(prefix, fg="red", bold=True)
+    if sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        prefix = click.style(prefix, fg="yellow" if title == "warning" else "red", bold=True)
     click.echo(f"{prefix}{text}", err=True)
 
 
-def kernel_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """FILE and -k, resolved to the kernel specs meant."""
+def show(text: str, *, newline: bool = True) -> None:
+    """Data on stdout, complete when this returns."""
+    try:
+        click.echo(text, nl=newline)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _quiet()
+        raise UsageError(f"expected to write to stdout, but {error.strerror or error}") from None
 
-    @click.argument("file", metavar="FILE.spf")
-    @click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when the file has several.")
-    @wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
 
-    return wrapped
+def show_json(data: object) -> None:
+    show(json_module.dumps(data, indent=2))
+
+
+def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """FILE.spf and -k."""
+    option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when there are several.")
+    return click.argument("file", metavar="FILE.spf")(option(function))
 
 
 def chosen(file: str, kernel_name: str | None) -> Any:
     """The kernel of the file that is meant. Raises UsageError when that is not clear."""
     import spfgen
+    from spfgen.lang.expressions import did_you_mean
 
-    spec = spfgen.load(file)
+    kernels = spfgen.load(file).kernels
+    names = list(kernels)
+    if kernel_name is None and len(names) == 1:
+        return kernels[names[0]]
+    if not names:
+        raise UsageError(f"expected a kernel in {file}, but there is none")
     if kernel_name is None:
-        if len(spec.kernels) == 1:
-            return next(iter(spec.kernels.values()))
-        if not spec.kernels:
-            raise UsageError(f"expected a kernel in {file}, but there is none")
-        raise UsageError(f"expected one kernel, but {file} has {len(spec.kernels)}", None, (f"choose: -k {' | -k '.join(spec.kernels)}",))
-    if kernel_name not in spec.kernels:
-        raise UsageError(
-            f"expected a kernel of {file}, but `{kernel_name}` is not one",
-            None,
-            (f"its kernels: {', '.join(spec.kernels) or 'none'}",),
-        )
-    return spec.kernels[kernel_name]
+        choices = (f"choose: -k {' | -k '.join(names)}",)
+        raise UsageError(f"expected one kernel, but {file} has {len(names)}", None, choices)
+    if kernel_name not in kernels:
+        hint = did_you_mean(kernel_name, names) or f"its kernels: {', '.join(names)}"
+        raise UsageError(f"expected a kernel of {file}, but `{kernel_name}` is not one", None, (hint,))
+    return kernels[kernel_name]
 
 
 @command.command()
-@kernel_option
+@kernel_arguments
 @click.option("-o", "--output", metavar="DIR", default=".", help="Where NAME.c and NAME.h go; `-` is stdout.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(file: str, kernel_name: str | None, output: str, force: bool) -> None:
-    """Write the C and the header of a kernel."""
+    """Write the C and the header of a kernel.
+
+    \b
+    spfgen generate kernels.spf -k spmv -o build/
+    spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
+    """
     kernel = chosen(file, kernel_name).compile()
     if output == "-":
-        click.echo(kernel.generated.whole, nl=False)
+        show(kernel.generated.whole, newline=False)
         return
     folder = Path(output)
     targets = {folder / f"{kernel.name}.c": kernel.source, folder / f"{kernel.name}.h": kernel.header}
-    for path, text in targets.items():
-        if path.exists() and not force and path.read_text(encoding="utf-8", errors="replace") != text:
-            raise UsageError(f"{path} exists and differs", None, ("write elsewhere with -o, or overwrite it with --force",))
     try:
+        changed = {path: text for path, text in targets.items() if _differs(path, text, force)}
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in targets.items():
+        for path, text in changed.items():
             path.write_text(text, encoding="utf-8")
-            message(f"wrote {path}")
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+        raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
+    for path in targets:
+        message(f"wrote {path}" if path in changed else f"{path} is up to date")
+
+
+def _differs(path: Path, text: str, force: bool) -> bool:
+    """Whether the file must be written. Raises UsageError when that would lose something."""
+    if not path.exists():
+        return True
+    if path.read_text(encoding="utf-8", errors="replace") == text:
+        return False
+    if not force:
+        hints = ("write elsewhere with -o, or overwrite it with --force",)
+        raise UsageError(f"{path} exists and differs", None, hints)
+    return True
 
 
 @command.command()
-@kernel_option
+@kernel_arguments
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def explain(file: str, kernel_name: str | None, as_json: bool) -> None:
-    """Show iteration spaces, loops, and what was proved."""
+    """Show iteration spaces, loops, and what was proved.
+
+    \b
+    spfgen explain kernels.spf -k spmv
+    spfgen explain kernels.spf -k spmv --json
+    """
     kernel = chosen(file, kernel_name).compile()
     if as_json:
-        click.echo(json_module.dumps(kernel.explain(json=True), indent=2))
+        show_json(kernel.explain(json=True))
     else:
-        click.echo(kernel.explain())
+        show(kernel.explain())
 
 
 @command.command(name="run")
-@kernel_option
-@click.option("--data", multiple=True, metavar="NAME=SOURCE", help="A file, `random`, or `random:DENSITY`.")
+@kernel_arguments
+@click.option("--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`.")
 @click.option("--size", multiple=True, metavar="NAME=N", help="The extent of an index, or a size of the kernel.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads (default: OMP_NUM_THREADS).")
-@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Timed runs; the median is shown.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For random data.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS).")
+@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Timed runs, for a median.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
 @click.option("--check", is_flag=True, help="Compare with a numpy computation.")
-@click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy, .npz, .mtx or .tns.")
+@click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
 @click.option("--force", is_flag=True, help="Overwrite output files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def run_command(
@@ -164,21 +214,27 @@ def run_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Compile a kernel and run it on data."""
+    """Compile a kernel and run it on data.
+
+    Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz (one array of several: file.npz:NAME).
+
+    \b
+    spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check
+    spfgen run kernels.spf -k spmv --data A=random:0.01 --data x=random --size i=1000 --size j=1000
+    spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=x.npy -o y=y.npy --threads 4
+    """
+    sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
+    numbers = {name: whole_number(name, text) for name, text in sizes.items()}
+    kernel = chosen(file, kernel_name).compile(threads=threads)
     from spfgen.run.job import Job, run_job
 
-    kernel = chosen(file, kernel_name).compile(threads=threads)
-    job = Job(
-        pairs(data, "--data"),
-        {n: positive(n, v) for n, v in pairs(size, "--size").items()},
-        pairs(output, "-o"),
-        repeat,
-        seed,
-        check,
-        force,
-    )
-    report = run_job(kernel, job)
-    click.echo(json_module.dumps(report.as_dict(), indent=2) if as_json else report.text())
+    report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force))
+    if as_json:
+        show_json(report.as_dict())
+    else:
+        show(report.text())
+    if report.failure is not None:
+        raise report.failure
 
 
 def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
@@ -194,38 +250,53 @@ def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     return result
 
 
-def positive(name: str, text: str) -> int:
-    if not text.isdigit():
-        raise UsageError(f"expected a number for --size {name}, but it is `{text}`")
-    return int(text)
+def whole_number(name: str, text: str) -> int:
+    """The value of --size."""
+    digits = text.lstrip("0") or "0"
+    if not (text.isascii() and text.isdigit()) or len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
+        raise UsageError(f"expected a number from 0 to 2^63 - 1 for --size {name}, but it is `{text}`")
+    return int(digits)
 
 
 @command.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def layouts(name: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen, or show one."""
-    from spfgen.catalogue import catalogue, describe
+    """List the layouts that come with spfgen, or show one.
 
-    if name is None:
+    \b
+    spfgen layouts
+    spfgen layouts csr
+    spfgen layouts 'bcsr(R=4, C=4)' --json
+    """
+    from spfgen.catalogue import catalogue, describe, details
+
+    if name is not None and as_json:
+        show_json(details(name))
+    elif name is not None:
+        show(describe(name))
+    elif as_json:
+        show_json(dict(catalogue()))
+    else:
         rows = catalogue()
-        if as_json:
-            click.echo(json_module.dumps(dict(rows), indent=2))
-            return
         width = max(len(n) for n, _ in rows)
-        for own, sentence in rows:
-            click.echo(f"{own:<{width}}  {sentence}")
-        return
-    text = describe(name)
-    click.echo(json_module.dumps({name: text}) if as_json else text)
+        show("\n".join(f"{own:<{width}}  {sentence}" for own, sentence in rows))
 
 
 @command.command()
-def doctor() -> None:
-    """Show versions, the C compiler, OpenMP and the cache folder: what a bug report needs."""
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def doctor(as_json: bool) -> None:
+    """Show versions, the C compiler, OpenMP and the cache folder: all that a bug report needs.
+
+    \b
+    spfgen doctor
+    SPFGEN_CC=clang spfgen doctor
+    """
     from spfgen.run.compile import doctor as examine
 
-    found = examine()
+    found = {"spfgen": __version__, **examine()}
+    if as_json:
+        show_json(found)
+        return
     width = max(map(len, found))
-    for key, value in found.items():
-        click.echo(f"{key:<{width}}  {value}")
+    show("\n".join(f"{key:<{width}}  {value}" for key, value in found.items()))

@@ -12,7 +12,7 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
 _RUNTIME = {f"spfgen_{name}": (f"{name}.h", "") for name in ("floor_div", "floor_mod", "min", "max", "threads")}
-_RUNTIME |= {f"spfgen_{n}_{t}": (f"{n}.h", t) for n in ("search", "search_down") for t in INDEX_TYPES}
+_RUNTIME |= {f"spfgen_{n}_{t}": (f"{n}.h", t) for n in ("search", "search_down", "share") for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _SERIAL = """#ifdef _OPENMP
 #include <omp.h>

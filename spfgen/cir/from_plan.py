@@ -227,7 +227,32 @@ class _Lowering:
 
     def scan(self, plan: Scan, scope: _Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
+        if plan.weight:
+            return [*comment, *self.shared_out(plan, scope)]
         return [*comment, self.loop(plan, scope, self.plan(plan.body, scope))]
+
+    def shared_out(self, plan: Scan, scope: _Scope) -> list[c.Stmt]:
+        """One part of the iterations for each thread, of about equal work by the weight's differences."""
+        name = self.names[plan.dim]
+        part, end = self.names.new("part"), self.names.new(f"{name}_end")
+        function, array = plan.weight.split(".", 1)
+        self.arrays[plan.weight] = None
+        kind = dict(self.program.tensor(function).index_types)[array]
+        low, high = self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope)
+
+        def share(number: c.Expr) -> c.Expr:
+            weights = c.Name(self.array_names[function, array])
+            return c.Call(f"spfgen_share_{kind}", (weights, low, high, number, c.Name("threads")))
+
+        inner = c.For(
+            INT, name, share(c.Name(part)), c.Bin("<", c.Name(name), c.Name(end)), 1,
+            c.Block(tuple(self.plan(plan.body, scope))),
+        )  # fmt: skip
+        limit = c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1))))
+        pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
+        more = c.Bin("<", c.Name(part), c.Name("threads"))
+        comment = c.Comment(f"each thread takes about the same part of {self.array_names[function, array]}'s differences")
+        return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, inner)), (pragma,))]
 
     def find(self, plan: Find, scope: _Scope) -> list[c.Stmt]:
         """`found` is kept only where a miss has something to do."""

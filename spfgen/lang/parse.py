@@ -487,12 +487,17 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
 def _unused(kernel: Kernel) -> Iterator[SpecError]:
     """Tensors that no statement accesses; the pattern that another one shares may be of such a tensor."""
     if not kernel.statements:
+        message = f"expected a statement in kernel `{kernel.name}`, but there is none"
+        yield SpecError(message, kernel.span, ("for instance `y[i] += A[i, j]*x[j]`",))
         return
     used = {a.tensor for s in kernel.statements for a in _accesses_of(s)}
-    used |= {t.shares.tensor for t in kernel.tensors if t.shares is not None}
+    patterns = {t.shares.tensor for t in kernel.tensors if t.shares is not None}
     for tensor in kernel.tensors:
-        if tensor.name not in used:
+        pattern = tensor.name in patterns
+        if tensor.name not in used and (not pattern or tensor.extents is None):
             hint = f"leave out its declaration, or use it: `{tensor.name}[i]`"
+            if pattern:
+                hint = f"state its extents, if it is only a pattern to share: `tensor {tensor.name}[m, n] : ...`"
             message = f"expected `{tensor.name}` to be used, but no statement accesses it"
             yield SpecError(message, tensor.span, (hint,))
 

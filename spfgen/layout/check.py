@@ -21,7 +21,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
 from spfgen.sets.affine import NotAffine
-from spfgen.sets.bounds import has_bounds, single_value
+from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Piece, Space, pieces
 from spfgen.sets.uf import Encoder, QuantifiedCall
 
@@ -92,7 +92,7 @@ def _check_bounded(layout: Layout, piece: Piece, encoder: Encoder, relation: For
                 ready = {v for a in encoder.calls[name].arguments for v in variables(a)} <= known
             else:
                 about = piece.project(known | {name}).constraints(name)
-                ready = has_bounds(about, name) or single_value(about, name) is not None
+                ready = all(bounds(about, name)) or single_value(about, name) is not None
             if ready:
                 known.add(name)
                 unknown.remove(name)

@@ -15,6 +15,7 @@ from spfgen.facts.formula import (
     Bin,
     Call,
     Compare,
+    Exists,
     Expr,
     Forall,
     Formula,
@@ -28,7 +29,7 @@ from spfgen.facts.formula import (
     show,
     variables,
 )
-from spfgen.ir import fresh, walk
+from spfgen.ir import children, fresh, walk
 from spfgen.lang.expressions import Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.layout.nodes import Binding, IndexArray, Layout, Property, ValueArray
@@ -222,7 +223,7 @@ class _Parts:
         name = reader.name(name_tree)
         extents = reader.exprs(extents_tree)
         for extent in extents:
-            self.check_names(extent, self.known, _EXTENT_HINT)
+            self.check_extent(extent)
         ranges, properties = [], []
         for entry in entries:
             if entry.data == "range":
@@ -300,7 +301,7 @@ class _Parts:
                 )
             )
         for extent in extents:
-            self.check_names(extent, self.known, _EXTENT_HINT)
+            self.check_extent(extent)
         for subscript in position:
             self.check_names(subscript, self.known | set(positions), _POSITION_HINT)
         when: Formula = TRUE if when_tree is None else reader.formula(when_tree)
@@ -340,23 +341,35 @@ class _Parts:
     # --- checks ----------------------------------------------------------------------------------
 
     def check_names(self, node: Expr | Formula, known: set[str], hint: str = "") -> None:
-        """Every name is declared, every call names an index array and has its number of arguments."""
-        bound = {n for q in walk(node) if hasattr(q, "variables") for n in q.variables}
-        for item in walk(node):
-            match item:
-                case Var(name, span) if name not in known | bound:
-                    self.errors.append(self.unknown(name, span, known | bound, hint))
-                case Call(function, _, span) if function not in self.arity:
-                    self.errors.append(self.no_array(function, span))
-                case Call(function, arguments, span) if len(arguments) != self.arity[function]:
-                    wanted = self.arity[function]
-                    self.errors.append(
-                        SpecError(
-                            f"expected {counted(wanted, 'argument')} of `{function}`, but {there_are(len(arguments))}",
-                            span,
-                            (f"`{function}` is declared with {counted(wanted, 'extent')}",),
-                        )
-                    )
+        """Every name is declared where it stands, every call names an index array and has all its arguments."""
+        match node:
+            case Forall(bound, body) | Exists(bound, body):
+                self.check_names(body, known | set(bound), hint)
+                return
+            case Var(name, span) if name not in known:
+                self.errors.append(self.unknown(name, span, known, hint))
+            case Call(function, arguments, span):
+                self.check_call(function, len(arguments), span)
+        for child in children(node):
+            self.check_names(child, known, hint)
+
+    def check_call(self, function: str, arguments: int, span: Span | None) -> None:
+        wanted = self.arity.get(function)
+        if wanted is None:
+            self.errors.append(self.no_array(function, span))
+        elif arguments != wanted:
+            message = f"expected {counted(wanted, 'argument')} of `{function}`, but {there_are(arguments)}"
+            hint = f"`{function}` is declared with {counted(wanted, 'extent')}"
+            self.errors.append(SpecError(message, span, (hint,)))
+
+    def check_extent(self, extent: Expr) -> None:
+        """An extent is known before any array is read."""
+        self.check_names(extent, self.known, _EXTENT_HINT)
+        for call in calls(extent):
+            if call.function in self.arity:
+                message = f"expected an extent made of sizes and numbers, but `{show(call)}` is read from an array"
+                hint = f"declare a size, and say what it is: `property {show(call)} = nnz`"
+                self.errors.append(SpecError(message, call.span, (hint,)))
 
     def unknown(self, name: str, span: Span | None, known: set[str], hint: str) -> SpecError:
         if name in self.arity:

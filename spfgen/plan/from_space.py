@@ -18,6 +18,7 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, with_quotients
+from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Group, Instance, Operand, Program
@@ -77,6 +78,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool) -> tuple[Plan, boo
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     nest = choose_finds(instance, with_finds(body), steps)
+    nest = weighted(nest)
     check_nest(instance, nest)
     return simplify(nest, instance.indices), stored
 

@@ -40,12 +40,16 @@ class Clear(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Scan(Plan):
+    """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
+    inside: the iterations of a parallel loop are shared out by them."""
+
     dim: str
     low: tuple[Expr, ...]
     high: tuple[Expr, ...]
     body: Plan
     parallel: bool = False
     because: str = ""
+    weight: str = ""
 
 
 @dataclass(frozen=True, slots=True)

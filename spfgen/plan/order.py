@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
-from spfgen.sets.bounds import has_bounds, single_value
+from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance, Operand
 
@@ -95,7 +95,7 @@ class _Search:
         return self.instance.domain.project(self.known | {name}).constraints(name)
 
     def bounded(self, names: Iterable[str]) -> list[str]:
-        return [n for n in names if n not in self.calls and has_bounds(self.about(n), n)]
+        return [n for n in names if n not in self.calls and all(bounds(self.about(n), n))]
 
     def preferred(self) -> list[str]:
         """Unknown dimensions that may become loops, best first."""

@@ -41,8 +41,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(part, depth, lines)
         case Clear(tensor, why):
             add(f"clear {tensor}", why)
-        case Scan(dim, low, high, body, parallel, why):
-            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}", why)
+        case Scan(dim, low, high, body, parallel, why, weight):
+            shared = f", shared out by {weight}" if weight else ""
+            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import DataError
+from spfgen.lang.expressions import counted
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import pack
@@ -139,8 +140,7 @@ def _packed(
 
 
 def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
-    plural = "" if layout.rank == 1 else "s"
-    return DataError(f"expected `{name}` with {layout.rank} dimension{plural}, but it has {found}")
+    return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {found}")
 
 
 def _in_place(

@@ -83,7 +83,7 @@ class Bound:
 
 
 def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, int]:
-    """Sizes by the kernel's names of sizes and indices. Raises UsageError for an unknown name, DataError for a value."""
+    """Sizes by the names of sizes and indices. Raises UsageError for an unknown name, DataError for a wrong value."""
     known = {*program.parameters, *program.index_extent, *program.size_of}
     for name in sizes:
         if name not in known:

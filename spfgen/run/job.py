@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spfgen.api import Kernel
 from spfgen.errors import CheckFailed, DataError, UsageError
+from spfgen.lang.expressions import counted
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.lang.types import TYPES
-from spfgen.run.call import Bound, size_value
+from spfgen.layout.nodes import Layout
+from spfgen.layout.pack import _orders, pack
+from spfgen.layout.pack_assembly import Entries, assemble
+from spfgen.layout.pack_plan import pack_plan
+from spfgen.run.bind import typed
+from spfgen.run.call import Bound, checked_sizes, size_value
 from spfgen.run.count import count_operations
 from spfgen.run.read import Coordinates, random_data, read
-from spfgen.run.tensor import Array, Tensor
+from spfgen.run.tensor import Array, Tensor, about, described
 from spfgen.run.write import write
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
 DEFAULT_DENSITY = 0.1
+RANDOM = "random"
+COLUMNS = (".mtx", ".mtx.gz")
+"""Files of matrices, where a vector is one column."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """`data` names a source for each operand: a file, `random` or `random:DENSITY`; `outputs` a file for results."""
+    """`data` names a source for each operand: a file, a number for a scalar, `random` or `random:DENSITY`; `outputs`
+    a file for results."""
 
     data: Mapping[str, str]
     sizes: Mapping[str, int]
@@ -39,6 +53,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
+    """`failure` is what the check found; then no result was written."""
+
     kernel: str
     operands: Mapping[str, str]
     threads: str
@@ -46,11 +62,13 @@ class Report:
     operations: int
     moved_bytes: int
     check: str | None
+    failure: CheckFailed | None = None
     written: tuple[str, ...] = field(default=())
 
     @property
     def median(self) -> float:
-        return float(np.median(self.seconds))
+        """Not 0: a clock may be too coarse to see a call."""
+        return max(float(np.median(self.seconds)), 1e-9)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -63,6 +81,7 @@ class Report:
             "bytes": self.moved_bytes,
             "gbytes_per_second": self.moved_bytes / self.median / 1e9,
             "check": self.check,
+            "passed": None if self.check is None else self.failure is None,
             "written": list(self.written),
         }
 
@@ -93,60 +112,105 @@ def _seconds(value: float) -> str:
 
 
 def run_job(kernel: Kernel, job: Job) -> Report:
-    """Raises DataError, UsageError for what is wrong with the call or the data; CheckFailed when results differ."""
+    """Raises DataError, UsageError for what is wrong with the call or the data; a failed check is in the report."""
     program = kernel.generated.program
     _check_names(program, job)
-    operands = _operands(program, job)
-    parameters = {p: job.sizes[p] for p in program.parameters if p in job.sizes}
-    bound = kernel.bind(sizes=job.sizes, **operands, **parameters)
-    outputs = [t.name for t in program.tensors if t.is_output]
-    before = {n: _values(bound.tensors[n]) for n in outputs}
-    seconds = _timed(bound, before, job.repeat)
-    operations = count_operations(kernel, bound)
-    checked = _checked(kernel, bound, before, job.sizes) if job.check else None
-    written = []
     for name, path in job.outputs.items():
-        write(path, _result(bound.tensors[name], path), force=job.force)
-        written.append(path)
+        _check_target(program.tensor(name), path, job)
+    bound = kernel.bind(sizes=job.sizes, **_operands(program, job))
+    before = {t.name: _values(bound.tensors[t.name]) for t in program.tensors if t.is_output}
+    seconds = _timed(bound, before, job.repeat)
+    checked, failure = _verdict(kernel, bound, before) if job.check else (None, None)
+    written = {} if failure else job.outputs
+    for name, path in written.items():
+        write(path, _written(bound.tensors[name], path), force=job.force)
     return Report(
         kernel.name,
         {t.name: _described(t, bound.tensors[t.name]) for t in program.tensors},
-        str(kernel.threads or "default"),
+        str(kernel.threads or os.environ.get("OMP_NUM_THREADS") or "default"),
         tuple(seconds),
-        operations,
+        count_operations(kernel, bound),
         _moved(bound),
         checked,
-        tuple(written),
+        failure,
+        tuple(written.values()),
     )
 
 
 def _check_names(program: Program, job: Job) -> None:
-    names = {t.name for t in program.tensors}
+    names = [t.name for t in program.tensors]
     for name in (*job.data, *job.outputs):
         if name not in names:
             raise UsageError(
                 f"expected an operand of `{program.name}`, but `{name}` is not one",
                 None,
-                (f"its operands: {', '.join(sorted(names))}",),
+                (f"its operands: {', '.join(names)}",),
             )
     for name in job.outputs:
         if not program.tensor(name).is_output:
             raise UsageError(f"expected a result of `{program.name}`, but `{name}` is an operand")
-    sizes = {*program.parameters, *program.index_extent, *program.size_of}
-    for name in job.sizes:
-        if name not in sizes:
-            raise UsageError(
-                f"expected an index or a size of `{program.name}`, but `{name}` is neither",
-                None,
-                (f"known: {', '.join(sorted(s for s in sizes if '.' not in s))}",),
-            )
+    checked_sizes(program, job.sizes)
+    for name in program.parameters:
+        if name not in job.sizes:
+            raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass --size {name}=N",))
     for tensor in program.tensors:
         if tensor.is_input and not tensor.is_output and tensor.name not in job.data:
             raise UsageError(
                 f"expected data for `{tensor.name}`, but there is none",
                 None,
-                (f"pass --data {tensor.name}=FILE or --data {tensor.name}=random",),
+                (f"pass --data {tensor.name}=FILE or --data {tensor.name}={RANDOM}",),
             )
+
+
+# --- results in files ----------------------------------------------------------------------------------
+
+
+def _check_target(declared: Declared, path: str, job: Job) -> None:
+    """The result can go to that file; asked before any work is done. Raises UsageError."""
+    target = Path(path)
+    if target.exists() and not job.force and target.is_file():
+        raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with --force",))
+    if target.exists() and not target.is_file():
+        raise UsageError(f"expected a file to write, but {path} is something else")
+    if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
+        raise UsageError(f"expected a folder to write {path} to, but {target.absolute().parent} is none, or closed")
+    if sum(Path(p).absolute() == target.absolute() for p in job.outputs.values()) > 1:
+        raise UsageError(f"expected a file for each result, but {path} stands twice")
+    with tempfile.TemporaryDirectory() as folder:  # the same kind of data, as small as can be, shows the rest
+        trial = Path(folder) / target.name
+        try:
+            write(trial, _filed(_smallest(declared, path), path))
+        except UsageError as error:
+            raise UsageError(error.message.replace(str(trial), path), None, error.notes) from None
+
+
+def _is_dense(layout: Layout, path: str) -> bool:
+    """Whether the result goes to that file as a dense array."""
+    return not layout.indexes and path.lower().endswith((".npy", ".npz", *COLUMNS))
+
+
+def _smallest(declared: Declared, path: str) -> Coordinates | Array:
+    shape = (1,) * declared.layout.rank
+    if _is_dense(declared.layout, path):
+        return np.zeros(shape, declared.value_type)
+    nowhere = tuple(np.zeros(1, np.int64) for _ in shape)
+    return Coordinates(shape, nowhere, np.zeros(1, declared.value_type))
+
+
+def _written(tensor: Tensor, path: str) -> Coordinates | Array:
+    return _filed(tensor.to_numpy() if _is_dense(tensor.layout, path) else tensor.to_coo(), path)
+
+
+def _filed(data: Coordinates | Array, path: str) -> Coordinates | Array:
+    """The result as its file holds it: a vector as one column of a matrix where there are only matrices."""
+    if len(data.shape) != 1 or not path.lower().endswith(COLUMNS):
+        return data
+    if not isinstance(data, Coordinates):
+        return data.reshape(-1, 1)
+    return Coordinates((*data.shape, 1), (*data.coords, np.zeros_like(data.coords[0])), data.values)
+
+
+# --- operands ------------------------------------------------------------------------------------------
 
 
 def _operands(program: Program, job: Job) -> dict[str, object]:
@@ -154,34 +218,63 @@ def _operands(program: Program, job: Job) -> dict[str, object]:
     found: dict[str, object] = {}
     extents: dict[str, int] = dict(program.fixed)
     for name, source in job.data.items():
-        if not source.startswith("random"):
-            declared = program.tensor(name)
-            value = read(source)
-            _learn_extents(declared, value, extents, source)
+        declared = program.tensor(name)
+        if not _is_random(source):
+            value = _given(program, declared, source, job.sizes)
+            extents = {**dict(zip(declared.extents, map(int, value.shape), strict=True)), **extents}
             found[name] = _cast(value, declared)
     for number, (name, source) in enumerate(job.data.items()):
-        if source.startswith("random"):
-            declared = program.tensor(name)
+        declared = program.tensor(name)
+        if _is_random(source):
             shape = tuple(_extent(program, dim, extents, job.sizes, name) for dim in declared.extents)
             found[name] = _random(declared, shape, source, job.seed + number)
     return found
 
 
-def _learn_extents(declared: Declared, value: Coordinates | Array, extents: dict[str, int], source: str) -> None:
+def _is_random(source: str) -> bool:
+    return source.partition(":")[0] == RANDOM
+
+
+def _given(program: Program, declared: Declared, source: str, sizes: Mapping[str, int]) -> Coordinates | Array:
+    """What the file holds, or the number that a scalar is given as."""
+    if declared.layout.rank == 0:
+        number = _number(source)
+        if number is not None:
+            return typed(number, declared.name, declared.value_type)
+    known = [size_value(program, dim, {}, sizes) for dim in declared.extents]
+    said = tuple(n for n in known if n is not None)
+    is_list = ".tns" in Path(source).name.lower()  # such files need not say their shape
+    value = read(source, shape=said if is_list and len(said) == len(known) else None)
+    if ".mtx" in Path(source).name.lower() and declared.layout.rank == 1 and 1 in value.shape:
+        value = _column(value)
     if len(value.shape) != declared.layout.rank:
-        raise DataError(
-            f"expected `{declared.name}` with {declared.layout.rank} dimensions, but {source} has {len(value.shape)}"
-        )
-    for dim, extent in zip(declared.extents, value.shape, strict=True):
-        extents.setdefault(dim, int(extent))
+        wanted = counted(declared.layout.rank, "dimension")
+        raise DataError(f"expected `{declared.name}` with {wanted}, but {source} has {len(value.shape)}")
+    return value
 
 
-def _extent(
-    program: Program, dim: str, extents: Mapping[str, int], sizes: Mapping[str, int], name: str
-) -> int:
-    value = extents.get(dim)
+def _number(source: str) -> int | float | complex | None:
+    for kind in (int, float, complex):
+        try:
+            return kind(source)
+        except ValueError:
+            continue
+    return None
+
+
+def _column(value: Coordinates | Array) -> Coordinates | Array:
+    """A matrix of one row or column as a vector."""
+    if not isinstance(value, Coordinates):
+        return value.reshape(-1)
+    along = 0 if value.shape[1] == 1 else 1
+    return Coordinates((value.shape[along],), (value.coords[along],), value.values)
+
+
+def _extent(program: Program, dim: str, extents: Mapping[str, int], sizes: Mapping[str, int], name: str) -> int:
+    """Of a random operand; what the caller says comes before what a file says, so that a contradiction shows."""
+    value = size_value(program, dim, {}, sizes)
     if value is None:
-        value = size_value(program, dim, {}, sizes)
+        value = extents.get(dim)
     if value is None:
         index = next((i for i, extent in program.index_extent.items() if extent == dim), dim)
         raise UsageError(
@@ -204,24 +297,54 @@ def _cast(value: Coordinates | Array, declared: Declared) -> Coordinates | Array
             None,
             (f"declare `tensor {declared.name} : {declared.layout.name}<complex128>`",),
         )
-    if isinstance(value, Coordinates):
-        return Coordinates(value.shape, value.coords, value.values.astype(kind))
-    return value.astype(kind)
+    if values.dtype.kind not in "biufc":
+        raise DataError(f"expected `{declared.name}` to hold {kind}, but the file holds {values.dtype}")
+    with np.errstate(invalid="ignore"):  # a nan that becomes an integer is told below
+        cast = values.astype(kind)
+    lossy = TYPES[kind].kind in "biu" and not np.array_equal(cast, values)
+    if lossy:
+        raise DataError(f"expected `{declared.name}` to hold {kind}, but the file holds numbers that are none")
+    return Coordinates(value.shape, value.coords, cast) if isinstance(value, Coordinates) else cast
 
 
 def _random(declared: Declared, shape: tuple[int, ...], source: str, seed: int) -> Coordinates | Array:
-    _, _, text = source.partition(":")
-    density: float | None = None
-    if text:
-        try:
-            density = float(text)
-        except ValueError:
-            density = -1.0
-        if not 0 <= density <= 1:
-            raise UsageError(f"expected a density from 0 to 1, but it is `{text}`")
-    elif declared.layout.indexes:
+    """Random data of which the layout can store every entry."""
+    density = _density(source)
+    if density is None and declared.layout.indexes:
         density = DEFAULT_DENSITY
-    return random_data(shape, density, seed, TYPES[declared.value_type].name)
+    data = random_data(shape, density, seed, TYPES[declared.value_type].name)
+    if not isinstance(data, Coordinates):
+        if prod(shape) == 0 or any(b.library == "numpy" for b in declared.layout.bindings) or not shape:
+            return data
+        data = Coordinates(shape, tuple(c.reshape(-1).astype(np.int64) for c in np.indices(shape)), data.reshape(-1))
+    with about(declared.name):
+        return storable(declared.layout, data)
+
+
+def _density(source: str) -> float | None:
+    _, colon, text = source.partition(":")
+    if not colon:
+        return None
+    try:
+        density = float(text)
+    except ValueError:
+        density = -1.0
+    if not 0 <= density <= 1:
+        raise UsageError(f"expected a density from 0 to 1, but it is `{text}`")
+    return density
+
+
+def storable(layout: Layout, data: Coordinates) -> Coordinates:
+    """The entries that the layout has places for; with what it stores together with them."""
+    try:
+        pack(layout, data.shape, data.coords, data.values, {a.name: "int64" for a in layout.indexes})
+        return data
+    except DataError:
+        sizes = dict(zip(layout.parameters, data.shape, strict=True))
+        columns = dict(zip(layout.coordinates, data.coords, strict=True))
+        state = Entries(layout, sizes, columns, data.values, lenient=True)
+        assemble(state, pack_plan(layout), _orders(layout))
+        return Tensor(layout, state.sizes, state.arrays).to_coo()
 
 
 def _values(tensor: Tensor) -> dict[str, Array]:
@@ -248,36 +371,30 @@ def _moved(bound: Bound) -> int:
 
 
 def _described(declared: Declared, tensor: Tensor) -> str:
-    shape = " x ".join(map(str, tensor.shape)) or "scalar"
-    constants = ", ".join(f"{n}={v}" for n, v in tensor.layout.constants)
-    layout = f"{tensor.layout.name}({constants})" if constants else tensor.layout.name
     role = "result" if declared.is_output else "operand"
-    return f"{role} {layout}, {shape}, {tensor.nse} stored, {tensor.dtype}"
-
-
-def _result(tensor: Tensor, path: str) -> Coordinates | Array:
-    dense = not tensor.layout.indexes and path.endswith((".npy", ".npz"))
-    return tensor.to_numpy() if dense else tensor.to_coo()
+    return f"{role} {described(tensor)}"
 
 
 # --- the check ---------------------------------------------------------------------------------------
 
 
-def _checked(
-    kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]], sizes: Mapping[str, int]
-) -> str:
-    """Compare every output with the reference. Raises CheckFailed with the worst place."""
+def _verdict(
+    kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]]
+) -> tuple[str, CheckFailed | None]:
+    """Compare every output with the reference: in words, and the error when one differs."""
     given: dict[str, Any] = {}
     for name, tensor in bound.tensors.items():
         arrays = {**tensor.arrays, **before.get(name, {})}
         given[name] = stored(Tensor(tensor.layout, tensor.sizes, arrays))
-    wanted = evaluate(kernel._kernel, given, dict(sizes))
+    sizes = {name: bound.sizes[name] for name in bound.program.parameters}
     texts = []
-    for name, reference in wanted.items():
-        own = stored(bound.tensors[name])
-        got, expected = np.asarray(_flat(own)), np.asarray(_flat(reference))
-        texts.append(f"{name} {_compare(name, got, expected)}")
-    return "ok: " + "; ".join(texts)
+    for name, reference in evaluate(kernel.parsed, given, sizes).items():
+        got, expected = np.asarray(_flat(stored(bound.tensors[name]))), np.asarray(_flat(reference))
+        try:
+            texts.append(f"{name} {_compare(name, got, expected)}")
+        except CheckFailed as error:
+            return f"failed: {error.message}", error
+    return "ok: " + "; ".join(texts), None
 
 
 def stored(tensor: Tensor) -> Any:
@@ -285,10 +402,7 @@ def stored(tensor: Tensor) -> Any:
     if not tensor.layout.indexes and tensor.layout.rank == 0:
         return tensor.arrays[tensor.layout.values[0].name].reshape(())
     entries = tensor.to_coo()
-    count = 1
-    for extent in entries.shape:
-        count *= extent
-    if not tensor.layout.indexes and entries.values.size == count:
+    if not tensor.layout.indexes and entries.values.size == prod(entries.shape):
         return tensor.to_numpy()
     return Stored(entries.shape, entries.coords, entries.values)
 

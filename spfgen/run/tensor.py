@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from spfgen.errors import DataError
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
+from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import to_coordinates
@@ -70,7 +71,7 @@ class Tensor:
         return dense if dtype is None else dense.astype(dtype)  # type: ignore[call-overload]
 
     def __repr__(self) -> str:
-        return f"<spfgen.Tensor {layout_text(self.layout)} {shape_text(self)}, {self.nse} stored, {self.dtype}>"
+        return f"<spfgen.Tensor {described(self)}>"
 
 
 def layout_text(layout: Layout) -> str:
@@ -79,9 +80,10 @@ def layout_text(layout: Layout) -> str:
     return f"{layout.name}({constants})" if constants else layout.name
 
 
-def shape_text(tensor: Tensor) -> str:
-    """`3 x 4`."""
-    return " x ".join(map(str, tensor.shape)) or "scalar"
+def described(tensor: Tensor) -> str:
+    """`name(R=3, C=2), 3 x 4, 6 stored, float64`."""
+    shape = [" x ".join(map(str, tensor.shape))] if tensor.shape else []
+    return ", ".join([layout_text(tensor.layout), *shape, f"{tensor.nse} stored", str(tensor.dtype)])
 
 
 @contextmanager
@@ -184,7 +186,7 @@ def given_sizes(
     if shape is not None:
         extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         if len(extents) != layout.rank:
-            message = f"expected a shape of {layout.rank} extents for layout `{layout.name}`"
+            message = f"expected a shape of {counted(layout.rank, 'extent')} for layout `{layout.name}`"
             raise DataError(f"{message}, but it is {shape}")
         known = {n: size_number(n, e) for n, e in zip(layout.parameters, extents, strict=True)}
     names = (*layout.parameters, *layout.sizes)
@@ -249,7 +251,7 @@ def _equations(layout: Layout, arrays: Mapping[str, Array]) -> Iterator[tuple[st
         if array.ndim == len(extents):
             yield from ((name, e, n) for e, n in zip(extents, array.shape, strict=True))
         elif array.ndim != 1:
-            message = f"expected array `{name}` with {len(extents)} dimensions, but it has {array.ndim}"
+            message = f"expected array `{name}` with {counted(len(extents), 'dimension')}, but it has {array.ndim}"
             raise DataError(message, None, (_declared(layout, name),))
 
 

@@ -585,16 +585,17 @@ def _choice(
         if isinstance(q, Exists | Forall)
         for n in q.variables
     ]
-    positions = {p: f"{label}.{p}" for p in (*layout.positions, *quantified)}
+    positions = {p: f"{label}.{p}" for p in layout.positions}
+    own = positions | {q: f"{label}.{q}" for q in quantified}
     functions = dict(tensor.arrays)
     sizes = size_values(tensor, extents.fixed)
 
     def here(node: Formula) -> Formula:
-        renamed = substitute(rename(node, positions, functions), sizes)
+        renamed = substitute(rename(node, own, functions), sizes)
         return substitute(renamed, dict(zip(layout.coordinates, access.subscripts, strict=True)))  # type: ignore[no-any-return]
 
     def place_of(expr: Expr) -> Expr:
-        return substitute(rename(expr, positions, functions), sizes)  # type: ignore[no-any-return]
+        return substitute(rename(expr, own, functions), sizes)  # type: ignore[no-any-return]
 
     extents_here = [sizes[p] for p in layout.parameters]
     inside = [within(s, ZERO, e) for s, e in zip(access.subscripts, extents_here, strict=True)]

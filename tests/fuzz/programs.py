@@ -29,6 +29,8 @@ SPARSE_OUTPUTS = {
 }  # fmt: skip
 """Layouts that store each coordinate once (others are refused)."""
 
+SHARABLE = ("csr", "csc", "dcsr", "coo", "csf", "dia", "ell", "sv", "sv_unsorted", "bcsr(R=2, C=1)", "dense_fibres")
+
 
 @dataclass(frozen=True)
 class Data:
@@ -115,7 +117,7 @@ class _Builder:
                 layout = self.pick(SPARSE_OUTPUTS[rank])
                 if self.chance(10):
                     layout = self.pick([*known_layouts(rank), *unseen_layouts(rank)])
-            owners = [t for t in self.tensors if t.sparse and len(t.dims) == rank and not t.shares]
+            owners = [t for t in self.tensors if len(t.dims) == rank and not t.shares and t.layout in SHARABLE]
             if owners and self.chance(25):
                 owner = self.pick(owners)
                 layout, dims, shares = owner.layout, owner.dims, owner.name
@@ -133,7 +135,7 @@ class _Builder:
         written = [t for t in self.tensors if t.name in self.temporaries and t.dims and t is not self.target]
         if written and self.chance(50):
             found = self.pick(written)
-        elif fresh and self.chance(30):
+        elif fresh and (len(self.tensors) >= 6 or self.chance(30)):
             found = self.pick(fresh)
         else:
             found = self.tensor(self.pick((1, 2, 2, 2, 3)), output=False)
@@ -204,7 +206,7 @@ class _Builder:
         pool = [*sorted(outer), *(n for n in INDICES if n not in outer)][: max(len(outer) + 1, 2)]
         parts: list[str] = []
         common: set[str] | None = None
-        for number in range(self.pick((1, 1, 1, 2, 2, 3))):
+        for number in range(self.pick((1, 1, 1, 1, 2, 3))):
             text, uses = self.term(pool, set(outer))
             for use in uses:
                 common = use if common is None else common & use
@@ -229,7 +231,7 @@ class _Builder:
         factors: list[str] = []
         uses: list[list[set[str]]] = []
         sparse = [3 if self.focus != "unseen" else 2]
-        for _ in range(self.pick((1, 2, 2, 3, 4))):
+        for _ in range(self.pick((1, 1, 2, 2, 2, 3, 4))):
             if self.chance(8):  # a sum in parentheses; indices of one summand alone anchor nothing
                 one, two = (self.factor(pool, set(anchored), sparse) for _ in range(2))
                 factors.append(f"({one[0]} {self.pick('+-')} {two[0]})")

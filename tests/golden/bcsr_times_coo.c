@@ -40,6 +40,30 @@ static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, in
     return low;
 }
 
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
+   the search never ends further left. */
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+    if (part <= 0 || low >= high) {
+        return low;
+    }
+    if (part >= parts) {
+        return high;
+    }
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t wanted = total / parts * part + total % parts * part / parts;
+    const int64_t first = low;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * C[i, k] += A[i, j]*B[j, k]
  *
@@ -79,21 +103,26 @@ int bcsr_times_coo(
     /* C[i, k] += A[i, j]*B[j, k] */
     const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
     /* parallel over bi: its iterations write different places of C */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t bi = 0; bi < floor_nrow_1_2; bi++) {
-        for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
-            const int64_t bcolidx_pb = A_bcolidx[pb];
-            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                const int64_t i = 2 * bi + r;
-                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                    const int64_t j = 2 * bcolidx_pb + c;
-                    /*
-                     * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within these
-                     * bounds (by Z3 from the declared properties)
-                     */
-                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                            && B_idx_1[p] == j; p++) {
-                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
+    /* each thread takes about the same part of A_browptr's differences */
+    #pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t bi_end = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part + 1, threads);
+        for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
+                bi < bi_end; bi++) {
+            for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+                const int64_t bcolidx_pb = A_bcolidx[pb];
+                for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                    const int64_t i = 2 * bi + r;
+                    for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                        const int64_t j = 2 * bcolidx_pb + c;
+                        /*
+                         * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
+                         * these bounds (by Z3 from the declared properties)
+                         */
+                        for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                && B_idx_1[p] == j; p++) {
+                            C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
+                        }
                     }
                 }
             }

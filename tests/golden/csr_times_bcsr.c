@@ -36,6 +36,30 @@ static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, in
     return low;
 }
 
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
+   the search never ends further left. */
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+    if (part <= 0 || low >= high) {
+        return low;
+    }
+    if (part >= parts) {
+        return high;
+    }
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t wanted = total / parts * part + total % parts * part / parts;
+    const int64_t first = low;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * C[i, j] = A[i, j]*B[i, j]
  *
@@ -77,23 +101,28 @@ int csr_times_bcsr(
         C_val[p] = 0.0;
     }
     /* parallel over i: its iterations write different places of C */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < nrow; i++) {
-        const int64_t bi = i / 2;
-        const int64_t r = i - 2 * bi;
-        const int64_t browptr_bi = B_browptr[bi];
-        const int64_t browptr_bi_1 = B_browptr[bi + 1];
-        for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
-            const int64_t j = A_colidx[pj];
-            const int64_t pb_key = j / 2;
-            /*
-             * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises strictly
-             * within these bounds (by Z3 from the declared properties)
-             */
-            const int64_t pb = spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
-            if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
-                const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
-                C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+    /* each thread takes about the same part of A_rowptr's differences */
+    #pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
+        for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+            const int64_t bi = i / 2;
+            const int64_t r = i - 2 * bi;
+            const int64_t browptr_bi = B_browptr[bi];
+            const int64_t browptr_bi_1 = B_browptr[bi + 1];
+            for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                const int64_t j = A_colidx[pj];
+                const int64_t pb_key = j / 2;
+                /*
+                 * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises
+                 * strictly within these bounds (by Z3 from the declared properties)
+                 */
+                const int64_t pb =
+                        spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
+                if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
+                    const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                    C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+                }
             }
         }
     }

@@ -23,6 +23,30 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 #endif
 }
 
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
+   the search never ends further left. */
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+    if (part <= 0 || low >= high) {
+        return low;
+    }
+    if (part >= parts) {
+        return high;
+    }
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t wanted = total / parts * part + total % parts * part / parts;
+    const int64_t first = low;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * D[i, l] = A[i, j, k]*B[j, l]*C[k, l]
  *
@@ -74,16 +98,21 @@ int mttkrp(
      * parallel over p_1: its iterations write different places of D (by Z3 from the declared
      * properties)
      */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p_1 = 0; p_1 < nnz_1; p_1++) {
-        const int64_t i = A_idx_1[p_1];
-        for (int64_t p_2 = A_ptr_2[p_1]; p_2 < A_ptr_2[p_1 + 1]; p_2++) {
-            const int64_t j = A_idx_2[p_2];
-            for (int64_t p_3 = A_ptr_3[p_2]; p_3 < A_ptr_3[p_2 + 1]; p_3++) {
-                const int64_t k = A_idx_3[p_3];
-                for (int64_t l = 0; l < B_n_2; l++) {
-                    D_val[i * B_n_2 + l] += A_val[p_3] * B_val[j * B_n_2 + l] * C_val[k * B_n_2
-                            + l];
+    /* each thread takes about the same part of A_ptr_2's differences */
+    #pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t p_1_end = spfgen_share_int32(A_ptr_2, 0, nnz_1, part + 1, threads);
+        for (int64_t p_1 = spfgen_share_int32(A_ptr_2, 0, nnz_1, part, threads); p_1 < p_1_end;
+                p_1++) {
+            const int64_t i = A_idx_1[p_1];
+            for (int64_t p_2 = A_ptr_2[p_1]; p_2 < A_ptr_2[p_1 + 1]; p_2++) {
+                const int64_t j = A_idx_2[p_2];
+                for (int64_t p_3 = A_ptr_3[p_2]; p_3 < A_ptr_3[p_2 + 1]; p_3++) {
+                    const int64_t k = A_idx_3[p_3];
+                    for (int64_t l = 0; l < B_n_2; l++) {
+                        D_val[i * B_n_2 + l] += A_val[p_3] * B_val[j * B_n_2 + l] * C_val[k * B_n_2
+                                + l];
+                    }
                 }
             }
         }

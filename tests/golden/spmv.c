@@ -23,6 +23,30 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 #endif
 }
 
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
+   the search never ends further left. */
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+    if (part <= 0 || low >= high) {
+        return low;
+    }
+    if (part >= parts) {
+        return high;
+    }
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t wanted = total / parts * part + total % parts * part / parts;
+    const int64_t first = low;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /*
  * y[i] = A[i, j]*x[j]
  *
@@ -52,13 +76,17 @@ int spmv(const csr_f64_i32 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int
     threads = spfgen_threads(threads, nnz + ncol + nrow);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < nrow; i++) {
-        double y_sum = 0.0;
-        for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
-            y_sum += A_val[pj] * x_val[A_colidx[pj]];
+    /* each thread takes about the same part of A_rowptr's differences */
+    #pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
+        for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+            double y_sum = 0.0;
+            for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                y_sum += A_val[pj] * x_val[A_colidx[pj]];
+            }
+            y_val[i] = y_sum;
         }
-        y_val[i] = y_sum;
     }
     return SPFGEN_OK;
 }

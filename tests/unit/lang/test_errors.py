@@ -177,24 +177,34 @@ EXTRA = (
 SECONDS_EACH = 20
 
 
+NAME, NUMBER = re.compile(r"[A-Za-z_]\w*"), re.compile(r"\d+")
+
+
+def kind(token: str) -> str:
+    return "name" if NAME.fullmatch(token) else "number" if NUMBER.fullmatch(token) else "sign"
+
+
 def mutated(text: str, chance: random.Random) -> str:
-    """The text with a few tokens deleted, inserted, replaced, doubled or exchanged."""
+    """The text with a few tokens deleted, inserted, replaced (mostly by their like), or exchanged."""
     tokens = TOKEN.findall(text)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        place = chance.randrange(len(tokens))
-        other = chance.choice((chance.choice(EXTRA), chance.choice(tokens)))
-        match chance.randrange(4):
+        places = [k for k, token in enumerate(tokens) if token.strip() and not token.startswith("#")]
+        if len(places) < 2:
+            break
+        place, far = chance.sample(places, 2)
+        among = [*EXTRA, *(tokens[k] for k in places)]
+        like = [token for token in among if kind(token) == kind(tokens[place])]
+        match chance.randrange(8):
             case 0:
                 del tokens[place]
             case 1:
-                tokens.insert(place, f" {other} ")
+                tokens.insert(place, f" {chance.choice(among)} ")
             case 2:
-                tokens[place] = f" {other} " if other.isidentifier() and not tokens[place].strip() else other
-            case _:
-                far = chance.randrange(len(tokens))
+                tokens[place] = f" {chance.choice(among)} "
+            case 3:
                 tokens[place], tokens[far] = tokens[far], tokens[place]
-        if not tokens:
-            return ""
+            case _:
+                tokens[place] = chance.choice(like)
     return "".join(tokens)
 
 
@@ -212,7 +222,8 @@ def with_kernel(text: str) -> str:
 def sources() -> list[str]:
     layouts = [with_kernel(p.read_text(encoding="utf-8")) for p in sorted(LAYOUTS.glob("*.spf"))]
     bare = [re.sub(r'doc """[\s\S]*?"""', "", text) for text in layouts]
-    return [*bare, *(p.read_text(encoding="utf-8") for p in CASES)]
+    cases = [re.sub(r"^# .*\n", "", p.read_text(encoding="utf-8"), flags=re.MULTILINE) for p in CASES]
+    return [*bare * (len(cases) // len(bare)), *cases]
 
 
 @contextmanager

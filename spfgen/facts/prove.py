@@ -34,6 +34,7 @@ from spfgen.facts.formula import (
     substitute,
     within,
 )
+from spfgen.ir import walk
 
 RESOURCES = 2_000_000
 """Z3's rlimit for one obligation."""
@@ -74,22 +75,25 @@ def implied(assumptions: Sequence[Formula], facts: Facts, goal: Formula, *, thor
 
 def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, new_calls: bool) -> Answer:
     start = time.perf_counter()
-    z3 = _z3()
     known = [*assumptions, Not(goal)]
     known += instantiate(facts, known, new_calls)
-    solver = z3.SolverFor("QF_UFNIA" if any(map(_is_nonlinear, known)) else "QF_UFLIA")
+    verdict, model = _answer(smt_lib(known), "QF_UFNIA" if any(map(_is_nonlinear, known)) else "QF_UFLIA")
+    return Answer(show(goal), verdict == "unsat", model if verdict == "sat" else None, time.perf_counter() - start)
+
+
+@lru_cache(maxsize=1024)
+def _answer(text: str, logic: str) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """Z3's verdict on an SMT-LIB text, with the integers of its model. Remembered within the process."""
+    z3 = _z3()
+    solver = z3.SolverFor(logic)
     solver.set("rlimit", RESOURCES)
     solver.set("random_seed", 0)
-    encoder = _Encoder(z3)
-    for formula in known:
-        solver.add(encoder.formula(formula))
-    verdict = solver.check()
-    model = None
-    if verdict == z3.sat:
-        found = solver.model()
-        values = {n: found.eval(v, model_completion=True) for n, v in encoder.variables.items()}
-        model = tuple(sorted((n, v.as_long()) for n, v in values.items()))
-    return Answer(show(goal), verdict == z3.unsat, model, time.perf_counter() - start)
+    solver.from_string(text)
+    verdict = str(solver.check())
+    if verdict != "sat":
+        return verdict, ()
+    found = solver.model()
+    return verdict, tuple(sorted((d.name(), found[d].as_long()) for d in found.decls() if d.arity() == 0))
 
 
 @lru_cache(maxsize=1)
@@ -150,8 +154,6 @@ def _minus(expr: Expr, shift: int) -> Expr:
 
 
 def _is_nonlinear(formula: Formula) -> bool:
-    from spfgen.ir import walk
-
     return any(
         isinstance(n, Bin) and n.op in ("*", "/", "%", "quot", "rem") and not _has_number(n) for n in walk(formula)
     )
@@ -161,68 +163,62 @@ def _has_number(expr: Bin) -> bool:
     return isinstance(expr.right, Num) or (expr.op == "*" and isinstance(expr.left, Num))
 
 
-class _Encoder:
-    """Formulas to Z3 terms; integers and uninterpreted functions by name."""
+# --- SMT-LIB --------------------------------------------------------------------------------------------
 
-    def __init__(self, z3: Any) -> None:
-        self.z3 = z3
-        self.variables: dict[str, Any] = {}
-        self.functions: dict[str, Any] = {}
 
-    def formula(self, formula: Formula) -> Any:
-        z3 = self.z3
-        match formula:
-            case And(parts):
-                return z3.And([self.formula(p) for p in parts])
-            case Or(parts):
-                return z3.Or([self.formula(p) for p in parts])
-            case Not(part):
-                return z3.Not(self.formula(part))
-            case Compare(op, left, right):
-                a, b = self.expr(left), self.expr(right)
-                match op:
-                    case "=":
-                        return a == b
-                    case "!=":
-                        return a != b
-                    case "<":
-                        return a < b
-                    case "<=":
-                        return a <= b
-                    case ">":
-                        return a > b
-                    case ">=":
-                        return a >= b
-        raise InternalError(f"no obligation for {formula!r}")
+def smt_lib(formulas: Sequence[Formula]) -> str:
+    """The formulas as an SMT-LIB text: declarations, then an assertion each."""
+    names: dict[str, int] = {}
+    for formula in formulas:
+        for node in walk(formula):
+            match node:
+                case Var(name):
+                    names[name] = 0
+                case Call(function, arguments):
+                    names[function] = len(arguments)
+    lines = [f"(declare-fun {_symbol(n)} ({' '.join(['Int'] * arity)}) Int)" for n, arity in names.items()]
+    lines += [f"(assert {_formula(f)})" for f in formulas]
+    return "\n".join(lines)
 
-    def expr(self, expr: Expr) -> Any:
-        z3 = self.z3
-        match expr:
-            case Num(value):
-                return z3.IntVal(value)
-            case Var(name):
-                if name not in self.variables:
-                    self.variables[name] = z3.Int(name)
-                return self.variables[name]
-            case Call(function, arguments):
-                if function not in self.functions:
-                    self.functions[function] = z3.Function(function, *([z3.IntSort()] * (len(arguments) + 1)))
-                return self.functions[function](*(self.expr(a) for a in arguments))
-            case Bin(op, left, right):
-                a, b = self.expr(left), self.expr(right)
-                match op:
-                    case "+":
-                        return a + b
-                    case "-":
-                        return a - b
-                    case "*":
-                        return a * b
-                    case "/" | "quot":
-                        return a / b  # rounds down for a positive divisor
-                    case "%" | "rem":
-                        return a % b
-                    case "min":
-                        return z3.If(a <= b, a, b)
-                    case "max":
-                        return z3.If(a >= b, a, b)
-        raise InternalError(f"no obligation for {expr!r}")
+
+def _symbol(name: str) -> str:
+    return f"|{name}|"
+
+
+def _formula(formula: Formula) -> str:
+    match formula:
+        case And(()):
+            return "true"
+        case Or(()):
+            return "false"
+        case And(parts):
+            return f"(and {' '.join(map(_formula, parts))})"
+        case Or(parts):
+            return f"(or {' '.join(map(_formula, parts))})"
+        case Not(part):
+            return f"(not {_formula(part)})"
+        case Compare("!=", left, right):
+            return f"(not (= {_expr(left)} {_expr(right)}))"
+        case Compare(op, left, right):
+            return f"({op} {_expr(left)} {_expr(right)})"
+    raise InternalError(f"no obligation for {formula!r}")
+
+
+# Division rounds down for a positive divisor, in SMT-LIB as here.
+_OPERATORS = {"/": "div", "quot": "div", "%": "mod", "rem": "mod"}
+
+
+def _expr(expr: Expr) -> str:
+    match expr:
+        case Num(value):
+            return str(value) if value >= 0 else f"(- {-value})"
+        case Var(name):
+            return _symbol(name)
+        case Call(function, arguments):
+            return f"({_symbol(function)} {' '.join(map(_expr, arguments))})"
+        case Bin("min" | "max" as op, left, right):
+            a, b = _expr(left), _expr(right)
+            return f"(ite ({'<=' if op == 'min' else '>='} {a} {b}) {a} {b})"
+        case Bin(op, left, right):
+            return f"({_OPERATORS.get(op, op)} {_expr(left)} {_expr(right)})"
+    raise InternalError(f"no obligation for {expr!r}")

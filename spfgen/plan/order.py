@@ -64,8 +64,14 @@ class _Search:
         self.needs = {n: {v for a in c.arguments for v in variables(a)} for n, c in self.calls.items()}
         self.unknown = [n for n in instance.domain.space.names if n not in self.known]
         self.dependent = instance.domain.hull().constraints()
+        self.together = [c.value.names() for c in instance.domain.constraints()]
+        self.doubtful = set(self.unknown)
+        self.seen: dict[str, list[Constraint]] = {}
 
     def learn(self, name: str) -> None:
+        for touched in self.touched(name):
+            self.doubtful.add(touched)
+            self.seen.pop(touched, None)
         self.known.add(name)
         self.order.append(name)
         self.unknown.remove(name)
@@ -79,10 +85,25 @@ class _Search:
                 if name in self.calls:
                     determined = self.needs[name] <= self.known
                 else:
-                    determined = self.determined(name)
+                    determined = name in self.doubtful and self.determined(name)
+                    self.doubtful.discard(name)
                 if determined:
                     self.learn(name)
                     progress = True
+
+    def touched(self, name: str) -> set[str]:
+        """The unknown dimensions that constraints link to this one, through other unknown ones: for them alone
+        it makes a difference to know it."""
+        found = {name}
+        frontier = [name]
+        while frontier:
+            current = frontier.pop()
+            for names in self.together:
+                if current in names:
+                    new = names - self.known - found
+                    found |= new
+                    frontier += new
+        return found
 
     def determined(self, name: str) -> bool:
         """By an equality at hand, else by the projection onto what is known."""
@@ -92,7 +113,10 @@ class _Search:
         return single_value(self.about(name), name) is not None
 
     def about(self, name: str) -> list[Constraint]:
-        return self.instance.domain.project(self.known | {name}).constraints(name)
+        """What the set says of a dimension, given what is known; remembered until something linked to it is learnt."""
+        if name not in self.seen:
+            self.seen[name] = self.instance.domain.project(self.known | {name}).constraints(name)
+        return self.seen[name]
 
     def bounded(self, names: Iterable[str]) -> list[str]:
         return [n for n in names if n not in self.calls and all(bounds(self.about(n), n))]

@@ -47,12 +47,13 @@ class Operand:
         return replace(self, tensor=replace(self.tensor, arrays={n: a.copy() for n, a in self.tensor.arrays.items()}))
 
 
-def random_values(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+def random_values(rng: np.random.Generator, shape: tuple[int, ...], kind: str, positive: bool = False) -> Array:
     """Small numbers, exact in every sum; for scalars powers of two, so that quotients are exact too."""
     dtype = np.dtype(kind)
+    positive = positive or dtype.kind in "ub"
     if not shape:
-        return np.asarray(rng.choice([1, 2, 4] if dtype.kind in "ub" else [-2, 1, 2, 4])).astype(dtype)
-    values = rng.integers(0 if dtype.kind in "ub" else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+        return np.asarray(rng.choice([1, 2, 4] if positive else [-2, 1, 2, 4])).astype(dtype)
+    values = rng.integers(0 if positive else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
     if dtype.kind == "c":
         values += (1j * rng.integers(-3, 4, shape)).astype(dtype)
     return values
@@ -76,7 +77,8 @@ def make(
     fill: str = "values",
     shared: Tensor | None = None,
 ) -> Operand:
-    """A random tensor. `fill` is `values`, or `rubbish` for an output; `shared` lends its sizes and index arrays."""
+    """A random tensor. `fill` is `values`, `positive` (no value below zero), or `rubbish` for an output; `shared`
+    lends its sizes and index arrays."""
     rng = np.random.default_rng([seed, 11, *shape])
     known = {**{n: u.make for n, u in unseen.ALL.items()}, **unseen.MAKERS}
     if shared is not None:
@@ -95,9 +97,9 @@ def make(
         array = arrays[value.name] = np.zeros(extents_of(layout, value.name, sizes), kind)
         rubbish(array)
     found = meaning.entries(layout, sizes, arrays)
-    if fill == "values":
+    if fill != "rubbish":
         for value in layout.values:
-            values = random_values(rng, arrays[value.name].shape, kind)
+            values = random_values(rng, arrays[value.name].shape, kind, fill == "positive")
             for entry in found:
                 if entry.array == value.name:
                     arrays[value.name][entry.place] = values[entry.place]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from spfgen.facts.formula import ZERO, Call, Compare, Expr, Formula, Var, rename, variables
+from spfgen.facts.formula import ZERO, Call, Compare, Expr, Formula, Var, calls, rename, variables
 from spfgen.facts.prove import Answer, implied
 from spfgen.plan.nodes import Find
 from spfgen.sets.affine import Affine, divided, expression
@@ -48,6 +48,10 @@ class Query:
                 result.append(Compare(op, expression(constraint.value), ZERO))
         result += [Compare("=", Var(n), c) for n, c in self.instance.calls.items() if n in self.outer]
         return result
+
+    def facts_compare(self, function: str) -> bool:
+        """Whether a fact speaks of two values of the array at all: without one there is nothing to prove."""
+        return any(sum(c.function == function for c in calls(f)) > 1 for f in self.instance.axioms.formulas)
 
     def ordered(self, call: Call, op: str) -> Answer:
         """Whether p < q within the bounds implies f(p) op f(q)."""

@@ -21,9 +21,11 @@ def apply(query: Query) -> Find | None:
         return None
     dim, value, _, _ = query.key
     call = dict(query.find.loads)[dim]
+    if not query.facts_compare(call.function):
+        return None
     for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):
-        unique = query.ordered(call, strict).proved
-        if unique or query.ordered(call, weak).proved:
+        if query.ordered(call, weak).proved:
+            unique = query.ordered(call, strict).proved
             return replace(
                 query.find,
                 algorithm=NAME,

@@ -1,0 +1,79 @@
+"""The kernels that are run under sanitizers: every layout in a few kernels, every element type, degenerate data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from spfgen.lang.types import TYPES
+from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
+
+SHAPES = ((5, 6, 4), (1, 1, 1), (0, 3, 2), (3, 0, 0))
+DATA = tuple(
+    Data((("n0", a), ("n1", b), ("n2", c)), (("w", 2),), density, 3 * k)
+    for k, ((a, b, c), density) in enumerate([*product(SHAPES[:1], (0.4, 0.0, 1.0)), *((s, 1.0) for s in SHAPES[1:])])
+)
+
+TEXTS = {
+    1: ("s = A[i]*x[i]", "y[i] = A[i]*B[i]", "y[i] += A[i + 1] where i mod 2 = 0"),
+    2: ("y[i] = A[i, j]*x[j]", "s = A[i, j]*B[i, j]", "z[j] += A[i, j] where j < i"),
+    3: ("C[i, j] = A[i, j, k]*t[k]", "s = A[i, j, k]*B[i, j, k]"),
+}
+DIMS = {
+    "x1": ("n0",), "y": ("n0",), "x": ("n1",), "z": ("n1",), "t": ("n2",), "C": ("n0", "n1"),
+}  # fmt: skip
+EXTENTS = {1: ("n0",), 2: ("n0", "n1"), 3: ("n0", "n1", "n2")}
+PARTNERS = {1: "sv", 2: "csr", 3: "csf"}
+TYPED = ("csr", "coo", "bcsr", "ell", "hyb", "symmetric")
+
+
+def case(text: str, layouts: dict[str, str], rank: int, data: tuple[Data, ...] = DATA) -> Case:
+    """A kernel whose tensors have the extents of their rank; vectors are dense unless `layouts` says otherwise."""
+    dims: dict[str, tuple[str, ...]] = {}
+    lines = []
+    for name in ("A", "B", "x", "y", "z", "t", "C", "Y"):
+        if f"{name}[" not in text:
+            continue
+        if name in ("A", "B", "Y"):
+            dims[name] = EXTENTS[rank]
+        elif name == "x" and rank == 1:
+            dims[name] = ("n0",)
+        else:
+            dims[name] = DIMS[name]
+        lines.append(f"tensor {name} : {layouts.get(name, 'dense')}")
+    return Case("kernel NAME {\n    " + "\n    ".join([*lines, text]) + "\n}", tuple(dims.items()), (), data)
+
+
+def every_layout() -> Iterator[Case]:
+    for rank, texts in TEXTS.items():
+        for name in [*known_layouts(rank), *unseen_layouts(rank)]:
+            for text in texts:
+                yield case(text, {"A": name, "B": PARTNERS[rank]}, rank)
+
+
+def every_output() -> Iterator[Case]:
+    for rank, names in SPARSE_OUTPUTS.items():
+        subscripts = ", ".join("ijk"[:rank])
+        for name in names:
+            yield case(f"Y[{subscripts}] = A[{subscripts}]", {"Y": name, "A": PARTNERS[rank]}, rank)
+
+
+def every_type(layouts: tuple[str, ...] = TYPED) -> Iterator[Case]:
+    """Values of one type, index arrays of 64 bits every second time; and mixes of two types."""
+    kinds = list(TYPES)
+    for k, kind in enumerate(kinds):
+        other = kinds[(k * 5 + 3) % len(kinds)]
+        for n, name in enumerate(layouts):
+            index = ("int32", "int64")[(k + n) % 2]
+            plain, _, settings = name.partition("(")
+            use = f"{plain}<{kind}, {index}>" + (f"({settings}" if settings else "")
+            target = kind if n % 2 else other
+            yield case("y[i] = A[i, j]*x[j]", {"A": use, "x": f"dense<{other}>", "y": f"dense<{target}>"}, 2)
+        yield case(
+            "Y[i, j] += A[i, j]*B[i, j] + 2*A[i, j]",
+            {"Y": f"csr<{other}>", "A": f"csr<{kind}, rowptr : int64>", "B": f"coo<{kind}>"}, 2,
+        )  # fmt: skip
+
+
+def every_kernel() -> list[Case]:
+    return [*every_layout(), *every_output(), *every_type()]

@@ -1,0 +1,85 @@
+"""Kernels under the address and undefined-behaviour sanitizers: no read or write outside an array.
+
+The kernels are called by a C program, not from Python: every array then is one malloc of its exact size, and no
+library has to be loaded before others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spfgen.run.compile import find_compiler
+from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
+from tests.sanitize.kernels import every_layout, every_output, every_type
+
+FLAGS = ("-std=c99", "-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+GROUPS = {"layouts": every_layout, "outputs": every_output, "types": every_type}
+
+
+def command() -> list[str]:
+    compiler = find_compiler()
+    return [*compiler.command, *FLAGS, *compiler.openmp]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skips where the compiler has no sanitizers."""
+    folder = tmp_path_factory.mktemp("probe")
+    try:
+        program = compile_program(Build({}, {}), command(), folder)
+    except AssertionError as error:
+        pytest.skip(f"the C compiler has no address sanitizer: {str(error)[:200]}")
+    code, output = run(program, [], folder, ENVIRONMENT)
+    if code:
+        pytest.skip(f"programs with the address sanitizer do not run here: {output[:200]}")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
+    build, calls = prepared(list(GROUPS[group]()))
+    program = compile_program(build, command(), tmp_path)
+    code, output = run(program, calls, tmp_path, ENVIRONMENT)
+    assert code == 0, told(calls, output)
+    problems = differences(calls, tmp_path / "results")
+    assert not problems, "\n".join(problems[:3])
+
+
+WRONG = {
+    "reads past the end": ("y[0] = x[n];", "heap-buffer-overflow"),
+    "writes past the end": ("y[n] = 1.0;", "heap-buffer-overflow"),
+    "reads before the start": ("y[0] = x[-1];", "heap-buffer-overflow"),
+    "reads an empty array": ("y[0] = e[0];", "heap-buffer-overflow"),
+    "overflows": ("y[0] = (double)(9223372036854775807 + n);", "signed integer overflow"),
+    "is right": ("y[0] = x[n - 1];", ""),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_sanitizers_see_mistakes(name: str, tmp_path: Path) -> None:
+    """Kernels written here, one of them right."""
+    statement, found = WRONG[name]
+    source = f"""
+#include <stdint.h>
+struct three {{ int64_t n; double *x; double *e; double *y; }};
+int kernel_0(struct three *t, int threads) {{
+    const int64_t n = t->n;
+    double *x = t->x, *y = t->y, *e = t->e;
+    (void)threads; (void)x; (void)e; (void)n;
+    {statement}
+    return 0;
+}}
+"""
+    program = compile_program(Build({0: source}, {0: (1, 0)}), command(), tmp_path)
+    arrays = [np.arange(1.0, 4.0), np.zeros(0), np.zeros(3)]
+    calls = [Call(0, 1, (), [((3,), arrays)], {(0, 2): np.array([3.0, 0.0, 0.0])}, "")]
+    code, output = run(program, calls, tmp_path, ENVIRONMENT)
+    if found:
+        assert code != 0
+        assert found in output
+    else:
+        assert code == 0, output
+        assert not differences(calls, tmp_path / "results")

@@ -1,0 +1,112 @@
+"""Parallel kernels under the thread sanitizer (clang, libomp and archer, which tells it what OpenMP orders)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
+from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
+from tests.sanitize.kernels import PARTNERS, case
+
+FLAGS = ("-std=c99", "-O1", "-g1", "-fopenmp", "-fsanitize=thread")
+DATA = (Data((("n0", 13), ("n1", 12), ("n2", 7)), (("w", 2),), 0.5, 1),)
+
+RACE = """
+#include <stdint.h>
+struct vector { int64_t n; double *x; };
+int kernel_0(struct vector *t, int threads) {
+    double *x = t->x;
+    const int64_t n = t->n;
+    #pragma omp parallel for num_threads(threads)
+    for (int64_t i = 0; i < n; i++) {
+        x[%s] += 1.0;
+    }
+    return 0;
+}
+"""
+
+
+@cache
+def archer() -> str:
+    """The path of libarcher beside clang's own libraries."""
+    clang = shutil.which("clang")
+    if clang is None:
+        return ""
+    folders = [Path(clang).resolve().parents[1] / "lib"]
+    answer = subprocess.run([clang, "-print-file-name=libarcher.so"], capture_output=True, text=True).stdout.strip()
+    found = [p for p in (Path(answer), *(f / "libarcher.so" for f in folders)) if p.is_absolute() and p.exists()]
+    return str(found[0]) if found else ""
+
+
+def environment() -> dict[str, str]:
+    return {"OMP_TOOL_LIBRARIES": archer(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 exitcode=66", "OMP_NUM_THREADS": "3"}
+
+
+def command() -> list[str]:
+    return [shutil.which("clang") or "clang", *FLAGS]
+
+
+def program(subscript: str, folder: Path) -> tuple[int, str, list[Call]]:
+    """A loop written here that writes x[subscript]."""
+    built = compile_program(Build({0: RACE % subscript}, {0: (1, 0)}), command(), folder)
+    wanted = np.ones(300)
+    calls = [Call(0, 3, (), [((300,), [np.zeros(300)])], {(0, 0): wanted}, "")]
+    return *run(built, calls, folder, environment()), calls
+
+
+@pytest.fixture(scope="module", autouse=True)
+def thread_sanitizer(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not on PATH")
+    if not archer():
+        pytest.skip("clang is here, but libarcher is not (Debian: libomp-dev)")
+    try:
+        code, output, _ = program("i", tmp_path_factory.mktemp("probe"))
+    except AssertionError as error:
+        pytest.skip(f"clang does not link OpenMP with the thread sanitizer: {str(error)[:200]}")
+    if "unexpected memory mapping" in output or "FATAL" in output:
+        pytest.skip(f"the thread sanitizer does not run here: {output[:200]}")
+
+
+def test_a_loop_without_a_race_passes(tmp_path: Path) -> None:
+    code, output, calls = program("i", tmp_path)
+    assert code == 0, output
+    assert not differences(calls, tmp_path / "results")
+
+
+def test_a_race_is_seen(tmp_path: Path) -> None:
+    code, output, _ = program("i % 7", tmp_path)
+    assert code == 66
+    assert "data race" in output
+
+
+def cases() -> list[Case]:
+    """Every layout as operand, every layout that can be one as output, statements after one another."""
+    found = []
+    texts = {1: "y[i] = A[i]*x[i]", 2: "y[i] = A[i, j]*x[j]", 3: "C[i, j] = A[i, j, k]*t[k]"}
+    for rank, text in texts.items():
+        for name in [*known_layouts(rank), *unseen_layouts(rank)]:
+            found.append(case(text, {"A": name}, rank, DATA))
+    for rank, names in SPARSE_OUTPUTS.items():
+        subscripts = ", ".join("ijk"[:rank])
+        for name in names:
+            found.append(case(f"Y[{subscripts}] = A[{subscripts}]", {"Y": name, "A": PARTNERS[rank]}, rank, DATA))
+    found.append(case("z[j] = A[i, j]*y[i]; C[i, j] += A[i, j]*z[j]; z[j] += C[i, j] where i < j", {"A": "csr"}, 2, DATA))
+    return found
+
+
+def test_parallel_kernels_have_no_races(tmp_path: Path) -> None:
+    build, calls = prepared(cases(), threads=3)
+    parallel = [n for n, text in build.sources.items() if "#pragma omp parallel" in text]
+    assert len(parallel) > 30
+    built = compile_program(build, command(), tmp_path)
+    code, output = run(built, calls, tmp_path, environment())
+    assert code == 0, told(calls, output)
+    problems = differences(calls, tmp_path / "results")
+    assert not problems, "\n".join(problems[:3])

@@ -1,0 +1,55 @@
+"""Generated C gives no warning, with and without OpenMP, from gcc and from clang."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.sanitize.driver import prepared
+from tests.sanitize.kernels import case, every_output, every_type
+
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only")
+JOBS = 2
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Files with a selection of kernels: all element types and mixes, sparse outputs, conditions."""
+    folder = tmp_path_factory.mktemp("warnings")
+    layouts = {"A": "csr", "B": "bcsr"}
+    conditions = [
+        case("y[i] = A[i, j]*x[j] where (i mod 2 = 0 or floor(j/3) < i) and i + j != 4", layouts, 2),
+        case("s = A[i, j]*B[i, j] - 2.5*A[j, i]/s2", layouts, 2),
+        case("C[i, j] += A[2*i, j - 1]", {"A": "tiled"}, 2),
+    ]
+    build, _ = prepared([*every_type(("csr", "hyb")), *every_output(), *conditions], eager=False)
+    paths = []
+    for number, source in build.sources.items():
+        paths.append(str(folder / f"kernel_{number}.c"))
+        Path(paths[-1]).write_text(source, encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("openmp", [True, False], ids=["OpenMP", "serial"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_no_warnings(compiler: str, openmp: bool, sources: list[str]) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not on PATH")
+    command = [compiler, *FLAGS, *(["-fopenmp"] if openmp else [])]
+    running = [
+        subprocess.Popen([*command, *sources[k::JOBS]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for k in range(JOBS)
+    ]
+    output = "".join(p.communicate()[0] for p in running)
+    assert all(p.returncode == 0 for p in running), output[:4000]
+
+
+def test_a_warning_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "narrow.c"
+    path.write_text("float f(double x);\nfloat f(double x) { return x; }\n")
+    result = subprocess.run(["cc", *FLAGS, str(path)], capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "float-conversion" in result.stderr

@@ -1,0 +1,299 @@
+"""The Python contract: load, parse, tensor, compile, call."""
+
+from __future__ import annotations
+
+import json
+import re
+import timeit
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spfgen
+from spfgen.errors import DataError, SpecError, UsageError
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+ROWBE = """
+layout rowbe(nrow, ncol) {
+    size nnz
+    relation { [pi, pj] -> [i, j] :
+        0 <= pi < nrow and rbeg(pi) <= pj < rend(pi) and i = pi and j = colidx(pj) }
+    index rbeg[nrow]  { range 0 <= rbeg(p) <= nnz }
+    index rend[nrow]  { range 0 <= rend(p) <= nnz }
+    index colidx[nnz] { range 0 <= colidx(p) < ncol }
+    value val[nnz] at [pj]
+}
+kernel spmv {
+    tensor A : rowbe
+    tensor x, y : dense
+    y[i] += A[i, j]*x[j]
+}
+"""
+ARRAYS = {"rbeg": np.array([1, 0]), "rend": np.array([3, 1]), "colidx": np.array([2, 0, 1])}
+VALUES = np.array([1.0, 2.0, 4.0])
+DENSE = np.array([[2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+X = np.array([1.0, 10.0, 100.0])
+
+
+def test_the_contract(tmp_path) -> None:
+    path = tmp_path / "file.spf"
+    path.write_text(ROWBE)
+    spec = spfgen.load(path)
+    layout = spec.layouts["rowbe"]
+    A = spfgen.tensor(layout, shape=(2, 3), **ARRAYS, val=VALUES)  # noqa: N806
+    assert A.sizes["nnz"] == 3
+    assert all(np.shares_memory(A.arrays[n], a) for n, a in ARRAYS.items())
+    expected = (DENSE @ X).tolist()
+    for kernel in (
+        spfgen.compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense"),
+        spec.kernels["spmv"].compile(threads=4),
+    ):
+        assert kernel(A=A, x=X).tolist() == expected
+        y = np.ones(2)
+        assert kernel(A=A, x=X, y=y) is y
+        assert y.tolist() == [e + 1 for e in expected]
+        assert f"int {kernel.name}(" in kernel.source
+        assert f"int {kernel.name}(" in kernel.header
+        assert "iteration space" in kernel.explain()
+        assert json.loads(json.dumps(kernel.explain(json=True)))["kernel"] == kernel.name
+    assert spec.kernels["spmv"].compile(threads=4).threads == 4
+
+
+def test_sizes_where_no_length_gives_them() -> None:
+    layout = spfgen.parse("layout flag(n; K = 2) { size many relation { [p] -> [i] : 0 <= p < n and i = p and p <= many }"
+                          " value val[n] at [p] }").layouts["flag"]
+    assert spfgen.tensor(layout, sizes={"many": 5}, val=[1.0, 2.0]).sizes == {"n": 2, "many": 5}
+    with pytest.raises(DataError, match=r"`many`.*\n.*sizes=\{'many': ...\}"):
+        spfgen.tensor(layout, val=[1.0, 2.0])
+
+
+def test_representations_are_short() -> None:
+    spec = spfgen.parse(ROWBE)
+    assert repr(spec) == "<spfgen.Spec layouts: rowbe; kernels: spmv>"
+    assert repr(spec.layouts["rowbe"]) == "<spfgen layout rowbe>"
+    assert repr(spec.layouts["bcsr"](R=3)) == "<spfgen layout bcsr(R=3)>"
+    assert repr(spec.kernels["spmv"]) == "<spfgen kernel spmv>"
+    assert repr(spec.kernels["spmv"].compile()) == "<spfgen.Kernel spmv: y[i] += A[i, j]*x[j]>"
+    assert repr(spec.layouts) == "<spfgen layouts: rowbe>"
+    assert repr(spec.kernels) == "<spfgen kernels: spmv>"
+
+
+def test_names_that_a_spec_does_not_define() -> None:
+    spec = spfgen.parse(ROWBE)
+    for table, name, hint in (
+        (spec.layouts, "rowbee", "did you mean `rowbe`?"),
+        (spec.layouts, "crs", "did you mean `csr`?"),
+        (spec.kernels, "spvm", "did you mean `spmv`?"),
+        (spec.kernels, "zzzzzz", "its kernels: spmv"),
+    ):
+        for kind in (SpecError, KeyError, spfgen.SpfgenError):
+            with pytest.raises(kind, match=re.escape(hint)):
+                table[name]
+        assert name not in table
+        assert table.get(name) is None
+    assert list(spec.layouts) == ["rowbe"]
+    assert "csr" in spec.layouts
+    assert dict(spec.kernels).keys() == {"spmv"}
+
+
+def test_constants_of_a_layout() -> None:
+    bcsr = spfgen.parse("").layouts["bcsr"]
+    assert bcsr(R=3).layout().constants == (("R", 3), ("C", 2))
+    assert bcsr(R=3)(C=np.int64(5)).layout().constants == (("R", 3), ("C", 5))
+    assert bcsr(R=3) == bcsr(R=3) != bcsr(R=4)
+    with pytest.raises(SpecError, match="`Q`"):
+        bcsr(Q=1)
+    with pytest.raises(SpecError, match="positive"):
+        bcsr(R=0)
+    for value in ("3", 1.5, None):
+        with pytest.raises(UsageError, match="integer for the constant `R`"):
+            bcsr(R=value)
+    given = sp.random_array((6, 6), density=0.5, rng=np.random.default_rng(0))
+    for layout in ("bcsr(R=3, C=2)", bcsr(R=3, C=2)):
+        kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=layout, x="dense", y="dense")
+        assert np.allclose(kernel(A=given, x=np.ones(6)), given @ np.ones(6))
+
+
+def test_a_family_at_two_ranks() -> None:
+    kernel = spfgen.compile("y[i] = B[i, j]*x[j]", B="coo", x="coo", y="dense")
+    assert kernel(B=DENSE, x=X).tolist() == (DENSE @ X).tolist()
+    shapes = {t.name: t.layout.rank for t in kernel.generated.program.tensors}
+    assert shapes == {"B": 2, "x": 1, "y": 1}
+
+
+# --- operands and results ------------------------------------------------------------------------------
+
+
+def test_statements_over_several_lines() -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]\n    *x[j]\nz[i] = 2*y[i]\n", A="csr", x="dense", y="dense", z="dense")
+    results = kernel(A=DENSE, x=X)
+    assert {n: v.tolist() for n, v in results.items()} == {"y": [42, 100], "z": [84, 200]}
+
+
+def test_scalars() -> None:
+    dot = spfgen.compile("s += a*x[i]*y[i]", x="dense", y="dense")
+    result = dot(x=X, y=X, a=2)
+    assert isinstance(result, np.float64)
+    assert result == 20202
+    assert dot(x=X, y=X, a=np.array(2.0), s=1.0) == 20203
+    total = np.array(5.0)
+    assert dot(x=X, y=X, a=1.0, s=total) is total
+    assert total == 10106
+    total.flags.writeable = False
+    with pytest.raises(DataError, match="`s`.*read-only"):
+        dot(x=X, y=X, a=1.0, s=total)
+    for wrong in ("2", None.__class__, [1.0, 2.0], 1 << 80j.__class__(0).real.__int__() if False else {}):
+        with pytest.raises(DataError, match="`a`"):
+            dot(x=X, y=X, a=wrong)
+
+
+def test_results_by_the_kind_of_layout() -> None:
+    text = "kernel f { tensor A : csr\n tensor C : csr shares A\n tensor D : dense_col\n C[i, j] = 2*A[i, j]\n" \
+           " D[i, j] = A[i, j]\n s += A[i, j] }"
+    results = spfgen.parse(text).kernels["f"].compile()(A=DENSE)
+    assert isinstance(results["C"], spfgen.Tensor)
+    assert results["C"].to_numpy().tolist() == (2 * DENSE).tolist()
+    assert isinstance(results["D"], np.ndarray)
+    assert results["D"].tolist() == DENSE.tolist()
+    assert isinstance(results["s"], np.float64)
+
+
+@pytest.mark.parametrize(
+    ("statement", "types", "number", "result"),
+    [
+        ("y[i] = x[i]", ["float32"], None, "float32"),
+        ("y[i] = x[i]", ["int32"], None, "int32"),
+        ("y[i] = x[i]/2", ["int64"], None, "float64"),
+        ("y[i] = x[i]*0.5", ["int64"], None, "float64"),
+        ("y[i] = x[i]/2", ["float32"], None, "float32"),
+        ("y[i] = x[i]*z[i]", ["float32", "float64"], None, "float64"),
+        ("y[i] = a*x[i]", ["float32"], 2.0, "float32"),
+        ("y[i] = a*x[i]", ["float32"], np.float64(2.0), "float64"),
+        ("y[i] = a*x[i]", ["int8"], 2, "int8"),
+        ("y[i] = a*x[i]", ["int8"], 2.5, "float64"),
+        ("y[i] = a*x[i]", ["float32"], 2j, "complex64"),
+    ],
+)
+def test_types_of_results_that_are_made(statement, types, number, result) -> None:
+    given = dict(zip("xz", [np.array([3, 4]).astype(t) for t in types], strict=False))
+    kernel = spfgen.compile(statement, **dict.fromkeys([*given, "y"], "dense"))
+    made = kernel(**given, **({} if number is None else {"a": number}))
+    assert made.dtype == result
+    x, z = given["x"], given.get("z")
+    expected = {"x[i]": lambda: x, "x[i]/2": lambda: x / 2, "x[i]*0.5": lambda: x * 0.5,
+                "x[i]*z[i]": lambda: x * z, "a*x[i]": lambda: number * x}[statement.removeprefix("y[i] = ")]()
+    assert np.array_equal(made, expected)
+
+
+def test_sizes_as_keywords() -> None:
+    kernel = spfgen.parse("kernel f { size n\n tensor x, y : dense\n y[i] = x[i] where i < n }").kernels["f"].compile()
+    assert kernel(x=X, n=2).tolist() == [1, 10, 0]
+    assert kernel(x=X, sizes={"n": np.int32(1)}).tolist() == [1, 0, 0]
+    with pytest.raises(UsageError, match="size `n`"):
+        kernel(x=X)
+    for wrong in (-1, 2.5, "2", 2**63):
+        with pytest.raises(DataError, match="`n`"):
+            kernel(x=X, n=wrong)
+
+
+def test_extents_that_only_the_caller_knows() -> None:
+    ones = spfgen.compile("y[i] = a", y="dense")
+    assert ones(a=1.0, sizes={"i": 3}).tolist() == [1.0] * 3
+    with pytest.raises(UsageError, match=r"output `y`(.|\n)*sizes="):
+        ones(a=1.0)
+    with pytest.raises(DataError, match="size given for `i` is 4 and y.n_1 is 3"):
+        ones(a=1.0, y=np.zeros(3), sizes={"i": 4})
+    with pytest.raises(UsageError, match=r"`k` is neither(.|\n)*known: i"):
+        ones(a=1.0, sizes={"k": 4})
+    with pytest.raises(DataError, match="`y` that fits in memory"):
+        ones(a=1.0, sizes={"i": 2**61})
+
+
+def test_wrong_operands() -> None:
+    kernel = spfgen.parse(ROWBE).kernels["spmv"].compile()
+    with pytest.raises(UsageError, match=r"`B`(.|\n)*its operands: A, x, y"):
+        kernel(A=DENSE, x=X, B=X)
+    for missing in ({}, {"x": None}):
+        with pytest.raises(UsageError, match="operand `x`, but it is missing"):
+            kernel(A=DENSE, **missing)
+
+
+def test_tensors_may_have_any_name() -> None:
+    kernel = spfgen.compile("self[i] = layout[i]*statements[i]", self="dense", layout="dense", statements="dense")
+    assert kernel(layout=X, statements=X).tolist() == (X * X).tolist()
+
+
+def test_empty_data() -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
+    assert kernel(A=sp.csr_array((0, 0)), x=[]).shape == (0,)
+    assert kernel(A=sp.csr_array((3, 0)), x=np.zeros(0)).tolist() == [0, 0, 0]
+    assert kernel(A=sp.csr_array((0, 3)), x=X).shape == (0,)
+    assert kernel(A=[[2.0]], x=[3.0]).tolist() == [6.0]
+
+
+# --- bound kernels -------------------------------------------------------------------------------------
+
+
+def test_a_bound_kernel_is_called_again_and_again() -> None:
+    kernel = spfgen.compile("y[i] += A[i, j]*x[j]", A="csr", x="dense", y="dense", threads=1)
+    x, y = X.copy(), np.zeros(2)
+    bound = kernel.bind(A=DENSE, x=x, y=y)
+    bound()
+    bound()
+    assert y.tolist() == (2 * DENSE @ X).tolist()
+    x[:] = 0
+    bound()
+    assert y.tolist() == (2 * DENSE @ X).tolist()
+    assert repr(bound).startswith("<spfgen.Bound kernel: A <spfgen.Tensor csr, 2 x 3")
+    assert min(timeit.repeat(bound, number=200, repeat=20)) / 200 < 25e-6
+
+
+def test_numbers_of_threads() -> None:
+    for threads in (0, -1, 10**6, 2.5, "4"):
+        with pytest.raises(UsageError, match="threads"):
+            spfgen.compile("y[i] = x[i]", x="dense", y="dense", threads=threads)
+    given = sp.random_array((3000, 3000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    for threads in (1, 2, 3):
+        kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense", threads=threads)
+        assert np.allclose(kernel(A=given, x=np.ones(3000)), given.sum(axis=1))
+
+
+# --- errors of compile ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statements", "options", "kind", "words"),
+    [
+        ("y[i] = x[i]", {"x": "dense"}, SpecError, ["<expression>:1:1", "layout for `y`", "compile(..., y=LAYOUT)"]),
+        ("y[i] = x[i]", {"x": "dense", "y": "dense", "yy": "csr"}, SpecError, ["`yy`", "did you mean `y`?"]),
+        ("y[i] = x[i]", {"x": "dense", "y": "denze"}, SpecError, ["`denze`", "did you mean `dense`?"]),
+        ("y[i] = x[i]", {"x": "dense", "y": 3}, UsageError, ["a layout or its name", "int"]),
+        ("y[i] = x[i", {"x": "dense", "y": "dense"}, SpecError, ["<expression>:1:"]),
+        ("y[i] = x[i, j]", {"x": "csc", "y": "csr"}, SpecError, ["`y`", "2 subscripts"]),
+        ("", {}, SpecError, ["empty"]),
+        (None, {}, UsageError, ["NoneType"]),
+        ("y[i] = x[i]", {"x": "dense", "y": "dense", "name": "a b"}, UsageError, ["`a b`"]),
+        ("y[i] = x[i]", {"x": "dense", "y": "dense", "order": ["q"]}, SpecError, ["`q`"]),
+    ],
+)
+def test_what_cannot_be_compiled(statements, options, kind, words) -> None:
+    with pytest.raises(kind) as caught:
+        spfgen.compile(statements, **options)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_the_order_of_loops() -> None:
+    layouts = {"A": "dense", "x": "dense", "y": "dense"}
+    for order in (["j", "i"], "j", ["i"]):
+        kernel = spfgen.compile("y[i] += A[i, j]*x[j]", **layouts, order=order)
+        assert kernel.explain(json=True)["statements"][0]["loop_order"][0] == order[0]
+        assert kernel(A=DENSE, x=X).tolist() == (DENSE @ X).tolist()
+
+
+def test_a_file_that_is_not_there(tmp_path) -> None:
+    for path in (tmp_path / "no.spf", tmp_path):
+        with pytest.raises(DataError, match=re.escape(str(path))):
+            spfgen.load(path)

@@ -97,8 +97,10 @@ class _Layouts(Mapping[str, LayoutHandle]):
         self._tree = tree
 
     def __getitem__(self, name: str) -> LayoutHandle:
-        use = parse_layout_use(name)
+        if not isinstance(name, str):
+            raise UnknownNameError(f"expected the name of a layout, but this is a {type(name).__name__}")
         try:
+            use = parse_layout_use(name)
             self._tree.find(use.name)
         except SpecError as error:
             raise UnknownNameError(error.message, error.span, error.notes) from None
@@ -256,7 +258,7 @@ def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
 
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
     """Every layout is for a tensor of the statements, and every tensor with subscripts has one."""
-    from spfgen.space.from_lang import accesses
+    from spfgen.space.names import accesses
 
     used = [a for s in statements for a in (s.target, *accesses(s.value))]
     for access in used:

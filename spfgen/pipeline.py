@@ -30,7 +30,8 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.nodes import Plan
 from spfgen.space.check import check_program
-from spfgen.space.from_lang import accesses, join
+from spfgen.space.from_lang import join
+from spfgen.space.names import accesses
 from spfgen.space.nodes import Program
 
 RANK = "rank"

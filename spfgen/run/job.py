@@ -297,8 +297,6 @@ def _cast(value: Coordinates | Array, declared: Declared) -> Coordinates | Array
             None,
             (f"declare `tensor {declared.name} : {declared.layout.name}<complex128>`",),
         )
-    if values.dtype.kind not in "biufc":
-        raise DataError(f"expected `{declared.name}` to hold {kind}, but the file holds {values.dtype}")
     with np.errstate(invalid="ignore"):  # a nan that becomes an integer is told below
         cast = values.astype(kind)
     lossy = TYPES[kind].kind in "biu" and not np.array_equal(cast, values)

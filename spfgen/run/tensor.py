@@ -160,6 +160,9 @@ def as_array(value: object, name: str, is_index: bool) -> Array:
 
 def plain_array(value: object, name: str) -> Array:
     """numpy.asarray, with an error that names the array."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hint = f"say what they are: {name}.filled(0)"
+        raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:

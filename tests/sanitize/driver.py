@@ -122,19 +122,26 @@ class Build:
     arguments: Mapping[int, tuple[int, int]]
 
 
-def prepared(cases: Sequence[Case], threads: int = 2, eager: bool = True) -> tuple[Build, list[Call]]:
-    """The C of all cases that spfgen compiles, and a call for each of their data."""
-    sources, arguments, calls = {}, {}, []
+def prepared(cases: Sequence[Case], threads: int = 2) -> tuple[Build, list[Call]]:
+    """The C of all cases that spfgen compiles, eager to use threads, and a call for each of their data."""
+    build, outcomes = generated(cases)
+    eager = {n: runner.eager(text) for n, text in build.sources.items()}
+    calls = [_call(o, n, data, threads) for n, o in outcomes.items() for data in o.case.data]
+    return Build(eager, build.arguments), calls
+
+
+def generated(cases: Sequence[Case]) -> tuple[Build, dict[int, runner.Outcome]]:
+    """The C of all cases that spfgen compiles."""
+    sources, arguments, outcomes = {}, {}, {}
     for number, case in enumerate(cases):
         outcome = runner._generated(case, f"kernel_{number}")
         assert not outcome.problem, outcome.report()
         if outcome.refused or outcome.made is None:
             continue
-        whole = outcome.made.whole
-        sources[number] = runner.eager(whole) if eager else whole
+        sources[number] = outcome.made.whole
         arguments[number] = len(outcome.made.program.tensors), len(outcome.made.program.parameters)
-        calls += [_call(outcome, number, data, threads) for data in case.data]
-    return Build(sources, arguments), calls
+        outcomes[number] = outcome
+    return Build(sources, arguments), outcomes
 
 
 def _call(outcome: runner.Outcome, number: int, data: Data, threads: int) -> Call:

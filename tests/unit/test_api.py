@@ -62,8 +62,8 @@ def test_the_contract(tmp_path) -> None:
 
 
 def test_sizes_where_no_length_gives_them() -> None:
-    layout = spfgen.parse("layout flag(n; K = 2) { size many relation { [p] -> [i] : 0 <= p < n and i = p and p <= many }"
-                          " value val[n] at [p] }").layouts["flag"]
+    text = "layout flag(n) { size many\n relation { [p] -> [i] : 0 <= p < n and i = p and p <= many }"
+    layout = spfgen.parse(text + " value val[n] at [p] }").layouts["flag"]
     assert spfgen.tensor(layout, sizes={"many": 5}, val=[1.0, 2.0]).sizes == {"n": 2, "many": 5}
     with pytest.raises(DataError, match=r"`many`.*\n.*sizes=\{'many': ...\}"):
         spfgen.tensor(layout, val=[1.0, 2.0])
@@ -93,6 +93,10 @@ def test_names_that_a_spec_does_not_define() -> None:
                 table[name]
         assert name not in table
         assert table.get(name) is None
+    for name in (3, "csr("):
+        assert name not in spec.layouts
+        with pytest.raises(KeyError):
+            spec.layouts[name]
     assert list(spec.layouts) == ["rowbe"]
     assert "csr" in spec.layouts
     assert dict(spec.kernels).keys() == {"spmv"}
@@ -142,17 +146,17 @@ def test_scalars() -> None:
     assert dot(x=X, y=X, a=1.0, s=total) is total
     assert total == 10106
     total.flags.writeable = False
-    with pytest.raises(DataError, match="`s`.*read-only"):
+    with pytest.raises(DataError, match=r"`s`.*read-only"):
         dot(x=X, y=X, a=1.0, s=total)
-    for wrong in ("2", None.__class__, [1.0, 2.0], 1 << 80j.__class__(0).real.__int__() if False else {}):
+    for wrong in ("2", [1.0, 2.0], {}):
         with pytest.raises(DataError, match="`a`"):
             dot(x=X, y=X, a=wrong)
 
 
 def test_results_by_the_kind_of_layout() -> None:
-    text = "kernel f { tensor A : csr\n tensor C : csr shares A\n tensor D : dense_col\n C[i, j] = 2*A[i, j]\n" \
-           " D[i, j] = A[i, j]\n s += A[i, j] }"
-    results = spfgen.parse(text).kernels["f"].compile()(A=DENSE)
+    tensors = "tensor A : csr\n tensor C : csr shares A\n tensor D : dense_col\n"
+    statements = "C[i, j] = 2*A[i, j]\n D[i, j] = A[i, j]\n s += A[i, j]"
+    results = spfgen.parse(f"kernel f {{ {tensors} {statements} }}").kernels["f"].compile()(A=DENSE)
     assert isinstance(results["C"], spfgen.Tensor)
     assert results["C"].to_numpy().tolist() == (2 * DENSE).tolist()
     assert isinstance(results["D"], np.ndarray)
@@ -181,9 +185,7 @@ def test_types_of_results_that_are_made(statement, types, number, result) -> Non
     kernel = spfgen.compile(statement, **dict.fromkeys([*given, "y"], "dense"))
     made = kernel(**given, **({} if number is None else {"a": number}))
     assert made.dtype == result
-    x, z = given["x"], given.get("z")
-    expected = {"x[i]": lambda: x, "x[i]/2": lambda: x / 2, "x[i]*0.5": lambda: x * 0.5,
-                "x[i]*z[i]": lambda: x * z, "a*x[i]": lambda: number * x}[statement.removeprefix("y[i] = ")]()
+    expected = eval(statement.removeprefix("y[i] = ").replace("[i]", ""), {**given, "a": number})
     assert np.array_equal(made, expected)
 
 
@@ -203,7 +205,7 @@ def test_extents_that_only_the_caller_knows() -> None:
     assert ones(a=1.0, sizes={"i": 3}).tolist() == [1.0] * 3
     with pytest.raises(UsageError, match=r"output `y`(.|\n)*sizes="):
         ones(a=1.0)
-    with pytest.raises(DataError, match="size given for `i` is 4 and y.n_1 is 3"):
+    with pytest.raises(DataError, match=r"size given for `i` is 4 and y\.n_1 is 3"):
         ones(a=1.0, y=np.zeros(3), sizes={"i": 4})
     with pytest.raises(UsageError, match=r"`k` is neither(.|\n)*known: i"):
         ones(a=1.0, sizes={"k": 4})

@@ -138,6 +138,7 @@ BAD_OPERANDS = {
     "float16": (np.ones((6, 6), np.float16), ["`A`", "float16"]),
     "strings": (np.array([["a"]]), ["`A`", "str"]),
     "text": ("matrix.mtx", ["`A`", "str"]),
+    "masked": (np.ma.array(np.ones((6, 6)), mask=np.eye(6)), ["`A`", "masked", "A.filled(0)"]),
     "ragged": ([[1.0], [1.0, 2.0]], ["`A`", "array"]),
     "dict": ({"a": 1}, ["`A`", "object"]),
     "shape": (np.ones((6, 5)), ["A.ncol is 5", "x.n_1 is 6", "index `j`"]),

@@ -127,7 +127,7 @@ def test_a_list_of_coordinates_takes_the_sizes(spmv, tmp_path) -> None:
         (np.array([0.5]), "int32", ["`x`", "int32"]),
         (np.array([np.nan]), "int32", ["`x`", "int32"]),
         (np.array([2.0**40]), "int32", ["`x`", "int32"]),
-        (np.array(["a"]), "double", ["str"]),
+        (np.array(["a"]), "double", ["x.npy", "numbers"]),
         (np.ones((2, 2)), "double", ["`x` with 1 dimension", "has 2"]),
     ],
 )
@@ -137,13 +137,13 @@ def test_numbers_that_the_kernel_does_not_hold(tmp_path, content, kind, words) -
     with pytest.raises(DataError) as caught:
         run_job(made, replace(JOB, data={"x": str(tmp_path / "x.npy")}))
     for word in words:
-        assert word.lower() in str(caught.value).lower()
+        assert word in str(caught.value)
 
 
 def test_entries_that_the_layout_cannot_store_name_the_operand(tmp_path) -> None:
     np.save(tmp_path / "A.npy", np.ones((3, 3)))
     diagonal = kernel(A="diagonal", x="dense", y="dense")
-    with pytest.raises(DataError, match="`A`: .*no place"):
+    with pytest.raises(DataError, match=r"`A`: .*no place"):
         run_job(diagonal, replace(JOB, data={"A": str(tmp_path / "A.npy"), "x": "random"}))
 
 

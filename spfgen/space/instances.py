@@ -1,0 +1,317 @@
+"""The conjunctive pieces of one additive term: relations of all accesses intersected.
+
+Coordinates are replaced by the subscripts; the layouts' positions stay dimensions beside the indices of the
+computation (Zhao et al. 2022, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from spfgen.errors import InternalError, SpecError
+from spfgen.facts.domains import arguments_inside, inside_arrays
+from spfgen.facts.formula import (
+    TRUE,
+    ZERO,
+    Call,
+    Compare,
+    Exists,
+    Expr,
+    Forall,
+    Formula,
+    Var,
+    calls,
+    conjunction,
+    rename,
+    show,
+    substitute,
+    variables,
+    within,
+)
+from spfgen.facts.instances import instances
+from spfgen.facts.prove import Facts
+from spfgen.ir import fresh, walk
+from spfgen.lang import nodes as lang
+from spfgen.layout.nodes import ValueArray
+from spfgen.layout.proofs import places_inside
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.named import Piece, Space, pieces
+from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, merge_equal_calls
+from spfgen.space.extents import Extents
+from spfgen.space.names import accesses
+from spfgen.space.nodes import (
+    Binary,
+    Instance,
+    Negate,
+    Operand,
+    Read,
+    Tensor,
+    Value,
+    size_values,
+)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """One access with one of the value arrays of its layout: its operand and what it adds to the domain."""
+
+    operand: Operand
+    formula: Formula
+    places: tuple[tuple[Expr, Expr], ...]
+    safe: Callable[[], bool]
+
+
+def make_instances(
+    statement: lang.Statement, term: lang.Value, tensors: Mapping[str, Tensor], extents: Extents
+) -> Iterator[Instance]:
+    """All instances of one additive term: a piece for each choice of value arrays and each disjunct."""
+    found = list(accesses(term))
+    everything = [statement.target, *found]
+    taken: set[str] = set()
+    choices: list[list[_Choice]] = []
+    for access in everything:
+        label = fresh(access.tensor, taken)
+        taken.add(label)
+        tensor = tensors[access.tensor]
+        choices.append([_choice(access, label, tensor, v, extents) for v in tensor.layout.values])
+    indices = _indices(statement, everything, extents)
+    for combination in product(*choices):
+        yield from _pieces(statement, term, combination, indices, tensors, extents)
+
+
+def _indices(
+    statement: lang.Statement, everything: Sequence[lang.Access], extents: Extents
+) -> tuple[str, ...]:
+    """The indices of a term: those on the right in their order, then the rest."""
+    result: list[str] = []
+    for access in (*everything[1:], everything[0]):
+        for subscript in access.subscripts:
+            names = [n.name for n in walk(subscript) if isinstance(n, Var)]
+            result += [n for n in names if n not in extents.kernel.sizes and n not in result]
+    bound = {n for q in walk(statement.where or TRUE) if hasattr(q, "variables") for n in q.variables}
+    free = bound | set(extents.kernel.sizes) | set(result)
+    for node in walk(statement.where or TRUE):
+        if isinstance(node, Var) and node.name not in free:
+            raise _unbound(statement, node)
+        if isinstance(node, Call):
+            raise SpecError(
+                f"expected an affine condition, but `{show(node)}` is a call",
+                node.span or statement.span,
+                ("index arrays belong to layouts: conditions are on indices and sizes",),
+            )
+    return tuple(result)
+
+
+def _unbound(statement: lang.Statement, index: Var) -> SpecError:
+    """A condition speaks of an index that the term does not have."""
+    everywhere = {n for a in accesses(statement.value) for e in a.subscripts for n in variables(e)}
+    if index.name in everywhere:
+        return SpecError(
+            f"expected every term to have the index `{index.name}` of the condition, but one does not",
+            index.span or statement.span,
+            ("write that term as a statement of its own: `+= ...` without the condition",),
+        )
+    return SpecError(
+        f"expected an index of the statement, but `{index.name}` occurs only in the condition",
+        index.span or statement.span,
+        (f"`{index.name}` would run for ever; for a number that the caller passes, write `size {index.name}`",),
+    )
+
+
+def _choice(
+    access: lang.Access, label: str, tensor: Tensor, value: ValueArray, extents: Extents
+) -> _Choice:
+    layout = tensor.layout
+    quantified = [
+        n
+        for formula in (layout.relation, value.when)
+        for q in walk(formula)
+        if isinstance(q, Exists | Forall)
+        for n in q.variables
+    ]
+    positions = {p: f"{label}.{p}" for p in layout.positions}
+    own = positions | {q: f"{label}.{q}" for q in quantified}
+    functions = dict(tensor.arrays)
+    sizes = size_values(tensor, extents.fixed)
+
+    def here(node: Formula) -> Formula:
+        renamed = substitute(rename(node, own, functions), sizes)
+        return substitute(renamed, dict(zip(layout.coordinates, access.subscripts, strict=True)))  # type: ignore[no-any-return]
+
+    def place_of(expr: Expr) -> Expr:
+        return substitute(rename(expr, own, functions), sizes)  # type: ignore[no-any-return]
+
+    extents_here = [sizes[p] for p in layout.parameters]
+    inside = [within(s, ZERO, e) for s, e in zip(access.subscripts, extents_here, strict=True)]
+    place = tuple(place_of(e) for e in value.position)
+    limits = tuple(place_of(e) for e in value.extents)
+    operand = Operand(
+        label,
+        tensor.name,
+        value.name,
+        place,
+        limits,
+        tuple(positions.values()),
+        access.subscripts,
+        bool(calls(layout.relation)),
+    )
+    formula = conjunction([here(layout.relation), here(value.when), *inside])
+    return _Choice(operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved)
+
+
+def _pieces(
+    statement: lang.Statement,
+    term: lang.Value,
+    combination: Sequence[_Choice],
+    indices: tuple[str, ...],
+    tensors: Mapping[str, Tensor],
+    extents: Extents,
+) -> Iterator[Instance]:
+    encoder = Encoder()
+    guards: list[Formula] = []
+    try:
+        limits = _axioms(list(tensors.values()), extents).extents
+        parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
+        if statement.where is not None:
+            parts.append(encoder.formula(statement.where))
+        for choice in combination:
+            for place, limit in choice.places:
+                inside = within(place, ZERO, limit)
+                try:
+                    trial = Encoder(dict(encoder.calls), dict(encoder.quotients))
+                    parts.append(trial.formula(inside))
+                    encoder.calls.update(trial.calls)
+                    encoder.quotients.update(trial.quotients)
+                except NotAffine:
+                    if not choice.safe():
+                        guards.append(within(encoder.expr(place), ZERO, encoder.expr(limit)))
+        called = [c for choice in combination for p in choice.operand.place for c in calls(p)]
+        parts += [encoder.formula(f) for f in arguments_inside(called, limits)]
+        domains = _in_domain(encoder, limits)
+    except NotAffine as error:
+        raise SpecError(
+            f"expected an affine expression, but `{show(error.expr)}` is not affine",
+            error.span or statement.span,
+            ("subscripts, conditions and arguments of index arrays are sums of indices times numbers",),
+        ) from None
+    except QuantifiedCall as error:
+        raise SpecError(
+            f"expected arguments that are positions, but `{error.variable}` in `{show(error.call)}` is quantified",
+            error.call.span or statement.span,
+            (f"make `{error.variable}` a position of the relation",),
+        ) from None
+    parts += encoder.definitions()
+    axioms = _axioms([tensors[c.operand.tensor] for c in combination], extents)
+    facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
+    size_names = _sizes_in([*parts, *facts], [c.operand for c in combination], indices, encoder)
+    facts += [Compare(">=", Var(s), ZERO) for s in size_names]
+    positions = tuple(p for c in combination for p in c.operand.positions)
+    space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
+    for piece in pieces(space, conjunction(parts), _no_calls):
+        used = _used_calls(piece, [c.operand for c in combination], encoder)
+        merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
+        known = _encoded(facts, merged.space)
+        if merged.intersect(merged.space.of(comparisons(known))).is_empty():
+            continue
+        operands = iter(c.operand for c in combination[1:])
+        yield Instance(
+            merged,
+            size_names,
+            indices,
+            positions,
+            encoder.quotients,
+            used,
+            aliases,
+            {n: domains[n] for n in used},
+            tuple(known),
+            axioms,
+            tuple(guards),
+            _placed(combination[0].operand, encoder),
+            _value(term, operands, encoder),
+            tuple(_placed(c.operand, encoder) for c in combination[1:]),
+        )
+
+
+def _axioms(used: Sequence[Tensor], extents: Extents) -> Facts:
+    """The declared facts of the tensors, in the kernel's names."""
+    formulas: dict[Formula, None] = {}
+    limits: dict[str, tuple[Expr, ...]] = {}
+    for tensor in dict.fromkeys(t.name for t in used):
+        found = next(t for t in used if t.name == tensor)
+        values = size_values(found, extents.fixed)
+        arrays = dict(found.arrays)
+        formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in found.layout.facts)
+        for index in found.layout.indexes:
+            limits[arrays[index.name]] = tuple(substitute(e, values) for e in index.extents)
+    return Facts(tuple(formulas), limits)
+
+
+def _no_calls(call: Call) -> str:
+    raise InternalError(f"a call was not encoded: {show(call)}")
+
+
+def _in_domain(encoder: Encoder, limits: Mapping[str, tuple[Expr, ...]]) -> dict[str, tuple[Formula, ...]]:
+    """For each call that occurs: its arguments lie within the extents of the array."""
+    result: dict[str, tuple[Formula, ...]] = {}
+    while len(result) < len(encoder.calls):
+        for name, call in list(encoder.calls.items()):
+            if name not in result:
+                result[name] = tuple(encoder.formula(f) for f in arguments_inside([call], limits))
+    return result
+
+
+def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> dict[str, Call]:
+    """The calls that this piece speaks of, and those that value places need; with the calls in their arguments."""
+    names = [n for n in encoder.calls if piece.involves(n)]
+    names += [v for o in operands for p in o.place for v in variables(encoder.expr(p)) if v in encoder.calls]
+    for name in names:
+        names += [v for a in encoder.calls[name].arguments for v in variables(a) if v in encoder.calls and v not in names]
+    return {n: c for n, c in encoder.calls.items() if n in names}
+
+
+def _sizes_in(
+    formulas: Sequence[Formula], operands: Sequence[Operand], indices: Sequence[str], encoder: Encoder
+) -> tuple[str, ...]:
+    """The size dimensions of an instance: every name that is nothing else."""
+    others = {*indices, *encoder.calls, *encoder.quotients, *(p for o in operands for p in o.positions)}
+    result: list[str] = []
+    for formula in formulas:
+        bound = {n for q in walk(formula) if hasattr(q, "variables") for n in q.variables}
+        for node in walk(formula):
+            if isinstance(node, Var) and node.name not in others | bound and node.name not in result:
+                result.append(node.name)
+    return tuple(result)
+
+
+def _encoded(facts: Sequence[Formula], space: Space) -> list[Formula]:
+    """The facts that are affine over the space as it is (no new dimensions)."""
+    result = []
+    for fact in facts:
+        trial = Encoder()
+        try:
+            encoded = trial.formula(fact)
+        except NotAffine:
+            continue
+        if not trial.calls and variables(encoded) <= set(space.names) and not (set(trial.quotients) - set(space.names)):
+            result.append(encoded)
+    return result
+
+
+def _placed(operand: Operand, encoder: Encoder) -> Operand:
+    return replace(operand, place=tuple(encoder.expr(p) for p in operand.place))
+
+
+def _value(term: lang.Value, operands: Iterator[Operand], encoder: Encoder) -> Value:
+    match term:
+        case lang.Constant():
+            return term
+        case lang.Access():
+            return Read(_placed(next(operands), encoder))
+        case lang.Binary(op, left, right):
+            first = _value(left, operands, encoder)
+            return Binary(op, first, _value(right, operands, encoder))
+        case lang.Negate(inner):
+            return Negate(_value(inner, operands, encoder))
+    raise InternalError(f"no value for {term!r}")

@@ -1,0 +1,423 @@
+"""The command line: what it prints and where, its exit codes, and how it treats files and other programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen import cli
+from spfgen.run import call
+from spfgen.run import compile as compiler
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+KERNELS = str(DATA / "kernels.spf")
+MATRIX = str(DATA / "bcsstk09.mtx.gz")
+SMALL = ["run", KERNELS, "-k", "spmv", "--data", "A=random", "--data", "x=random", "--size", "i=9", "--size", "j=8"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: (exit code, stdout, stderr)."""
+
+    def call_it(*arguments: str) -> tuple[int, str, str]:
+        code = cli.run(list(arguments))
+        captured = capsys.readouterr()
+        assert "\x1b" not in captured.out + captured.err, "no colours where there is no terminal"
+        return code, captured.out, captured.err
+
+    return call_it
+
+
+def process(*arguments: str, **environment: str | None) -> subprocess.Popen[str]:
+    """The same in a process of its own, with other environment variables (None: without it)."""
+    merged = {**os.environ, **environment}
+    return subprocess.Popen(
+        [sys.executable, "-m", "spfgen", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={name: value for name, value in merged.items() if value is not None},
+    )
+
+
+# --- help and usage ------------------------------------------------------------------------------------
+
+
+def test_version_and_help(run) -> None:
+    assert run("--version") == (0, f"spfgen, version {spfgen.__version__}\n", "")
+    for flag in ("-h", "--help"):
+        code, out, err = run(flag)
+        assert (code, err) == (0, "")
+        assert "Exit codes: 0 fine, 1 check failed" in out
+    for name in cli.command.list_commands(click.Context(cli.command)):
+        code, out, err = run(name, "-h")
+        assert (code, err) == (0, "")
+        assert f"\n  spfgen {name}" in out, "each command shows an example"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Usage: spfgen"),
+        (["generat"], "No such command 'generat'"),
+        (["run", "--nonsense"], "No such option '--nonsense'"),
+        (["generate"], "Missing argument 'FILE.spf'"),
+        (["generate", KERNELS], "choose: -k spmv | -k csr_times_bcsr | -k sddmm"),
+        (["generate", KERNELS, "-k", "spvm"], "did you mean `spmv`?"),
+        (["generate", KERNELS, "-k", "zzz"], "its kernels: spmv, csr_times_bcsr, sddmm"),
+        ([*SMALL, "--repeat", "0"], "--repeat"),
+        ([*SMALL, "--threads", "0"], "--threads"),
+        ([*SMALL, "--threads", "99999999"], "threads"),
+        ([*SMALL, "--seed", "-1"], "--seed"),
+        ([*SMALL, "--data", "x"], "expected --data NAME=VALUE, but it is `x`"),
+        ([*SMALL, "--data", "x=random"], "once for `x`"),
+        ([*SMALL, "--size", "i=9"], "once for `i`"),
+        ([*SMALL[:-1], "j=-8"], "--size j"),
+        ([*SMALL[:-1], "j=²"], "--size j"),
+        ([*SMALL[:-1], f"j={2**63}"], "--size j"),
+        ([*SMALL, "--size", "k=8"], "`k` is neither"),
+    ],
+)
+def test_wrong_usage(run, arguments, words) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("kernel f { tensor x, y : dense\n y[i] = x[i }", 3, "^"),
+        ("kernel f { tensor x, y : denze\n y[i] = x[i] }", 3, "did you mean `dense`?"),
+        ("layout l(n) { relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }", 2, "expected a kernel"),
+        (None, 6, "bad.spf"),
+    ],
+)
+def test_wrong_specs(run, tmp_path, text, code, words) -> None:
+    path = tmp_path / "bad.spf"
+    if text is not None:
+        path.write_text(text)
+    for command in ("generate", "explain", "run"):
+        found, out, err = run(command, str(path))
+        assert (found, out) == (code, "")
+        assert words in err
+        assert "Traceback" not in err
+
+
+# --- generate, explain, layouts, doctor ----------------------------------------------------------------
+
+
+def test_generate_to_a_folder(run, tmp_path) -> None:
+    folder = tmp_path / "a" / "b"
+    kernel = spfgen.load(KERNELS).kernels["spmv"].compile()
+    command = ("generate", KERNELS, "-k", "spmv", "-o", str(folder))
+    code, out, err = run(*command)
+    assert (code, out) == (0, "")
+    assert err.count("wrote") == 2
+    assert (folder / "spmv.c").read_text() == kernel.source
+    assert (folder / "spmv.h").read_text() == kernel.header
+    assert "up to date" in run(*command)[2]
+    (folder / "spmv.h").write_text("mine")
+    code, _, err = run(*command)
+    assert code == 2
+    assert "spmv.h exists and differs" in err
+    assert (folder / "spmv.h").read_text() == "mine"
+    assert run(*command, "--force")[0] == 0
+    assert (folder / "spmv.h").read_text() == kernel.header
+
+
+def test_generate_where_nothing_can_be_written(run, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "spmv.c").mkdir(parents=True)
+    for folder in ("file", "file/below", "folder"):
+        for force in ([], ["--force"]):
+            code, _, err = run("generate", KERNELS, "-k", "spmv", "-o", str(tmp_path / folder), *force)
+            assert code == 2
+            assert "cannot be written" in err
+
+
+def test_generate_to_stdout_compiles(run, tmp_path) -> None:
+    code, out, err = run("generate", KERNELS, "-k", "spmv", "-o", "-")
+    assert (code, err) == (0, "")
+    path = tmp_path / "spmv.c"
+    path.write_text(out)
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fopenmp"]
+    compiled = [compiler.find_compiler().path, *strict, "-c", str(path), "-o", str(tmp_path / "spmv.o")]
+    subprocess.run(compiled, check=True)
+
+
+def test_explain(run) -> None:
+    code, out, err = run("explain", KERNELS, "-k", "spmv")
+    assert (code, err) == (0, "")
+    assert "iteration space" in out
+    code, out, err = run("explain", KERNELS, "-k", "spmv", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["kernel"] == "spmv"
+
+
+def test_layouts(run) -> None:
+    code, out, err = run("layouts")
+    assert (code, err) == (0, "")
+    names = [line.split()[0] for line in out.splitlines()]
+    assert {"csr", "dense", "coo3"} <= set(names)
+    assert list(json.loads(run("layouts", "--json")[1])) == names
+    for name in names:
+        code, out, err = run("layouts", name)
+        assert (code, err) == (0, "")
+        assert "relation  {" in out
+        details = json.loads(run("layouts", name, "--json")[1])
+        assert details["value"]
+        assert details["doc"].split("\n")[0] in out
+    assert json.loads(run("layouts", "bcsr(R=4)", "--json")[1])["constants"] == {"R": 4, "C": 2}
+    for wrong, words in (("crs", "did you mean `csr`?"), ("csr(", "layout"), ("csr(R=1)", "`R`")):
+        code, out, err = run("layouts", wrong)
+        assert (code, out) == (3, "")
+        assert words in err
+
+
+def test_doctor(run) -> None:
+    code, out, err = run("doctor")
+    assert (code, err) == (0, "")
+    for topic in ("spfgen", "compiler", "OpenMP", "cache", "numpy"):
+        assert f"\n{topic}" in "\n" + out
+    assert json.loads(run("doctor", "--json")[1])["spfgen"] == spfgen.__version__
+
+
+# --- run -----------------------------------------------------------------------------------------------
+
+
+def test_run_a_real_matrix(run, tmp_path) -> None:
+    target = tmp_path / "y.npy"
+    command = ("run", KERNELS, "-k", "spmv", "--data", f"A={MATRIX}", "--data", "x=random", "--check", "--threads", "2")
+    code, out, err = run(*command, "-o", f"y={target}")
+    assert (code, err) == (0, "")
+    assert "csr, 1083 x 1083, 18437 stored" in out
+    assert "threads: 2" in out
+    assert "ok: y equals the numpy reference" in out
+    assert np.load(target).shape == (1083,)
+    code, out, err = run(*command, "--json", "--repeat", "2", "-o", f"y={target}", "--force")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert report["operations"] == 2 * 18437
+    assert report["passed"] is True
+    assert report["written"] == [str(target)]
+
+
+def test_an_output_that_exists_is_refused_before_any_work(run, tmp_path, monkeypatch) -> None:
+    target = tmp_path / "y.npy"
+    target.write_text("mine")
+    monkeypatch.setattr(call.Bound, "__call__", lambda _: pytest.fail("the kernel ran"))
+    code, out, err = run(*SMALL, "-o", f"y={target}")
+    assert (code, out) == (2, "")
+    assert "--force" in err
+    assert target.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.npy", b"\x93NUMPY", "x.npy"),
+        ("x.npz", b"PK\x03\x04", "x.npz"),
+        ("x.mtx", b"no matrix", "x.mtx:1"),
+        ("x.mtx.gz", b"\x1f\x8b\x08\x00", "x.mtx.gz"),
+        ("x.tns", b"1 a\n", "x.tns:1"),
+        ("x.txt", b"1", "x.txt"),
+        ("x.npy", None, "x.npy"),
+        ("folder.npy", ..., "folder.npy"),
+    ],
+)
+def test_bad_files(run, tmp_path, name, content, words) -> None:
+    path = tmp_path / name
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    code, out, err = run("run", KERNELS, "-k", "spmv", "--data", f"A={MATRIX}", "--data", f"x={path}")
+    assert (code, out) == (6, "")
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_truncated_archive(run, tmp_path) -> None:
+    path = tmp_path / "A.mtx.gz"
+    path.write_bytes(Path(MATRIX).read_bytes()[:1000])
+    code, _, err = run("run", KERNELS, "-k", "spmv", "--data", f"A={path}", "--data", "x=random")
+    assert code == 6
+    assert "A.mtx.gz" in err
+
+
+def test_data_that_contradict(run) -> None:
+    code, _, err = run("run", KERNELS, "-k", "spmv", "--data", f"A={MATRIX}", "--data", "x=random", "--size", "j=7")
+    assert code == 6
+    assert "the size given for `j` is 7 and A.ncol is 1083" in err
+    code, _, err = run("run", KERNELS, "-k", "spmv", "--data", f"A={DATA}/hermitian.mtx", "--data", "x=random")
+    assert code == 6
+    assert "`A` to hold float64, but the file holds complex" in err
+
+
+# --- exit codes that need help -------------------------------------------------------------------------
+
+
+def test_a_failed_check(run, monkeypatch) -> None:
+    right = call.Bound.__call__
+
+    def wrong(self: call.Bound) -> None:
+        right(self)
+        if "y" in self.tensors:
+            self.tensors["y"].arrays["val"][...] += 1
+
+    monkeypatch.setattr(call.Bound, "__call__", wrong)
+    code, out, err = run(*SMALL, "--check")
+    assert code == 1
+    assert "check    failed: `y` differs" in out
+    assert "spfgen: check failed: `y` differs" in err
+    code, out, _ = run(*SMALL, "--check", "--json")
+    assert (code, json.loads(out)["passed"]) == (1, False)
+
+
+def test_our_own_bug(run, monkeypatch) -> None:
+    monkeypatch.setattr(call.Bound, "__call__", lambda _: 1 / 0)
+    code, out, err = run(*SMALL)
+    assert (code, out) == (70, "")
+    assert "internal error (please report this)" in err
+    assert "ZeroDivisionError" in err
+    monkeypatch.setenv("SPFGEN_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.run(SMALL)
+
+
+def test_what_is_not_supported(run, tmp_path) -> None:
+    path = tmp_path / "far.spf"
+    path.write_text(
+        "layout odd(n) { size nnz relation { [p] -> [i] : 0 <= p < nnz and i = a(p) and i = b(p) }"
+        " index a[nnz] { range 0 <= a(p) < n property increasing property strictly decreasing }"
+        " index b[nnz] { range 0 <= b(p) < n } value val[nnz] at [p] }"
+        " kernel f { tensor x : odd\n s += x[i] }"
+    )
+    code, _, err = run("run", str(path), "--data", "x=random:0.9", "--size", "i=9")
+    assert code == 4
+    assert "cannot be packed" in err
+
+
+def test_no_memory(run, monkeypatch) -> None:
+    def greedy(_: call.Bound) -> None:
+        raise MemoryError("Unable to allocate 1 PiB")
+
+    monkeypatch.setattr(call.Bound, "__call__", greedy)
+    code, _, err = run(*SMALL)
+    assert code == 6
+    assert "1 PiB" in err
+
+
+def test_no_compiler(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.delenv("SPFGEN_CC", raising=False)
+    code, out, err = run(*SMALL)
+    assert (code, out) == (5, "")
+    assert "apt-get install gcc" in err
+    assert run("explain", KERNELS, "-k", "spmv")[0] == 0
+    assert run("generate", KERNELS, "-k", "spmv", "-o", "-")[0] == 0
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "no C compiler found" in out
+
+
+def test_a_compiler_that_fails(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SPFGEN_CC", "/bin/false")
+    code, _, err = run(*SMALL)
+    assert code == 5
+    assert "/bin/false" in err
+    script = tmp_path / "cc"
+    script.write_text(f'#!/bin/sh\ncase "$*" in *-O3*) echo broken >&2; exit 3;; esac\nexec {_path()} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("SPFGEN_CC", str(script))
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path / "cache"))
+    code, _, err = run(*SMALL)
+    assert code == 5
+    assert "code 3" in err
+    assert "broken" in err
+
+
+def _path() -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SPFGEN_CC")
+        return compiler.find_compiler().path
+
+
+def test_a_compiler_without_openmp_is_a_warning_in_one_line(run, monkeypatch) -> None:
+    import warnings
+
+    monkeypatch.setattr(call.Bound, "__call__", lambda _: warnings.warn("no OpenMP", stacklevel=1))
+    code, _, err = run(*SMALL)
+    assert code == 0
+    assert err.splitlines()[0] == "spfgen: warning: no OpenMP"
+
+
+# --- other programs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["layouts"], ["-h"], ["explain", KERNELS, "-k", "spmv"]])
+def test_a_reader_that_goes_away(arguments) -> None:
+    one = process(*arguments)
+    assert one.stdout is not None
+    one.stdout.close()
+    assert one.stderr is not None
+    assert one.stderr.read() == ""
+    assert one.wait() == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk() -> None:
+    command = [sys.executable, "-m", "spfgen", "layouts"]
+    with Path("/dev/full").open("w") as full:
+        one = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert one.returncode == 2
+    assert one.stderr == "spfgen: usage: expected to write to stdout, but No space left on device\n"
+
+
+def test_interrupted() -> None:
+    code = f"""
+import os, signal, sys, threading
+from spfgen.cli import run
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+sizes = ["--size=i=2000", "--size=j=2000", "--size=k=2000"]
+data = ["--data=A=random:0.3", "--data=B=random", "--data=D=random"]
+sys.exit(run(["run", {KERNELS!r}, "-k", "sddmm", *data, *sizes]))
+"""
+    one = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (one.returncode, one.stdout) == (130, "")
+    assert one.stderr.strip() == "spfgen: interrupted"
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [(None, True), ("1", False)])
+def test_colours_only_on_a_terminal(monkeypatch, capsys, variable, coloured) -> None:
+    if variable is None:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    else:
+        monkeypatch.setenv("NO_COLOR", variable)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    cli.message("text", "title")
+    assert ("\x1b[31m" in capsys.readouterr().err) is coloured
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    code = f"""
+import sys
+from spfgen.cli import run
+heavy = ["islpy", "z3", "sympy", "scipy", "numpy"]
+run(["--help"])
+early = [m for m in heavy if m in sys.modules]
+run(["generate", {KERNELS!r}, "-k", "spmv", "-o", "-"])
+print(early, [m for m in ("z3", "scipy") if m in sys.modules], file=sys.stderr)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[] []"

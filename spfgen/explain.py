@@ -26,7 +26,9 @@ def explain_text(generated: Generated) -> str:
     for group, plan in zip(program.groups, generated.plans, strict=True):
         parts += ["", group.text]
         for number, instance in enumerate(group.instances, 1):
-            title = f"iteration space {number} of {len(group.instances)}" if len(group.instances) > 1 else "iteration space"
+            title = (
+                f"iteration space {number} of {len(group.instances)}" if len(group.instances) > 1 else "iteration space"
+            )
             text = textwrap.fill(iteration_space(instance), 108, break_on_hyphens=False, break_long_words=False)
             parts.append(f"  {title}:\n{textwrap.indent(text, '    ')}")
         if not group.instances:
@@ -87,7 +89,9 @@ def proved(plan: Plan) -> list[str]:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):
                 facts.append(f"the loop over {dim} in {interval(low, high)} is parallel: {why}")
             case Reduce(target, op="="):
-                facts.append(f"{show_operand(target)} is stored without clearing {target.tensor} first: each place is reached exactly once")
+                facts.append(
+                    f"{show_operand(target)} is stored without clearing {target.tensor} first: each place is reached exactly once"
+                )
     return facts
 
 

@@ -1,12 +1,12 @@
 """The compiler's table of contents: text to C in the order of its passes, each result verified.
 
-    .spf text  --parse-->   lang     what the user wrote                           lang/parse.py, lang/spec.py
-    layouts    --resolve--> layout   arrays, relation, facts, constants known      layout/from_lang.py, layout/check.py
-    statements --join-->    space    which points of which statement run           space/from_lang.py (verified: space/check.py)
-               --plan-->    plan     in what order, each dimension found how       plan/from_space.py (verified: plan/check.py)
-               --lower-->   cir      C as a tree                                   cir/from_plan.py
-               --simplify-> cir                                                    cir/simplify.py (verified: cir/check.py)
-               --print-->   text     NAME.c and NAME.h                             cir/print.py
+.spf text  --parse-->   lang     what the user wrote                           lang/parse.py, lang/spec.py
+layouts    --resolve--> layout   arrays, relation, facts, constants known      layout/from_lang.py, layout/check.py
+statements --join-->    space    which points of which statement run           space/from_lang.py (verified: space/check.py)
+           --plan-->    plan     in what order, each dimension found how       plan/from_space.py (verified: plan/check.py)
+           --lower-->   cir      C as a tree                                   cir/from_plan.py
+           --simplify-> cir                                                    cir/simplify.py (verified: cir/check.py)
+           --print-->   text     NAME.c and NAME.h                             cir/print.py
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
         if RANK not in settings and rank is not None and RANK in dict(found.constants):
             settings[RANK] = rank
         if rank is None:
-            raise SpecError(
-                f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span
-            )
+            raise SpecError(f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span)
         result[declaration.name] = layout_of(found, settings)
     return result
 

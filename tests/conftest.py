@@ -31,6 +31,8 @@ def golden(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
         if request.config.getoption("--update-golden"):
             path.write_text(text, encoding="utf-8")
         assert path.exists(), f"{path} is missing: run pytest --update-golden and read what it writes"
-        assert text == path.read_text(encoding="utf-8"), f"{name} changed: run pytest --update-golden and read the difference"
+        assert text == path.read_text(encoding="utf-8"), (
+            f"{name} changed: run pytest --update-golden and read the difference"
+        )
 
     return compare

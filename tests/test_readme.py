@@ -56,7 +56,10 @@ def test_listings(marker: str, request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update-golden"):
         text = README.read_text(encoding="utf-8")
         new = re.sub(
-            rf"(<!-- {re.escape(marker)} -->\n```\w*\n).*?```", lambda m: f"{m.group(1)}{wanted}```", text, flags=re.DOTALL
+            rf"(<!-- {re.escape(marker)} -->\n```\w*\n).*?```",
+            lambda m: f"{m.group(1)}{wanted}```",
+            text,
+            flags=re.DOTALL,
         )
         README.write_text(new, encoding="utf-8")
         return

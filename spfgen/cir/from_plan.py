@@ -251,7 +251,9 @@ class _Lowering:
         limit = c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1))))
         pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
         more = c.Bin("<", c.Name(part), c.Name("threads"))
-        comment = c.Comment(f"each thread takes about the same part of {self.array_names[function, array]}'s differences")
+        comment = c.Comment(
+            f"each thread takes about the same part of {self.array_names[function, array]}'s differences"
+        )
         return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, inner)), (pragma,))]
 
     def find(self, plan: Find, scope: _Scope) -> list[c.Stmt]:

@@ -32,13 +32,17 @@ def field_name(name: str) -> str:
 def struct(tensor: Tensor) -> Struct:
     """The struct of a tensor, with what each field holds."""
     layout = tensor.layout
-    fields = [Param("int64_t", field_name(p), f"extent {k + 1} of {layout.rank}") for k, p in enumerate(layout.parameters)]
+    fields = [
+        Param("int64_t", field_name(p), f"extent {k + 1} of {layout.rank}") for k, p in enumerate(layout.parameters)
+    ]
     fields += [Param("int64_t", field_name(s), "size") for s in layout.sizes]
     kinds = dict(tensor.index_types)
     for index in layout.indexes:
         shape = "".join(f"[{show(e)}]" for e in index.extents)
         ranges = "; ".join(p.text for p in (*index.ranges, *index.properties))
-        fields.append(Param(f"const {TYPES[kinds[index.name]].c} *", field_name(index.name), f"{shape} {ranges}".strip()))
+        fields.append(
+            Param(f"const {TYPES[kinds[index.name]].c} *", field_name(index.name), f"{shape} {ranges}".strip())
+        )
     for value in layout.values:
         shape = "".join(f"[{show(e)}]" for e in value.extents) or "one value"
         place = ", ".join(show(p) for p in value.position)

@@ -9,6 +9,7 @@ from spfgen.ir import fresh
 from spfgen.lang.types import KEYWORDS
 from spfgen.space.nodes import Program
 
+
 def identifier(text: str) -> str:
     """Letters, digits and underscores only: `A.rowptr(i + 1)` becomes `A_rowptr_i_1`."""
     plain = re.sub(r"\W+", "_", text).strip("_")

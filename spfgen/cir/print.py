@@ -357,9 +357,7 @@ def _harmless(text: str) -> str:
 def _wrapped(line: str, room: int) -> list[str]:
     """A line of text cut into pieces that fit; the pieces keep its margin."""
     margin = line[: len(line) - len(line.lstrip())]
-    wrapper = textwrap.TextWrapper(
-        room, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
-    )
+    wrapper = textwrap.TextWrapper(room, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
     return wrapper.wrap(line) or [""]
 
 

@@ -48,7 +48,11 @@ def inside_arrays(formula: Formula, limits: Limits) -> Formula:
         case Compare():
             return _defined(formula, limits)
         case Not(part):
-            return inside_arrays(_negated(part), limits) if not isinstance(part, Exists | Forall) else _defined(formula, limits)
+            return (
+                inside_arrays(_negated(part), limits)
+                if not isinstance(part, Exists | Forall)
+                else _defined(formula, limits)
+            )
         case Exists() | Forall():
             return _defined(formula, limits)
     raise InternalError(f"unknown formula {formula!r}")

@@ -42,9 +42,7 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
     return result
 
 
-def _matches(
-    bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]
-) -> list[dict[str, Expr]]:
+def _matches(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]) -> list[dict[str, Expr]]:
     """Values of the bound variables for which one pattern is a call that occurs."""
     if not bound:
         return [{}]

@@ -125,9 +125,7 @@ def instantiate(facts: Facts, known: Iterable[Formula], new_calls: bool = True) 
     return result
 
 
-def _substitutions(
-    bound: tuple[str, ...], patterns: list[Call], occurring: list[Call]
-) -> list[dict[str, Expr]]:
+def _substitutions(bound: tuple[str, ...], patterns: list[Call], occurring: list[Call]) -> list[dict[str, Expr]]:
     """Terms for the bound variables, read off the calls that occur."""
     candidates: dict[str, dict[Expr, None]] = {name: {} for name in bound}
     for pattern, call in product(patterns, occurring):

@@ -122,4 +122,3 @@ def _renamed(value: Affine, names: dict[str, str]) -> Affine:
         else:
             terms.append((names.get(atom, atom), coefficient))
     return Affine(tuple(terms), value.constant)
-

@@ -22,9 +22,7 @@ def simplify(plan: Plan, indices: Sequence[str]) -> Plan:
     return _without_unused(_renamed(plan, {}, {}, frozenset(indices)))
 
 
-def _renamed(
-    plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], indices: frozenset[str]
-) -> Plan:
+def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], indices: frozenset[str]) -> Plan:
     """Replace copies by what they copy, and what an index was computed as by the index, top down."""
 
     def new(node: Any) -> Any:
@@ -106,9 +104,7 @@ def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:
     return rewrite(lambda n: Var(values[n]) if isinstance(n, Bin) and n in values else None, node)
 
 
-def _named(
-    dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]
-) -> tuple[str, dict[str, str]]:
+def _named(dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]) -> tuple[str, dict[str, str]]:
     """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it."""
     if dim not in indices:
         for node in walk(body):

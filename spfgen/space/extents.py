@@ -24,9 +24,7 @@ Key = tuple[str, str, int]
 class Extents:
     """Which extents are the same: of tensors along an index, named sizes, numbers. A union-find over keys."""
 
-    def __init__(
-        self, kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout]
-    ) -> None:
+    def __init__(self, kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout]) -> None:
         self.parent: dict[Key, Key] = {}
         self.kernel = kernel
         self.layouts = layouts

@@ -81,9 +81,7 @@ def make_instances(
         yield from _pieces(statement, term, combination, indices, tensors, extents)
 
 
-def _indices(
-    statement: lang.Statement, everything: Sequence[lang.Access], extents: Extents
-) -> tuple[str, ...]:
+def _indices(statement: lang.Statement, everything: Sequence[lang.Access], extents: Extents) -> tuple[str, ...]:
     """The indices of a term: those on the right in their order, then the rest."""
     result: list[str] = []
     for access in (*everything[1:], everything[0]):
@@ -120,9 +118,7 @@ def _unbound(statement: lang.Statement, index: Var) -> SpecError:
     )
 
 
-def _choice(
-    access: lang.Access, label: str, tensor: Tensor, value: ValueArray, extents: Extents
-) -> _Choice:
+def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, extents: Extents) -> _Choice:
     layout = tensor.layout
     quantified = [
         n
@@ -158,7 +154,9 @@ def _choice(
         bool(calls(layout.relation)),
     )
     formula = conjunction([here(layout.relation), here(value.when), *inside])
-    return _Choice(operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved)
+    return _Choice(
+        operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved
+    )
 
 
 def _pieces(
@@ -267,7 +265,9 @@ def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> 
     names = [n for n in encoder.calls if piece.involves(n)]
     names += [v for o in operands for p in o.place for v in variables(encoder.expr(p)) if v in encoder.calls]
     for name in names:
-        names += [v for a in encoder.calls[name].arguments for v in variables(a) if v in encoder.calls and v not in names]
+        names += [
+            v for a in encoder.calls[name].arguments for v in variables(a) if v in encoder.calls and v not in names
+        ]
     return {n: c for n, c in encoder.calls.items() if n in names}
 
 

@@ -16,6 +16,7 @@ from spfgen.plan.nodes import Find, Guard, Load, Plan, Scan
 
 def with_finds(plan: Plan) -> Plan:
     """A scan whose body only loads by its position and compares with what is known is a find."""
+
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan):
             return None

@@ -144,9 +144,7 @@ def ignored(compiler: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_integer_expressions_have_the_value_of_the_tree(
-    compiler: str, seed: int, tmp_path: Path
-) -> None:
+def test_random_integer_expressions_have_the_value_of_the_tree(compiler: str, seed: int, tmp_path: Path) -> None:
     machine = Machine(VARIABLES)
     trees = Trees(random.Random(seed), machine)
     expressions = [trees.integer(1 + k % 6) for k in range(PER_FILE)]

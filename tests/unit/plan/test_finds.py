@@ -66,7 +66,10 @@ def test_the_choice_follows_the_properties(properties: str) -> None:
 
 @pytest.mark.parametrize(
     ("within", "algorithm"),
-    [("property strictly increasing within ptr", "binary search"), ("property strictly increasing within other", "plain loop")],
+    [
+        ("property strictly increasing within ptr", "binary search"),
+        ("property strictly increasing within other", "plain loop"),
+    ],
 )
 def test_segments_must_be_those_that_are_searched(within: str, algorithm: str) -> None:
     """Sorted within the segments of another array says nothing of these."""

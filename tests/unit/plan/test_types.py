@@ -60,7 +60,12 @@ def test_every_pair_of_operands(half: int) -> None:
 def test_every_type_alone() -> None:
     """Differences, negation, numbers, several terms."""
     kernels = [
-        kernel("y[i] = A[i, j]*x[j] + 2*A[i, j] - x[j]*A[i, j]*A[i, j] - 1", A=f"csr<{k}>", x=f"dense<{k}>", y=f"dense<{k}>")
+        kernel(
+            "y[i] = A[i, j]*x[j] + 2*A[i, j] - x[j]*A[i, j]*A[i, j] - 1",
+            A=f"csr<{k}>",
+            x=f"dense<{k}>",
+            y=f"dense<{k}>",
+        )
         for k in KINDS
         if k != "bool"
     ]
@@ -85,7 +90,9 @@ def test_index_types_mixed_per_array() -> None:
     kernels = []
     for a in ("int32", "int64"):
         for b in ("int32", "int64"):
-            kernels.append(kernel("y[i] = A[i, j]*x[j]", A=f"csr<float64, rowptr : {a}, colidx : {b}>", x="dense", y="dense"))
+            kernels.append(
+                kernel("y[i] = A[i, j]*x[j]", A=f"csr<float64, rowptr : {a}, colidx : {b}>", x="dense", y="dense")
+            )
             kernels.append(
                 kernel(
                     "Y[i, j] += A[i, j]*B[i, j]",
@@ -133,9 +140,9 @@ def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> N
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense")
     values, x = np.array([1, 2, 3, 4]).astype(left), np.array([1, 0, 1, 1]).astype(right)
     found = kernel(A=csr(values), x=x)
-    wanted = evaluate(
-        parse_statements("y[i] = A[i,j]*x[j]"), {"A": as_stored(values), "x": x, "y": np.zeros(3, both)}
-    )["y"]
+    wanted = evaluate(parse_statements("y[i] = A[i,j]*x[j]"), {"A": as_stored(values), "x": x, "y": np.zeros(3, both)})[
+        "y"
+    ]
     assert found.dtype == both
     assert np.array_equal(found, wanted)
 
@@ -263,5 +270,8 @@ def test_complex() -> None:
     assert run("z[i] = x[i]/a", x=x, a=np.asarray(2j), z=np.zeros(2, complex)).tolist() == (x / 2j).tolist()
     assert run("z[i] = x[i]", x=x, z=np.zeros(2)).tolist() == [1.0, 0.0]
     assert run("z[i] = x[i]*y[i]", x=x, y=y, z=np.zeros(2)).tolist() == (x * y).real.tolist()
-    assert run("z[i] = x[i] + y[i]", x=x.astype(np.complex64), y=np.ones(2), z=np.zeros(2, complex)).tolist() == [2 + 2j, 1 + 3j]
+    assert run("z[i] = x[i] + y[i]", x=x.astype(np.complex64), y=np.ones(2), z=np.zeros(2, complex)).tolist() == [
+        2 + 2j,
+        1 + 3j,
+    ]
     assert run("z[i] = -x[i]", x=x, z=np.zeros(2, np.complex64)).dtype == np.complex64

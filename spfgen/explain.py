@@ -8,7 +8,7 @@ from typing import Any
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.from_space import scanned
-from spfgen.plan.nodes import Clear, Find, Guard, Plan, Reduce, Scan
+from spfgen.plan.nodes import Clear, Find, Guard, Key, Plan, Reduce, Scan
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.show import iteration_space
 
@@ -89,9 +89,10 @@ def proved(plan: Plan) -> list[str]:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):
                 facts.append(f"the loop over {dim} in {interval(low, high)} is parallel: {why}")
             case Reduce(target, op="="):
-                facts.append(
-                    f"{show_operand(target)} is stored without clearing {target.tensor} first: each place is reached exactly once"
-                )
+                text = f"{show_operand(target)} is stored, {target.tensor} is not cleared first"
+                facts.append(f"{text}: each place is reached exactly once")
+            case Find(dim, algorithm=name, because=why, key=Key()):
+                facts.append(f"{dim} is found by {name}: {why}")
     return facts
 
 

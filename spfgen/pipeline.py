@@ -1,12 +1,14 @@
 """The compiler's table of contents: text to C in the order of its passes, each result verified.
 
-.spf text  --parse-->   lang     what the user wrote                           lang/parse.py, lang/spec.py
-layouts    --resolve--> layout   arrays, relation, facts, constants known      layout/from_lang.py, layout/check.py
-statements --join-->    space    which points of which statement run           space/from_lang.py (verified: space/check.py)
-           --plan-->    plan     in what order, each dimension found how       plan/from_space.py (verified: plan/check.py)
-           --lower-->   cir      C as a tree                                   cir/from_plan.py
-           --simplify-> cir                                                    cir/simplify.py (verified: cir/check.py)
-           --print-->   text     NAME.c and NAME.h                             cir/print.py
+| pass     | result | what it is                                      | where                | verified by     |
+|----------|--------|-------------------------------------------------|----------------------|-----------------|
+| parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
+| resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
+| join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
+| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
+| lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
+| simplify | cir    | the same with less                              | cir/simplify.py      | cir/check.py    |
+| print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
 
 from __future__ import annotations

@@ -270,9 +270,8 @@ class _Lowering:
         """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
         for dim, call in plan.loads:
             uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
-            if plan.key is not None and plan.key.dim == dim:
-                scope = scope.inlined(dim, call)
-            elif uses <= 1 and not _used(dim, plan.hit):
+            is_key = plan.key is not None and plan.key.dim == dim
+            if is_key or (uses <= 1 and not _used(dim, plan.hit)):
                 scope = scope.inlined(dim, call)
         kept = [(d, call) for d, call in plan.loads if d not in scope.inline]
         body: list[c.Stmt] = [self.declare(d, self.expr(call, scope)) for d, call in kept]

@@ -89,6 +89,6 @@ def _is_plain(layout: Layout) -> bool:
         for part in conjuncts(layout.relation)
         if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var) and isinstance(part.right, Var)
     }
-    positions = [tied.get(c) for c in layout.coordinates]
-    places = [p.name if isinstance(p, Var) else None for v in layout.values for p in v.position]
-    return len(layout.values) == 1 and sorted(map(str, positions)) == sorted(layout.positions) == sorted(map(str, places))
+    positions = sorted(tied.get(c, "") for c in layout.coordinates)
+    places = sorted(p.name if isinstance(p, Var) else "" for v in layout.values for p in v.position)
+    return len(layout.values) == 1 and positions == sorted(layout.positions) == places

@@ -47,7 +47,10 @@ def single_value(constraints: Iterable[Constraint], name: str) -> tuple[Affine, 
 
 
 def bounds(constraints: Iterable[Constraint], name: str) -> tuple[list[tuple[int, Affine]], list[tuple[int, Affine]]]:
-    """Lower and upper bounds as (a, e): a*name >= -e, and a*name <= e. Constraints with `name` in a floor are left out."""
+    """Lower and upper bounds as (a, e): a*name >= -e, and a*name <= e.
+
+    Constraints with `name` in a floor are left out.
+    """
     lower: list[tuple[int, Affine]] = []
     upper: list[tuple[int, Affine]] = []
     for constraint in constraints:

@@ -11,7 +11,7 @@ import pytest
 from tests.sanitize.driver import generated
 from tests.sanitize.kernels import case, every_output, every_type
 
-FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-fsyntax-only")
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-c")
 JOBS = 2
 
 
@@ -35,12 +35,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.mark.parametrize("openmp", [True, False], ids=["OpenMP", "serial"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_no_warnings(compiler: str, openmp: bool, sources: list[str]) -> None:
+def test_no_warnings(compiler: str, openmp: bool, sources: list[str], tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not on PATH")
     command = [compiler, *FLAGS, *(["-fopenmp"] if openmp else [])]
     running = [
-        subprocess.Popen([*command, *sources[k::JOBS]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            [*command, *sources[k::JOBS]], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         for k in range(JOBS)
     ]
     output = "".join(p.communicate()[0] for p in running)
@@ -50,6 +52,6 @@ def test_no_warnings(compiler: str, openmp: bool, sources: list[str]) -> None:
 def test_a_warning_would_be_seen(tmp_path: Path) -> None:
     path = tmp_path / "narrow.c"
     path.write_text("float f(double x);\nfloat f(double x) { return x; }\n")
-    result = subprocess.run(["cc", *FLAGS, str(path)], capture_output=True, text=True)
+    result = subprocess.run(["cc", *FLAGS, str(path)], cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode != 0
     assert "float-conversion" in result.stderr

@@ -1,0 +1,98 @@
+"""Sparse results: computed on the pattern that they come with, or that they share with an operand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import spfgen
+from spfgen.errors import Unsupported
+
+RNG = np.random.default_rng(5)
+
+
+def matrix(shape: tuple[int, int], density: float = 0.4) -> np.ndarray:
+    return np.where(RNG.random(shape) < density, RNG.integers(1, 9, shape), 0).astype(float)
+
+
+def test_sddmm_shares_the_pattern_of_its_mask() -> None:
+    spec = spfgen.parse(
+        "kernel sddmm { tensor A : csr tensor B, D : dense tensor C : csr shares A  C[i,j] = A[i,j]*B[i,k]*D[k,j] }"
+    )
+    a, b, d = matrix((5, 6)), matrix((5, 3), 1), matrix((3, 6), 1)
+    mask = scipy.sparse.csr_array(a)
+    result = spec.kernels["sddmm"].compile()(A=mask, B=b, D=d)
+    np.testing.assert_array_equal(result.to_numpy(), a * (b @ d))
+    assert np.shares_memory(result.arrays["colidx"], mask.indices)
+
+
+def test_ttm_shares_two_levels() -> None:
+    """The result has the fibres of A and a last level of its own, given by the caller."""
+    spec = spfgen.parse(
+        "kernel ttm { tensor A : csf3 tensor B : dense tensor C : csf3 shares A on i, j  C[i,j,l] = A[i,j,k]*B[k,l] }"
+    )
+    dense = np.where(RNG.random((4, 5, 6)) < 0.3, RNG.integers(1, 9, (4, 5, 6)), 0).astype(float)
+    b = matrix((6, 2), 1)
+    kernel = spec.kernels["ttm"].compile()
+    copy = spfgen.compile("T[i,j,k] += A[i,j,k]", A="dense", T="dense")
+    bound = kernel.bind(A=copy(A=dense), B=b, C=_full_last_level(dense, 2))
+    bound()
+    np.testing.assert_array_equal(bound.tensors["C"].to_numpy(), np.einsum("ijk,kl->ijl", dense, b))
+
+
+def _full_last_level(dense: np.ndarray, width: int) -> spfgen.Tensor:
+    """A csf tensor with the (i, j) fibres of `dense`, every one of them full."""
+    pattern = np.repeat(dense.any(axis=2)[:, :, None], width, axis=2).astype(float)
+    i, j, k = np.nonzero(pattern)
+    fibres = np.unique(np.stack([i, j]), axis=1)
+    rows = np.unique(fibres[0])
+    return spfgen.tensor(
+        "csf3",
+        shape=pattern.shape,
+        idx_1=rows.astype(np.int32),
+        ptr_2=np.concatenate([[0], np.cumsum([np.sum(fibres[0] == r) for r in rows])]).astype(np.int32),
+        idx_2=fibres[1].astype(np.int32),
+        ptr_3=(np.arange(fibres.shape[1] + 1) * width).astype(np.int32),
+        idx_3=k.astype(np.int32),
+        val=np.full(len(k), np.nan),
+    )
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "dcsr", "coo", "bcsr(R=2, C=3)", "dia", "ell", "lower", "diagonal"])
+def test_a_given_pattern_is_kept(layout: str) -> None:
+    """What falls outside of the pattern is not stored; what is stored and not reached becomes zero."""
+    name = layout.split("(")[0]
+    pattern = matrix((6, 6))
+    if name in ("lower", "diagonal"):
+        pattern = np.tril(pattern) if name == "lower" else np.diag(np.diag(pattern))
+    a, b = matrix((6, 4)), matrix((4, 6))
+    kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k]", A="csr", B="csr", C=layout)
+    packing = spfgen.compile("C[i,j] += P[i,j]", P="dense", C=layout)
+    from spfgen.run.bind import bind
+
+    target = bind(packing.generated.program.tensor("C").layout, pattern, "C", {})
+    stored = np.zeros((6, 6), dtype=bool)
+    stored[target.to_coo().coords] = True
+    kernel(A=a, B=b, C=target)
+    np.testing.assert_array_equal(target.to_numpy(), np.where(stored, a @ b, 0))
+
+
+def test_duplicates_cannot_be_written() -> None:
+    with pytest.raises(Unsupported, match="stored once"):
+        spfgen.compile("C[i,j] = A[i,j]", A="csr", C="coo_unsorted")
+
+
+def test_one_place_for_two_coordinates_cannot_be_written() -> None:
+    spec = spfgen.parse(
+        """
+        layout runs(n) {
+            size m
+            relation { [q] -> [i] : 0 <= q < m and start(q) <= i < start(q + 1) }
+            index start[m + 1] { range 0 <= start(q) <= n  property increasing }
+            value val[m] at [q]
+        }
+        """
+    )
+    with pytest.raises(Unsupported, match="stands for one coordinate"):
+        spfgen.compile("y[i] = x[i]", x="dense", y=spec.layouts["runs"])

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
 """The fields of each class of nodes that may hold children; None for what is no node."""
 

@@ -134,6 +134,8 @@ def conjuncts(formula: Formula) -> Iterator[Formula]:
 
 
 def implies(condition: Formula, conclusion: Formula, span: Span | None = None) -> Formula:
+    if condition == TRUE:
+        return conclusion
     return Or((Not(condition), conclusion), span)
 
 

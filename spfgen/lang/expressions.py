@@ -101,7 +101,7 @@ def _shortened(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint with the known name that is nearest, or nothing."""
     choices = {k.lower(): k for k in sorted(known)}
-    found = difflib.get_close_matches(name.lower(), list(choices), 1)
+    found = difflib.get_close_matches(name.lower(), list(choices), 1, 0.65)
     return f"did you mean `{choices[found[0]]}`?" if found else ""
 
 

@@ -185,9 +185,7 @@ class _Parts:
             seen.add(name)
         self.raise_errors()
 
-    def mapping(
-        self, reader: Reader, tree: Tree[Any], rank: int
-    ) -> tuple[tuple[str, ...], tuple[str, ...], Formula]:
+    def mapping(self, reader: Reader, tree: Tree[Any], rank: int) -> tuple[tuple[str, ...], tuple[str, ...], Formula]:
         """One `[positions] -> [coordinates] : formula`. A coordinate may be an expression of the positions."""
         left, right, formula_tree = tree.children
         positions = tuple(n for n, _ in reader.names(left))
@@ -246,15 +244,15 @@ class _Parts:
             message = f"expected a range of `{name}`, but `{name}` does not occur"
             self.errors.append(reader.fail(message, tree, f"write for instance `range 0 <= {name}(p) < n`"))
         closed = Forall(tuple(bound), formula) if bound else formula
-        return Property(closed, _text(reader, tree.children[0]), reader.span(tree))
+        return Property(closed, _spelt(reader, tree.children[0], formula), reader.span(tree))
 
     def property(self, reader: Reader, tree: Tree[Any], name: str, arity: int) -> Property:
         body = tree.children[0]
-        text = _text(reader, body)
         if body.data == "short_form":
             formula = self.short_form(reader, body, name, arity)
         else:
             formula = reader.formula(body)
+        text = _spelt(reader, body, formula)
         self.check_names(formula, self.known, "bind the variables of a property: `property forall p < q : ...`")
         self.errors += rebound(formula, self.known)
         return Property(formula, text, reader.span(tree))
@@ -421,6 +419,20 @@ def _clauses(reader: Reader, tree: Tree[Any]) -> Iterator[tuple[Reader, Tree[Any
                 yield from _clauses(reader.with_constant(str(name), number), inner)
         else:
             yield reader, child
+
+
+def _spelt(reader: Reader, tree: Tree[Any], formula: Formula) -> str:
+    """A fact as the user wrote it; where it is a clause of a family, what it says for this rank."""
+    text = _text(reader, tree)
+    if "{" not in text:
+        return text
+    if tree.data != "short_form":
+        return show(formula)
+    words = [str(c) for c in tree.children if isinstance(c, Token)]
+    for qualifier in (c for c in tree.children if isinstance(c, Tree)):
+        names = ", ".join(reader.name(n) for n in qualifier.children)
+        words.append(f"within {names}" if qualifier.data == "within" else f"where {names} equal")
+    return " ".join(words)
 
 
 def _text(reader: Reader, tree: Tree[Any]) -> str:

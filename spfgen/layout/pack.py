@@ -24,6 +24,7 @@ from spfgen.layout.points import (
     Array,
     inside,
     sorted_order,
+    to_coordinates,
 )
 from spfgen.layout.validate import violation
 
@@ -122,6 +123,14 @@ def _entries(
 
 
 # --- the order of keys ------------------------------------------------------------------------------------
+
+
+def storable(layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array) -> tuple[Any, Array]:
+    """(coordinates, values) of the entries that the layout has places for, with what it stores along with them."""
+    columns, summed = _entries(layout, shape, coords, values)
+    state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), columns, summed, lenient=True)
+    assemble(state, pack_plan(layout), _orders(layout))
+    return to_coordinates(layout, state.sizes, state.arrays, {v.name: state.arrays[v.name] for v in layout.values})
 
 
 @lru_cache(maxsize=256)

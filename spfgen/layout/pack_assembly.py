@@ -221,9 +221,7 @@ def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without:
     return result
 
 
-def _rank_counted(
-    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
-) -> None:
+def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted through all segments; the pointer arrays are the running counts."""
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
     rows = _rows(state, rules)
@@ -252,9 +250,7 @@ def _rank_counted(
         _write(state, plan, rank, key, rows.rows, values, len(first))
 
 
-def _rank_slots(
-    state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder
-) -> None:
+def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted in each group of the keys' other arguments."""
     rows = _rows(state, rules)
     groups = _subscripts(state, plan, rank.keys[0], rows.rows, rank.position)
@@ -326,9 +322,7 @@ def _make_room(
     state.keep(mask)
 
 
-def _needs_filler(
-    state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int
-) -> bool:
+def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int) -> bool:
     """Whether places of the key's array stay empty that have no sentinel."""
     index = state.layout.index(plan.encoded.calls[rank.keys[0]].function)
     if index.name in plan.sentinels:
@@ -419,15 +413,11 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
     if not state.lenient and _differs(state.values[~mask], state.layout.fill).any():
-        raise DataError(
-            f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one"
-        )
+        raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)
 
 
-def _write(
-    state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int
-) -> None:
+def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int) -> None:
     """Write the key array at the entries; other places get the sentinel, else the low end of the range."""
     call = plan.encoded.calls[name]
     index = state.layout.index(call.function)

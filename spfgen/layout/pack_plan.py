@@ -255,9 +255,7 @@ def _size_names(encoded: Encoded) -> set[str]:
     return encoded.sizes | {n for n, (e, _) in encoded.quotients.items() if e.names() <= encoded.sizes}
 
 
-def _between_calls(
-    progress: _Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine
-) -> Rank | None:
+def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine) -> Rank | None:
     """A rank between two calls of arrays that are not made yet."""
     calls = progress.encoded.calls
     begin = _only_call(low, calls)

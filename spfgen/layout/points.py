@@ -385,9 +385,7 @@ def enumerate_points(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[s
             raise DataError(f"expected the array `{index.name}` of layout `{layout.name}`, but it is missing")
     names = (*layout.positions, *layout.coordinates)
     tables = [_run(steps, sizes, arrays) for steps in _steps(layout)]
-    columns = {
-        n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names
-    }
+    columns = {n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names}
     count = sum(c for c, _ in tables)
     places = value_places(layout, sizes, {**sizes, **columns}, arrays, count)
     kept = np.zeros(count, dtype=bool)

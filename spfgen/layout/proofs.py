@@ -23,9 +23,7 @@ from spfgen.layout.nodes import Layout, ValueArray
 
 
 def facts_of(layout: Layout) -> Facts:
-    return Facts(
-        tuple(p.formula for p in layout.facts), {a.name: a.extents for a in layout.indexes}
-    )
+    return Facts(tuple(p.formula for p in layout.facts), {a.name: a.extents for a in layout.indexes})
 
 
 @lru_cache(maxsize=256)

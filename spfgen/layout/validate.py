@@ -425,8 +425,8 @@ def _transitive(conclusion: Formula, first: str, second: str) -> bool:
         match part:
             case Compare("=", Var(a), Var(b)) if {a, b} == {first, second}:
                 continue
-            case Compare("<" | "<=" | "=" | ">" | ">=", a, b) if (
-                _moved(a, b, {first: second}) or _moved(b, a, {first: second})
+            case Compare("<" | "<=" | "=" | ">" | ">=", a, b) if _moved(a, b, {first: second}) or _moved(
+                b, a, {first: second}
             ):
                 continue
         return False
@@ -451,9 +451,7 @@ def _neighbours(
             yield from _row_pairs(data, pairs, {n: c[a:b] for n, c in fixed.items()}, row, place)
 
 
-def _segments(
-    data: _Data, pairs: _Pairs, fixed: Columns, count: int, low: int, end: int
-) -> tuple[Array, Array]:
+def _segments(data: _Data, pairs: _Pairs, fixed: Columns, count: int, low: int, end: int) -> tuple[Array, Array]:
     """(first, end) of the places for each instance of the other variables; int64[count] each."""
     columns = {**data.sizes, **fixed}
     first = np.full(count, low, dtype=np.int64)

@@ -127,9 +127,7 @@ def is_scipy(value: object) -> bool:
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "format")
 
 
-def _packed(
-    layout: Layout, entries: Coordinates, name: str, index_types: Mapping[str, str], is_typed: bool
-) -> Tensor:
+def _packed(layout: Layout, entries: Coordinates, name: str, index_types: Mapping[str, str], is_typed: bool) -> Tensor:
     """A copy in the layout; index arrays are wide where the kernel leaves that open and the extents need it."""
     if len(entries.shape) != layout.rank:
         raise _wrong_rank(layout, name, len(entries.shape))
@@ -143,9 +141,7 @@ def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
     return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {found}")
 
 
-def _in_place(
-    layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool
-) -> Tensor | None:
+def _in_place(layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool) -> Tensor | None:
     """The tensor over the arrays of `value`, when a binding of the layout fits them; else None."""
     if layout.rank == 0 and not is_scipy(value):
         return _scalar(layout, value, name, output)

@@ -179,9 +179,7 @@ def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
         raise DataError(f"expected an output `{name}` that fits in memory, but it is {extents} of {dtype}") from None
 
 
-def size_value(
-    program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
-) -> int | None:
+def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
     """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand."""
     if size in program.fixed:
         return program.fixed[size]

@@ -269,8 +269,7 @@ def _compile(source: str, before: tuple[str, ...], after: tuple[str, ...], targe
         code, output = _run(command, TIMEOUT)
     if code != 0:
         raise ToolError(
-            f"expected the compiler to accept the C text, but it ended with code {code}\n"
-            + _shown(command, output),
+            f"expected the compiler to accept the C text, but it ended with code {code}\n" + _shown(command, output),
             notes=["`doctor` tells which compiler is used and why; SPFGEN_CC chooses another one"],
         )
     if not target.is_file() or target.stat().st_size == 0:
@@ -307,8 +306,7 @@ def _run(command: tuple[str, ...], timeout: float) -> tuple[int, str]:
     except subprocess.TimeoutExpired as error:
         _kill(process)
         raise ToolError(
-            f"expected the compiler to finish within {timeout:g} seconds, but it did not\n"
-            + _shown(command, "")
+            f"expected the compiler to finish within {timeout:g} seconds, but it did not\n" + _shown(command, "")
         ) from error
     except BaseException:  # Ctrl-C reaches us only, not the group of the compiler
         _kill(process)

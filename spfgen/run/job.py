@@ -18,10 +18,9 @@ from spfgen.errors import CheckFailed, DataError, UsageError
 from spfgen.lang.expressions import counted
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.lang.types import TYPES
+from spfgen.layout import pack as packing
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack import _orders, pack
-from spfgen.layout.pack_assembly import Entries, assemble
-from spfgen.layout.pack_plan import pack_plan
+from spfgen.layout.pack import pack
 from spfgen.run.bind import typed
 from spfgen.run.call import Bound, checked_sizes, size_value
 from spfgen.run.count import count_operations
@@ -338,11 +337,8 @@ def storable(layout: Layout, data: Coordinates) -> Coordinates:
         pack(layout, data.shape, data.coords, data.values, {a.name: "int64" for a in layout.indexes})
         return data
     except DataError:
-        sizes = dict(zip(layout.parameters, data.shape, strict=True))
-        columns = dict(zip(layout.coordinates, data.coords, strict=True))
-        state = Entries(layout, sizes, columns, data.values, lenient=True)
-        assemble(state, pack_plan(layout), _orders(layout))
-        return Tensor(layout, state.sizes, state.arrays).to_coo()
+        coords, values = packing.storable(layout, data.shape, data.coords, data.values)
+        return Coordinates(data.shape, tuple(coords), values)
 
 
 def _values(tensor: Tensor) -> dict[str, Array]:
@@ -376,9 +372,7 @@ def _described(declared: Declared, tensor: Tensor) -> str:
 # --- the check ---------------------------------------------------------------------------------------
 
 
-def _verdict(
-    kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]]
-) -> tuple[str, CheckFailed | None]:
+def _verdict(kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]]) -> tuple[str, CheckFailed | None]:
     """Compare every output with the reference: in words, and the error when one differs."""
     given: dict[str, Any] = {}
     for name, tensor in bound.tensors.items():

@@ -53,9 +53,7 @@ class Coordinates:
 
     def __post_init__(self) -> None:
         if len(self.coords) != len(self.shape):
-            raise DataError(
-                f"expected coordinates of {len(self.shape)} dimensions, but there are {len(self.coords)}"
-            )
+            raise DataError(f"expected coordinates of {len(self.shape)} dimensions, but there are {len(self.coords)}")
         if self.values.ndim != 1:
             raise DataError(f"expected values in one dimension, but their shape is {self.values.shape}")
         for dimension, (extent, coord) in enumerate(zip(self.shape, self.coords, strict=True)):
@@ -80,9 +78,7 @@ class Coordinates:
         try:
             dense = np.zeros(self.shape, self.values.dtype)
         except (MemoryError, ValueError) as error:
-            raise DataError(
-                f"expected a tensor that fits in memory, but it is {_times(self.shape)}"
-            ) from error
+            raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
         if self.shape:
             np.add.at(dense, self.coords, self.values)
         else:
@@ -321,9 +317,7 @@ def _mtx_header(file: str, text: bytes) -> _Header:
     if max(sizes) > LARGEST:
         raise DataError(f"{file}:{line}: expected sizes below 2^63, but got {_shown(text[begin:end])}")
     if symmetry != "general" and sizes[0] != sizes[1]:
-        raise DataError(
-            f"{file}:{line}: expected a square matrix ({symmetry}), but it is {_times(sizes[:2])}"
-        )
+        raise DataError(f"{file}:{line}: expected a square matrix ({symmetry}), but it is {_times(sizes[:2])}")
     return _Header(dense, field, symmetry, sizes, end, line + 1)
 
 
@@ -448,8 +442,7 @@ def _wrong_tns_line(file: str, text: bytes, order: int, reason: str) -> DataErro
     for number, words in _tns_lines(text):
         if len(words) != order + 1 or not (_all(int, words[:-1]) and _all(float, words[-1:])):
             return DataError(
-                f"{file}:{number}: expected {order} whole coordinates and a value, "
-                f"but got {_shown(' '.join(words))}",
+                f"{file}:{number}: expected {order} whole coordinates and a value, but got {_shown(' '.join(words))}",
                 notes=_tns_hints(next(_tns_lines(text))[1]),
             )
     return DataError(f"expected a FROSTT file, but {file}: {reason}")
@@ -529,9 +522,7 @@ def _plain(file: str, array: NDArray[Any]) -> NDArray[Any]:
 # ---- random
 
 
-def _random_values(
-    random: np.random.Generator, count: int, kind: np.dtype[Any], *, nonzero: bool
-) -> NDArray[Any]:
+def _random_values(random: np.random.Generator, count: int, kind: np.dtype[Any], *, nonzero: bool) -> NDArray[Any]:
     import numpy as np
 
     if kind.kind == "b":
@@ -548,9 +539,7 @@ def _random_values(
     return values.astype(kind)
 
 
-def _random_places(
-    random: np.random.Generator, shape: tuple[int, ...], count: int
-) -> tuple[NDArray[np.int64], ...]:
+def _random_places(random: np.random.Generator, shape: tuple[int, ...], count: int) -> tuple[NDArray[np.int64], ...]:
     """`count` distinct places, each set of them equally likely, in lexicographic order."""
     import numpy as np
 

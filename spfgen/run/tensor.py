@@ -181,9 +181,7 @@ def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
     return DataError(f"{message}, but its type is {array.dtype.name}", None, notes)
 
 
-def given_sizes(
-    layout: Layout, shape: Sequence[int] | int | None, sizes: Mapping[str, int] | None
-) -> dict[str, int]:
+def given_sizes(layout: Layout, shape: Sequence[int] | int | None, sizes: Mapping[str, int] | None) -> dict[str, int]:
     """The sizes that the caller says, checked."""
     known: dict[str, int] = {}
     if shape is not None:
@@ -296,9 +294,7 @@ def extents_of(layout: Layout, name: str, sizes: Mapping[str, int]) -> tuple[int
     return tuple(max(0, int(evaluate(e, lambda n: sizes[n], _no_call))) for e in declared)
 
 
-def _shaped(
-    layout: Layout, name: str, array: Array, sizes: Mapping[str, int], sources: Mapping[str, str]
-) -> Array:
+def _shaped(layout: Layout, name: str, array: Array, sizes: Mapping[str, int], sources: Mapping[str, str]) -> Array:
     """The array in the declared shape; a flat one of the right length is viewed in it."""
     shape = extents_of(layout, name, sizes)
     if array.shape == shape:

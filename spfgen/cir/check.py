@@ -33,6 +33,7 @@ from spfgen.cir.nodes import (
     Name,
     Pragma,
     Return,
+    Scope,
     Select,
     Stmt,
     Struct,
@@ -117,6 +118,9 @@ def _declare_all(names: Iterable[str], scope: _Scope, where: str) -> _Scope:
 def _statement(s: Stmt, scope: _Scope, where: str) -> _Scope:
     """Check a statement; answers what is in scope after it."""
     match s:
+        case Scope(body):
+            _statement(body, scope, where)
+            return scope
         case Block(statements):
             for inner in statements:
                 scope = _statement(inner, scope, where)

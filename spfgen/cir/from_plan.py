@@ -150,7 +150,14 @@ class _Lowering:
     # --- statements ------------------------------------------------------------------------------
 
     def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
-        return [c.Comment(group.text), *self.plan(plan, _Scope())]
+        """A nest that declares something outside of all its loops gets braces, or two nests could clash."""
+        alone = sum(len(_nests(p)) for p in self.plans) == 1
+        result: list[c.Stmt] = [c.Comment(group.text)]
+        for nest in _nests(plan):
+            lines = self.plan(nest, _Scope())
+            declares = any(isinstance(s, c.Declare) for s in lines)
+            result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
+        return result
 
     def plan(self, plan: Plan, scope: _Scope) -> list[c.Stmt]:
         match plan:
@@ -445,6 +452,11 @@ class _Lowering:
             case Not(part):
                 return c.Un("!", self.condition(part, scope))
         raise InternalError(f"no C for {formula!r}")
+
+
+def _nests(plan: Plan) -> tuple[Plan, ...]:
+    """The loop nests and clearings of a statement."""
+    return plan.parts if isinstance(plan, Seq) else (plan,)
 
 
 PARALLEL = "omp parallel for schedule(static) num_threads(threads)"

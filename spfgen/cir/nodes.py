@@ -3,7 +3,7 @@
     File      ::= comment, includes, items                     one .c or .h file
     Struct    ::= name, fields, doc
     Function  ::= result, name, params, body, doc
-    Statement ::= Block | Declare | Assign | For | While | If | Return | Do | Comment | Pragma | Break
+    Statement ::= Block | Scope | Declare | Assign | For | While | If | Return | Do | Comment | Pragma | Break
     Expr      ::= Int | Float | Name | Load | Field | Bin | Un | Select | Cast | Call
 
 Types are written as C writes them ("int64_t", "const double *restrict"). Every node is immutable;
@@ -117,6 +117,13 @@ class Block(Stmt):
     """Statements one after another; braces only where the surrounding statement needs them."""
 
     statements: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope(Stmt):
+    """Statements in braces of their own: what they declare is not known after them."""
+
+    body: Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from spfgen.cir.nodes import (
     Param,
     Pragma,
     Return,
+    Scope,
     Select,
     Stmt,
     Struct,
@@ -218,6 +219,8 @@ def _condition(e: Expr) -> str:
 def print_stmt(s: Stmt, indent: int = 0) -> list[str]:
     """The lines of a statement at `indent` levels."""
     match s:
+        case Scope(body):
+            return [*_lines("{", indent), *print_stmt(body, indent + 1), *_lines("}", indent)]
         case Block(statements):
             return [line for inner in statements for line in print_stmt(inner, indent)]
         case Declare(type_name, name, None):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Bin, Call, Expr, Var, rename, show, variables
+from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Locate, Plan, Reduce, Scan, Seq
 from spfgen.space.nodes import Operand
@@ -38,6 +38,8 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             value = new(value)
             if isinstance(value, Var):
                 return _renamed(body, {**names, dim: value.name}, values, indices)
+            if isinstance(value, Num):
+                return _renamed(substitute(body, {dim: value}), names, values, indices)
             name, names = _named(dim, body, names, indices)
             values = {**values, value: name} if name in indices else values
             return replace(plan, dim=name, value=value, body=_renamed(body, names, values, indices))

@@ -96,3 +96,20 @@ def test_one_place_for_two_coordinates_cannot_be_written() -> None:
     )
     with pytest.raises(Unsupported, match="stands for one coordinate"):
         spfgen.compile("y[i] = x[i]", x="dense", y=spec.layouts["runs"])
+
+
+def test_two_nests_may_use_the_same_names() -> None:
+    """Both terms compute the position in the band before any loop."""
+    spec = spfgen.parse(
+        """
+        layout banded(nrow, ncol; low = 1, high = 1) {
+            relation { [r, d] -> [i, j] : 0 <= r < nrow and 0 <= d <= low + high and i = r and j = r + d - low }
+            value val[nrow, low + high + 1] at [r, d]
+        }
+        kernel sums { tensor A : banded  s = A[i, i + n]*a + A[i, i + n]  size n }
+        """
+    )
+    band = np.arange(12.0).reshape(4, 3)
+    tensor = spfgen.tensor(spec.layouts["banded"], shape=(4, 4), val=band)
+    kernel = spec.kernels["sums"].compile()
+    assert kernel(A=tensor, a=2.0, n=1) == 3 * np.trace(tensor.to_numpy(), 1)

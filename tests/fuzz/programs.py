@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SpecTree, parse_tree
+from spfgen.pipeline import RANK, layout_of
 from tests.differential.kernels import layouts_of_rank
 from tests.fuzz import unseen
 
@@ -187,7 +190,7 @@ class _Builder:
         tensor = self.operand(sparse[0])
         sparse[0] -= tensor.sparse
         subscripts = self.subscripts(tensor.dims, anchored, pool)
-        used = {n for s in subscripts for n in INDICES if n in s.replace("floor", "").split("*")[-1].replace("-", " ").replace("+", " ").split()}
+        used = {n for s in subscripts for n in re.findall(r"[a-z]\w*", s) if n in INDICES}
         return f"{tensor.name}[{', '.join(subscripts)}]", used
 
     def statement(self) -> str:
@@ -278,7 +281,8 @@ class _Builder:
                 divisor = self.pick((2, 3))
                 return f"({self.amount(known)}) mod {divisor} {self.pick(('=', '!=', '<'))} {self.pick((0, 1, 2))}"
             case 4:
-                return f"floor(({self.amount(known)})/{self.pick((2, 3))}) {self.pick(('=', '<', '>=', '!='))} {self.amount(known)}"
+                quotient = f"floor(({self.amount(known)})/{self.pick((2, 3))})"
+                return f"{quotient} {self.pick(('=', '<', '>=', '!='))} {self.amount(known)}"
             case 5:
                 return f"0 <= {self.amount(known)} < {self.amount(known)}"
             case 6:
@@ -292,18 +296,10 @@ class _Builder:
     def case(self) -> Case:
         if self.chance(20):
             self.sizes |= set(CLASSES)
-        statements = [self.statement() for _ in range(self.pick((1, 1, 1, 2, 3) if self.focus != "order" else (1, 1, 2)))]
-        # what shares a layout or was made dense after the choice keeps one layout
+        count = self.pick((1, 1, 2) if self.focus == "order" else (1, 1, 1, 2, 3))
+        statements = [self.statement() for _ in range(count)]
         by_name = {t.name: t for t in self.tensors}
         lines = []
-        for t in self.tensors:
-            if not any(f"{t.name}[" in s or s.startswith(f"{t.name} ") for s in statements):
-                if not any(o.shares == t.name for o in self.tensors):
-                    continue
-                continue_sharing = [o for o in self.tensors if o.shares == t.name]
-                for other in continue_sharing:
-                    other.shares = ""
-                continue
         used = [t for t in self.tensors if any(f"{t.name}[" in s or s.startswith(f"{t.name} ") for s in statements)]
         for t in used:
             if t.shares and (t.shares not in {u.name for u in used} or by_name[t.shares].layout != t.layout):
@@ -315,8 +311,9 @@ class _Builder:
                 shares = f" shares {t.shares}" if t.shares else ""
                 lines.append(f"    tensor {t.name}{extents} : {t.layout}{shares}")
         lines = [*(f"    size {s}" for s in sorted(self.sizes)), *lines]
-        if self.chance(80 if self.focus == "order" else 10):
-            lines.append(f"    schedule {{ order {', '.join(self.loops(used, statements))} }}")
+        loops = self.loops(used, statements) if self.chance(80 if self.focus == "order" else 10) else []
+        if loops:
+            lines.append(f"    schedule {{ order {', '.join(loops)} }}")
         text = "\n".join(["kernel NAME {", *lines, *(f"    {s}" for s in statements), "}"])
         dims = tuple((t.name, t.dims) for t in used)
         data = tuple(self.data() for _ in range(self.pick((2, 3))))
@@ -324,9 +321,6 @@ class _Builder:
 
     def loops(self, used: Sequence[_Tensor], statements: Sequence[str]) -> list[str]:
         """Indices and positions in any order."""
-        from spfgen.pipeline import RANK, layout_of
-        from spfgen.lang.parse import parse_layout_use
-
         text = " ".join(s.partition(" where ")[0] for s in statements)
         inside = " ".join(part.partition("]")[0] for part in text.split("[")[1:])
         words = set(inside.replace("*", " ").replace(",", " ").split())
@@ -338,7 +332,7 @@ class _Builder:
                     settings[RANK] = len(t.dims)
                 names += [f"{t.name}.{p}" for p in layout_of(declaration, settings).positions]
         wanted = self.draw(st.permutations(names)) if names else []
-        return list(wanted[: self.draw(st.integers(1, 4))]) if wanted else ["i"]
+        return list(wanted[: self.draw(st.integers(1, 4))])
 
     def data(self) -> Data:
         extents = tuple((c, self.pick((0, 1, 2, 3, 4, 5, 6))) for c in CLASSES)

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import SpfgenError, Unsupported
-from spfgen.lang.reference import Stored, evaluate
 from spfgen.lang.nodes import Kernel
+from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated, generate, resolve
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
-from tests.fuzz.operands import Operand, make, random_values
+from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data
 
 
@@ -73,7 +73,7 @@ def run(cases: Sequence[Case], folder: Path | None = None) -> list[Outcome]:
 def eager(text: str) -> str:
     """The C of a kernel that starts its threads however little there is to do."""
     result, count = re.subn(r"if \(work < \d+\)", "if (work < 0)", text)
-    assert count == text.count("static inline int spfgen_threads("), "the threshold of spfgen_threads is not where it was"
+    assert count == text.count("static inline int spfgen_threads("), "the threshold is not where it was"
     return result
 
 
@@ -104,8 +104,9 @@ def _compiled(ready: Sequence[tuple[int, Outcome]], folder: Path) -> Path | None
         if not paths:
             return None
         target = folder / "kernels.so"
-        command = [*compiler.command, "-std=c99", "-O1", "-fPIC", "-shared", *compiler.openmp, *map(str, paths.values())]
-        result = subprocess.run([*command, "-lm", "-o", str(target)], capture_output=True, text=True, cwd=folder)
+        command = [*compiler.command, "-std=c99", "-O1", "-fPIC", "-shared", *compiler.openmp]
+        files = [*map(str, paths.values()), "-lm", "-o", str(target)]
+        result = subprocess.run([*command, *files], capture_output=True, text=True, cwd=folder)
         if result.returncode == 0:
             return target
         for n, outcome in ready:
@@ -200,7 +201,8 @@ def _cleared(name: str, made: Generated) -> bool:
 def check(outcome: Outcome, function: Any, data: Data) -> str:
     """Run once; the first difference from the reference."""
     made, kernel = outcome.made, outcome.kernel
-    assert made is not None and kernel is not None
+    assert made is not None
+    assert kernel is not None
     before = operands(outcome.case, made, data)
     after = {n: o.copy() for n, o in before.items()}
     for name, owner in outcome.case.shares:  # shared arrays are one array
@@ -219,7 +221,9 @@ def check(outcome: Outcome, function: Any, data: Data) -> str:
         expected, real = wanted[name], operand.meaning()
         a, b = (t.values if isinstance(t, Stored) else t for t in (expected, real))
         if not np.array_equal(a, b):
-            where = f" at {[tuple(map(int, c)) for c in zip(*real.coords, strict=True)]}" if isinstance(real, Stored) else ""
+            where = ""
+            if isinstance(real, Stored):
+                where = f" at {[tuple(map(int, c)) for c in zip(*real.coords, strict=True)]}"
             return f"{name} is {b.tolist()}{where}\nexpected {a.tolist()}\n{shown(before)}"
         for problem in _elsewhere(operand, before[name], made, name):
             return problem

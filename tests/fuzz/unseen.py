@@ -272,7 +272,8 @@ def csr_reversed(rng: np.random.Generator, shape: tuple[int, ...], density: floa
 @layout(2, """
 layout NAME(nrow, ncol) {
     size nnz
-    relation { [r, p] -> [i, j] : 0 <= r < nrow and rowptr(r) - 1 <= p < rowptr(r + 1) - 1 and i = r and j = colidx(p) - 1 }
+    relation { [r, p] -> [i, j] :
+        0 <= r < nrow and rowptr(r) - 1 <= p < rowptr(r + 1) - 1 and i = r and j = colidx(p) - 1 }
     index rowptr[nrow + 1] {
         range 1 <= rowptr(p) <= nnz + 1
         property increasing

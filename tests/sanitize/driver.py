@@ -6,6 +6,7 @@ with malloc at its exact size (redzones begin where the array ends), and writes 
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -146,7 +147,8 @@ def generated(cases: Sequence[Case]) -> tuple[Build, dict[int, runner.Outcome]]:
 
 def _call(outcome: runner.Outcome, number: int, data: Data, threads: int) -> Call:
     made, kernel = outcome.made, outcome.kernel
-    assert made is not None and kernel is not None
+    assert made is not None
+    assert kernel is not None
     operands = runner.operands(outcome.case, made, data)
     sizes = {**dict(data.sizes), **dict(data.extents)}
     results = evaluate(kernel, {n: o.meaning() for n, o in operands.items()}, {n: sizes[n] for n in kernel.sizes})
@@ -244,8 +246,6 @@ def compile_program(build: Build, command: Sequence[str], folder: Path, jobs: in
 
 def run(program: Path, calls: Sequence[Call], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
     """Exit code and what the sanitizer says."""
-    import os
-
     write(calls, folder / "data")
     result = subprocess.run(
         [str(program), str(folder / "data"), str(folder / "results")],

@@ -45,7 +45,8 @@ def archer() -> str:
 
 
 def environment() -> dict[str, str]:
-    return {"OMP_TOOL_LIBRARIES": archer(), "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 exitcode=66", "OMP_NUM_THREADS": "3"}
+    options = "ignore_noninstrumented_modules=1 exitcode=66"
+    return {"OMP_TOOL_LIBRARIES": archer(), "TSAN_OPTIONS": options, "OMP_NUM_THREADS": "3"}
 
 
 def command() -> list[str]:
@@ -67,7 +68,7 @@ def thread_sanitizer(tmp_path_factory: pytest.TempPathFactory) -> None:
     if not archer():
         pytest.skip("clang is here, but libarcher is not (Debian: libomp-dev)")
     try:
-        code, output, _ = program("i", tmp_path_factory.mktemp("probe"))
+        _, output, _ = program("i", tmp_path_factory.mktemp("probe"))
     except AssertionError as error:
         pytest.skip(f"clang does not link OpenMP with the thread sanitizer: {str(error)[:200]}")
     if "unexpected memory mapping" in output or "FATAL" in output:
@@ -97,7 +98,8 @@ def cases() -> list[Case]:
         subscripts = ", ".join("ijk"[:rank])
         for name in names:
             found.append(case(f"Y[{subscripts}] = A[{subscripts}]", {"Y": name, "A": PARTNERS[rank]}, rank, DATA))
-    found.append(case("z[j] = A[i, j]*y[i]; C[i, j] += A[i, j]*z[j]; z[j] += C[i, j] where i < j", {"A": "csr"}, 2, DATA))
+    several = "z[j] = A[i, j]*y[i]; C[i, j] += A[i, j]*z[j]; z[j] += C[i, j] where i < j"
+    found.append(case(several, {"A": "csr"}, 2, DATA))
     return found
 
 

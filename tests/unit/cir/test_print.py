@@ -35,6 +35,7 @@ from spfgen.cir.nodes import (
     Param,
     Pragma,
     Return,
+    Scope,
     Select,
     Stmt,
     Struct,
@@ -707,3 +708,8 @@ def test_a_whole_program_runs(compiler: str, tmp_path: Path) -> None:
     while wanted < 20:
         wanted += 1
     assert compiled(compiler, tmp_path, printed) == [str(wanted)]
+
+
+def test_a_scope_has_braces_of_its_own() -> None:
+    scope = Scope(Block((Declare("int", "a", Int(1)), Return(Name("a")))))
+    assert print_stmt(Block((scope,))) == ["{", "    int a = 1;", "    return a;", "}"]

@@ -36,7 +36,8 @@ def checked(kernels: list[str]) -> None:
 
 
 def kernel(statement: str, **layouts: str) -> str:
-    return "kernel NAME {\n" + "".join(f"    tensor {n} : {l}\n" for n, l in layouts.items()) + f"    {statement}\n}}"
+    lines = [*(f"tensor {n} : {use}" for n, use in layouts.items()), statement]
+    return "kernel NAME {\n    " + "\n    ".join(lines) + "\n}"
 
 
 # --- every pair of types, against the reference ----------------------------------------------------------
@@ -167,7 +168,8 @@ def test_one_kernel_for_several_types() -> None:
 
 def test_declared_types() -> None:
     spec = spfgen.parse(
-        "kernel k { tensor A : csr<float, rowptr : int64>  tensor x : dense<int8>  tensor y : dense<double>  y[i] = A[i, j]*x[j] }"
+        "kernel k { tensor A : csr<float, rowptr : int64>  tensor x : dense<int8>  tensor y : dense<double>"
+        " y[i] = A[i, j]*x[j] }"
     )
     kernel = spec.kernels["k"].compile()
     assert "const int64_t *rowptr;" in kernel.header

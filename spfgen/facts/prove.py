@@ -20,6 +20,7 @@ from spfgen.facts.formula import (
     Bin,
     Call,
     Compare,
+    Exists,
     Expr,
     Forall,
     Formula,
@@ -77,15 +78,22 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, new_calls:
     start = time.perf_counter()
     known = [*assumptions, Not(goal)]
     known += instantiate(facts, known, new_calls)
-    verdict, model = _answer(smt_lib(known), "QF_UFNIA" if any(map(_is_nonlinear, known)) else "QF_UFLIA")
+    verdict, model = _answer(smt_lib(known), _logic(known))
     return Answer(show(goal), verdict == "unsat", model if verdict == "sat" else None, time.perf_counter() - start)
+
+
+def _logic(formulas: Sequence[Formula]) -> str:
+    """The smallest logic that holds the formulas; none for those with quantifiers of the user's own."""
+    if any(isinstance(n, Exists | Forall) for f in formulas for n in walk(f)):
+        return ""
+    return "QF_UFNIA" if any(map(_is_nonlinear, formulas)) else "QF_UFLIA"
 
 
 @lru_cache(maxsize=1024)
 def _answer(text: str, logic: str) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Z3's verdict on an SMT-LIB text, with the integers of its model. Remembered within the process."""
     z3 = _z3()
-    solver = z3.SolverFor(logic)
+    solver = z3.SolverFor(logic) if logic else z3.Solver()
     solver.set("rlimit", RESOURCES)
     solver.set("random_seed", 0)
     solver.from_string(text)
@@ -195,6 +203,10 @@ def _formula(formula: Formula) -> str:
             return f"(or {' '.join(map(_formula, parts))})"
         case Not(part):
             return f"(not {_formula(part)})"
+        case Exists(names, body) | Forall(names, body):
+            word = "exists" if isinstance(formula, Exists) else "forall"
+            bound = " ".join(f"({_symbol(n)} Int)" for n in names)
+            return f"({word} ({bound}) {_formula(body)})"
         case Compare("!=", left, right):
             return f"(not (= {_expr(left)} {_expr(right)}))"
         case Compare(op, left, right):

@@ -7,6 +7,8 @@ A refusal (Unsupported) is fine; any other error, C that does not compile, a cra
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +24,7 @@ from tests.fuzz.programs import Case, cases, known_layouts
 FOCI = ("dense", "outputs", "unseen", "order")
 PROGRAMS = 10
 """At most so many programs in one call of the C compiler."""
+PATIENCE = 30.0
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 COMMON = {
     "deadline": None,
@@ -31,38 +34,52 @@ COMMON = {
 }
 
 
-def check(programs: Sequence[Case], tally: runner.Tally) -> None:
-    outcomes = runner.run(programs)
-    tally.add(outcomes)
-    problems = [o.report() for o in outcomes if o.problem]
-    if problems:
-        raise AssertionError(min(problems, key=len))
+class Checker:
+    """Runs lists of programs. Hypothesis makes one that fails smaller, for PATIENCE seconds: then only what is known
+    to fail does."""
+
+    def __init__(self) -> None:
+        self.tally = runner.Tally()
+        self.failed: dict[str, str] = {}
+        self.first = 0.0
+
+    def __call__(self, programs: Sequence[Case]) -> None:
+        key = repr(programs)
+        if key not in self.failed and not (self.first and time.monotonic() > self.first + PATIENCE):
+            outcomes = runner.run(programs)
+            self.tally.add(outcomes)
+            problems = [o.report() for o in outcomes if o.problem]
+            if problems:
+                self.failed[key] = min(problems, key=len)
+                self.first = self.first or time.monotonic()
+        if key in self.failed:
+            raise AssertionError(self.failed[key])
 
 
 @pytest.mark.parametrize("focus", FOCI)
 def test_random_programs(focus: str) -> None:
     """The same few hundred programs each time."""
-    tally = runner.Tally()
+    check = Checker()
 
     @settings(derandomize=True, max_examples=15, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
-        check(programs, tally)
+        check(programs)
 
     some()
-    assert tally.ran > 3 * tally.refused, f"most programs are refused: {tally}"
+    assert check.tally.ran > 3 * check.tally.refused, f"most programs are refused: {check.tally}"
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("focus", FOCI)
 def test_many_random_programs(focus: str) -> None:
     """Other programs every time; SPFGEN_FUZZ says how many calls of the compiler (of some five programs each)."""
-    tally = runner.Tally()
+    check = Checker()
 
     @settings(max_examples=int(os.environ.get("SPFGEN_FUZZ", "300")), **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def many(programs: list[Case]) -> None:
-        check(programs, tally)
+        check(programs)
 
     many()
 
@@ -132,6 +149,6 @@ def test_a_wrong_kernel_is_noticed() -> None:
         (outcome,) = runner.run([right])
         assert "expected" in outcome.problem
         patch.setattr(runner, "_generated", original)
-        patch.setattr(runner, "check", lambda *_: os.abort())
+        patch.setattr(runner, "check", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         (outcome,) = runner.run([right])
         assert "crashed" in outcome.problem

@@ -97,7 +97,7 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
             ranks.setdefault(access.tensor, len(access.subscripts))
     result = {}
     for declaration in kernel.tensors:
-        if declaration.use.name == SCALAR.name:
+        if declaration.use.name == SCALAR.name and SCALAR.name not in tree.layouts:
             result[declaration.name] = SCALAR
             continue
         found, settings = tree.resolve(declaration.use)

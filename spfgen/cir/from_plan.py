@@ -298,7 +298,7 @@ class _Lowering:
     def search(self, plan: Find, key: Key, scope: _Scope, found: str | None) -> list[c.Stmt]:
         """Binary search for the first position, then on while the value is there (once, where it is unique)."""
         name = self.names[plan.dim]
-        call = dict(plan.loads)[key.dim]
+        call = plan.calls()[key.dim]
         end = self.fold("spfgen_min", plan.high, scope)
         before: list[c.Stmt] = []
         if not isinstance(end, c.Name | c.Int):

@@ -15,7 +15,7 @@ def struct_name(tensor: Tensor) -> str:
     parts.append(_short(tensor.value_type))
     kinds = [_short(kind) for _, kind in tensor.index_types]
     parts += kinds[:1] if len(set(kinds)) == 1 else kinds
-    return identifier("_".join(parts))
+    return identifier("_".join(parts)) + "_t"
 
 
 def _short(name: str) -> str:
@@ -24,9 +24,11 @@ def _short(name: str) -> str:
 
 
 def field_name(name: str) -> str:
-    """A field's name: the spec's, with an underscore where C would not have it."""
-    plain = identifier(name)
-    return f"{plain}_" if plain in KEYWORDS - {"main", "threads", "memset"} else plain
+    """A field's name: the spec's, with underscores where C would not have it.
+
+    A name that ends like a keyword with an underscore gets one more, so that `for` and `for_` stay apart.
+    """
+    return f"{name}_" if name.rstrip("_") in KEYWORDS - {"main", "threads", "memset"} else name
 
 
 def struct(tensor: Tensor) -> Struct:

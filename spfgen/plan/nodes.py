@@ -15,7 +15,9 @@ Expressions are those of facts/formula.py over dimension names. Every decision s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from spfgen.facts.formula import Call, Expr, Formula
 from spfgen.space.nodes import Operand, Value
@@ -75,6 +77,18 @@ class Guard(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Loaded:
+    """A call that a find loads at each position; unpacks to (dimension, call)."""
+
+    dim: str
+    call: Call
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.dim
+        yield self.call
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """What a find looks for: the loaded call `dim` equals `value`.
 
@@ -98,7 +112,7 @@ class Find(Plan):
     dim: str
     low: tuple[Expr, ...]
     high: tuple[Expr, ...]
-    loads: tuple[tuple[str, Call], ...]
+    loads: tuple[Loaded, ...]
     conditions: tuple[Formula, ...]
     algorithm: str
     hit: Plan
@@ -106,6 +120,10 @@ class Find(Plan):
     parallel: bool = False
     because: str = ""
     key: Key | None = None
+
+    def calls(self) -> dict[str, Call]:
+        """The loaded calls by their dimensions."""
+        return {loaded.dim: loaded.call for loaded in self.loads}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Loaded, Locate, Plan, Reduce, Scan, Seq
 from spfgen.space.nodes import Operand
 
 
@@ -54,11 +54,11 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
         case Find(dim, low, high, loads, conditions, _, hit, miss):
             low, high = many(low), many(high)
             name, names = _named(dim, hit, names, indices)
-            fresh_loads: list[tuple[str, Call]] = []
+            fresh_loads: list[Loaded] = []
             for loaded, call in loads:
                 renamed_call = rename(call, names)
                 loaded_name, names = _loaded(loaded, renamed_call, hit, names, indices)
-                fresh_loads.append((loaded_name, renamed_call))
+                fresh_loads.append(Loaded(loaded_name, renamed_call))
             return replace(
                 plan,
                 dim=name,

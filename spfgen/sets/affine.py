@@ -28,6 +28,9 @@ class Floor:
 
 Atom = str | Floor
 
+LARGEST = 2**62
+"""Products of constants beyond this have no place in 64-bit C."""
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -87,11 +90,11 @@ def affine(expr: Expr, call: Callable[[Call], str]) -> Affine:
             return affine(left, call) - affine(right, call)
         case Bin("*", left, right):
             a, b = affine(left, call), affine(right, call)
-            if not a.terms:
-                return b.scaled(a.constant)
-            if not b.terms:
-                return a.scaled(b.constant)
-            raise NotAffine(expr)
+            factor, other = (a, b) if not a.terms else (b, a)
+            product = other.scaled(factor.constant)
+            if factor.terms or any(abs(c) > LARGEST for c in (product.constant, *(c for _, c in product.terms))):
+                raise NotAffine(expr)
+            return product
         case Bin("/" | "%" as op, left, right):
             numerator, divisor = affine(left, call), affine(right, call)
             if divisor.terms or divisor.constant <= 0:

@@ -8,16 +8,6 @@ from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 
 
-def has_bounds(constraints: Iterable[Constraint], name: str) -> bool:
-    """Whether there is a lower and an upper bound."""
-    low = high = False
-    for constraint in constraints:
-        coefficient = constraint.value.coefficient(name)
-        low |= constraint.equality or coefficient > 0
-        high |= constraint.equality or coefficient < 0
-    return low and high
-
-
 def single_value(constraints: Iterable[Constraint], name: str) -> tuple[Affine, int] | None:
     """(numerator, divisor) when floor(numerator / divisor) is the only value that `name` can have, else None."""
     best: tuple[Affine, int] | None = None

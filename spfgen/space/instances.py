@@ -86,7 +86,7 @@ def _indices(statement: lang.Statement, everything: Sequence[lang.Access], exten
     result: list[str] = []
     for access in (*everything[1:], everything[0]):
         for subscript in access.subscripts:
-            names = [n.name for n in walk(subscript) if isinstance(n, Var)]
+            names = dict.fromkeys(n.name for n in walk(subscript) if isinstance(n, Var))
             result += [n for n in names if n not in extents.kernel.sizes and n not in result]
     bound = {n for q in walk(statement.where or TRUE) if hasattr(q, "variables") for n in q.variables}
     free = bound | set(extents.kernel.sizes) | set(result)

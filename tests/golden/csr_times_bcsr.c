@@ -71,9 +71,9 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
 int csr_times_bcsr(
-    const csr_f64_i32 *A,
-    const bcsr_R2_C2_f64_i32 *B,
-    dense_rank2_f64 *C,
+    const csr_f64_i32_t *A,
+    const bcsr_R2_C2_f64_i32_t *B,
+    dense_rank2_f64_t *C,
     int threads)
 {
     if (!A || !B || !C) {

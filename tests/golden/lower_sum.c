@@ -15,7 +15,7 @@ static inline int64_t spfgen_min(int64_t a, int64_t b) {
  * s        result
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
-int lower_sum(const dia_f64_i32 *A, scalar_f64 *s, int threads)
+int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
 {
     if (!A || !s) {
         return SPFGEN_ERROR_NULL;

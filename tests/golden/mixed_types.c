@@ -58,9 +58,9 @@ static inline int64_t spfgen_share_int64(const int64_t *array, int64_t low, int6
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
 int mixed_types(
-    const csr_f32_i64_i32 *A,
-    const dense_rank1_f32 *x,
-    dense_rank1_f64 *y,
+    const csr_f32_i64_i32_t *A,
+    const dense_rank1_f32_t *x,
+    dense_rank1_f64_t *y,
     int threads)
 {
     if (!A || !x || !y) {

@@ -59,10 +59,10 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
 int mttkrp(
-    const csf_rank3_f64_i32 *A,
-    const dense_rank2_f64 *B,
-    const dense_rank2_f64 *C,
-    dense_rank2_f64 *D,
+    const csf_rank3_f64_i32_t *A,
+    const dense_rank2_f64_t *B,
+    const dense_rank2_f64_t *C,
+    dense_rank2_f64_t *D,
     int threads)
 {
     if (!A || !B || !C || !D) {

@@ -57,7 +57,7 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
  * y        result
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
-int spmv(const csr_f64_i32 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int threads)
+int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *y, int threads)
 {
     if (!A || !x || !y) {
         return SPFGEN_ERROR_NULL;

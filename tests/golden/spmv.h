@@ -21,8 +21,8 @@ enum {
 };
 #endif
 
-#ifndef SPFGEN_STRUCT_csr_f64_i32
-#define SPFGEN_STRUCT_csr_f64_i32
+#ifndef SPFGEN_STRUCT_csr_f64_i32_t
+#define SPFGEN_STRUCT_csr_f64_i32_t
 /*
  * Compressed sparse row: the non-zeros of each row side by side.
  *
@@ -34,7 +34,7 @@ enum {
  * { [pi, pj] -> [i, j] : 0 <= pi < nrow and rowptr(pi) <= pj < rowptr(pi + 1) and i = pi and j =
  * colidx(pj) }
  */
-typedef struct csr_f64_i32 {
+typedef struct csr_f64_i32_t {
     int64_t nrow;           /* extent 1 of 2 */
     int64_t ncol;           /* extent 2 of 2 */
     int64_t nnz;            /* size */
@@ -42,11 +42,11 @@ typedef struct csr_f64_i32 {
     const int32_t *rowptr;
     const int32_t *colidx;  /* [nnz] 0 <= colidx(p) < ncol; strictly increasing within rowptr */
     double *val;            /* [nnz] at (pj) */
-} csr_f64_i32;
+} csr_f64_i32_t;
 #endif
 
-#ifndef SPFGEN_STRUCT_dense_rank1_f64
-#define SPFGEN_STRUCT_dense_rank1_f64
+#ifndef SPFGEN_STRUCT_dense_rank1_f64_t
+#define SPFGEN_STRUCT_dense_rank1_f64_t
 /*
  * Dense, the last index runs fastest (row-major, C order).
  *
@@ -56,10 +56,10 @@ typedef struct csr_f64_i32 {
  * Source: C and numpy arrays.
  * { [p_1] -> [i_1] : 0 <= p_1 < n_1 and i_1 = p_1 }
  */
-typedef struct dense_rank1_f64 {
+typedef struct dense_rank1_f64_t {
     int64_t n_1;  /* extent 1 of 1 */
     double *val;  /* [n_1] at (p_1) */
-} dense_rank1_f64;
+} dense_rank1_f64_t;
 #endif
 
 /*
@@ -72,7 +72,7 @@ typedef struct dense_rank1_f64 {
  * y        result
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
-int spmv(const csr_f64_i32 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int threads);
+int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *y, int threads);
 
 #ifdef __cplusplus
 }

@@ -27,10 +27,10 @@ static inline int64_t spfgen_search_down_int32(const int32_t *array, int64_t bas
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
 int three_vectors(
-    const sv_f64_i32 *x,
-    const sv_decreasing_f64_i32 *y,
-    const sv_unsorted_f64_i32 *z,
-    scalar_f64 *s,
+    const sv_f64_i32_t *x,
+    const sv_decreasing_f64_i32_t *y,
+    const sv_unsorted_f64_i32_t *z,
+    scalar_f64_t *s,
     int threads)
 {
     if (!x || !y || !z || !s) {

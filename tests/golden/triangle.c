@@ -42,7 +42,7 @@ static inline int spfgen_threads(int wanted, int64_t work) {
  * y        result
  * threads  threads to use; 0 or less leaves the choice to OpenMP
  */
-int triangle(const lower_f64 *A, const dense_rank1_f64 *x, dense_rank1_f64 *y, int threads)
+int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *y, int threads)
 {
     if (!A || !x || !y) {
         return SPFGEN_ERROR_NULL;

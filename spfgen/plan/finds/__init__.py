@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spfgen.facts.formula import Call, Compare, Formula, variables
+from spfgen.facts.formula import Compare, Formula, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Find, Guard, Load, Plan, Scan
+from spfgen.plan.nodes import Find, Guard, Load, Loaded, Plan, Scan
 
 
 def with_finds(plan: Plan) -> Plan:
@@ -20,7 +20,7 @@ def with_finds(plan: Plan) -> Plan:
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan):
             return None
-        loads: list[tuple[str, Call]] = []
+        loads: list[Loaded] = []
         conditions: list[Formula] = []
         body = node.body
         loaded: set[str] = set()
@@ -29,7 +29,7 @@ def with_finds(plan: Plan) -> Plan:
                 case Load(dim, call, inner) if node.dim in variables(call) and not variables(call) & loaded:
                     if not _guarded_next(inner, dim):
                         break
-                    loads.append((dim, call))
+                    loads.append(Loaded(dim, call))
                     loaded.add(dim)
                     body = inner
                 case Guard(found, inner) if all(variables(c) & loaded for c in found):

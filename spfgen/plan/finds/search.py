@@ -20,7 +20,7 @@ def apply(query: Query) -> Find | None:
     if query.key is None:
         return None
     dim, value, _, _ = query.key
-    call = dict(query.find.loads)[dim]
+    call = query.find.calls()[dim]
     if not query.facts_compare(call.function):
         return None
     for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):

@@ -182,8 +182,3 @@ def test_all_mistakes_of_a_layout_are_reported_at_once() -> None:
         layout(text)
     assert len(caught.value.errors) == 7
     assert all(e.span is not None and e.notes for e in caught.value.errors)
-
-
-def test_an_index_may_stand_twice_in_a_subscript() -> None:
-    text = "kernel k { tensor y, x : dense; y[j] = x[j + j] }"
-    assert spfgen.parse(text).kernels["k"].compile().name == "k"

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts
 from spfgen.ir import rewrite
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space, comparison
-from spfgen.sets.uf import linear, with_floors
+from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance
 
 Node = TypeVar("Node")
@@ -51,6 +51,7 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list
     if first:
         steps.append(Step("", "guard", None, (), (), tuple(map(_condition, first)), known))
     for dim in dims:
+        known = _made_safe(instance, dim, steps, known)
         steps.append(replace(_step(instance, domain, prefix, dim, known), before=known))
         prefix.append(dim)
         known, pending = _learn(steps[-1].known, pending, set(prefix))
@@ -60,6 +61,24 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list
         guards = tuple(with_quotients(_condition(c), known) for c in needed)
         steps[-1] = replace(steps[-1], guards=guards, known=known)
     return steps
+
+
+def _made_safe(instance: Instance, dim: str, steps: list[Step], known: Piece) -> Piece:
+    """Before an index array is read: what keeps the subscript within it becomes a guard, if it does not follow.
+
+    The domain implies it; but its constraints may only say so together with those on later dimensions.
+    """
+    wanted = comparisons(part for f in instance.domains.get(dim, ()) for part in conjuncts(f))
+    missing = [c for c in wanted if not known.implies(c)]
+    if not missing:
+        return known
+    known = known.with_constraints(missing)
+    conditions = tuple(with_quotients(_condition(c), known) for c in missing)
+    if steps:
+        steps[-1] = replace(steps[-1], guards=(*steps[-1].guards, *conditions), known=known)
+    else:
+        steps.append(Step("", "guard", None, (), (), conditions, known))
+    return known
 
 
 def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known: Piece) -> Step:

@@ -69,9 +69,7 @@ def vector(size: int, seed: int = 6) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size)
 
 
-def _from_pairs(
-    row: np.ndarray, column: np.ndarray, shape: tuple[int, int], random: np.random.Generator
-) -> csr_array:
+def _from_pairs(row: np.ndarray, column: np.ndarray, shape: tuple[int, int], random: np.random.Generator) -> csr_array:
     """The matrix with random values at these places; a place given twice counts once."""
     place = np.unique(row.astype(np.int64) * shape[1] + column)
     values = random.uniform(0.5, 1.5, place.size)

@@ -9,7 +9,7 @@ from typing import Any
 OURS = "ours"
 
 
-class Missing(Exception):  # noqa: N818  (it is a state of a peer, not a mistake)
+class Missing(Exception):
     """A contestant cannot take part here; the text says why."""
 
 

@@ -133,9 +133,7 @@ def _last_result(runner: Runner) -> Any:
     return runner.call() if runner.result is None else runner.result()
 
 
-def _checked(
-    entry: Entry, runner: Runner, complain: Callable[[Any], str], get: Callable[[Runner], Any]
-) -> Entry:
+def _checked(entry: Entry, runner: Runner, complain: Callable[[Any], str], get: Callable[[Runner], Any]) -> Entry:
     """The entry, marked when the result is wrong or there is none."""
     try:
         complaint = complain(get(runner))

@@ -25,9 +25,7 @@ def case_table(outcome: Outcome, roof: float | None, cache_bytes: int) -> str:
         facts.append(f"limit {outcome.limit_seconds * 1e6:,.0f} us")
     heading = outcome.label + (f"  ({', '.join(facts)})" if facts else "")
     columns = _columns(outcome, roof)
-    return "\n".join(
-        [heading, _line("", [title for title, _ in columns]), *(_row(e, columns) for e in outcome.best())]
-    )
+    return "\n".join([heading, _line("", [title for title, _ in columns]), *(_row(e, columns) for e in outcome.best())])
 
 
 def share_of_roof(entry: Entry, outcome: Outcome, roof: float | None) -> float | None:
@@ -59,9 +57,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     timings = [entry.timing for outcome in outcomes for entry in outcome.entries if entry.timing]
     disturbed, taken = sum(t.disturbed for t in timings), sum(len(t.samples) for t in timings)
     if disturbed:
-        lines.append(
-            f"DISTURBED: {disturbed} of {taken} samples: other processes had cores; try fewer threads"
-        )
+        lines.append(f"DISTURBED: {disturbed} of {taken} samples: other processes had cores; try fewer threads")
     return "\n".join([*lines, *wrong])
 
 

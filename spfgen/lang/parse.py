@@ -422,9 +422,7 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
                     entry,
                     "give one array its own type with `name : type`",
                 )
-    return LayoutUse(
-        str(tree.children[0]), value_type, index_type, tuple(arrays), tuple(settings), reader.span(tree)
-    )
+    return LayoutUse(str(tree.children[0]), value_type, index_type, tuple(arrays), tuple(settings), reader.span(tree))
 
 
 def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:

@@ -74,25 +74,33 @@ def rows(rng: np.random.Generator, nrow: int, ncol: int, density: float) -> tupl
 # --- vectors ------------------------------------------------------------------------------------------
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     relation { [p] -> [i] : 0 <= p < n and i = n - 1 - p }
     value val[n] at [p]
-}""")
+}""",
+)
 def reversed_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     relation { [p] -> [i] : 0 <= p < n and i = p }
     value val[2*n] at [2*p]
-}""")
+}""",
+)
 def stride_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     size nruns
     relation { [p] -> [i] : 0 <= p < nruns and rstart(p) <= i < rstart(p + 1) }
@@ -103,7 +111,8 @@ layout NAME(n) {
         property rstart(nruns) = n
     }
     value val[nruns] at [p]
-}""")
+}""",
+)
 def run_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     (n,) = shape
     nruns = int(rng.integers(1, n + 2)) if n else int(rng.integers(0, 2))
@@ -112,7 +121,9 @@ def run_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float)
     return {"nruns": nruns}, {"rstart": [0, *cuts, *ends]}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     size nint, nnz
     relation { [q, e] -> [i] : 0 <= q < nint and start(q) <= e < end(q) and i = e }
@@ -128,7 +139,8 @@ layout NAME(n) {
         property forall p < q : ofs(p) + end(p) - start(p) <= ofs(q)
     }
     value val[nnz] at [ofs(q) + e - start(q)]
-}""")
+}""",
+)
 def interval_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     (n,) = shape
     nint = int(rng.integers(0, 4))
@@ -142,29 +154,37 @@ def interval_vector(rng: np.random.Generator, shape: tuple[int, ...], density: f
     return {"nint": nint, "nnz": at + int(rng.integers(0, 2))}, {"start": start, "end": end, "ofs": ofs}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     size nnz
     relation { [p] -> [i] : 0 <= p < nnz and where(i) = p }
     index where[n] { range -1 <= where(i) < nnz }
     value val[nnz] at [p]
-}""".replace("where", "slot"))
+}""".replace("where", "slot"),
+)
 def looked_up_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nnz = int(rng.integers(0, 5))
     return {"nnz": nnz}, {"slot": rng.integers(-1, nnz, shape) if nnz else np.full(shape, -1)}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     relation { [p] -> [i] : 0 <= p < n and mask(p) = 1 and i = p }
     index mask[n] { range 0 <= mask(p) <= 1 }
     value val[n] at [p]
-}""")
+}""",
+)
 def masked_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {"mask": rng.random(shape) < density}
 
 
-@layout(1, """
+@layout(
+    1,
+    """
 layout NAME(n) {
     size nnz
     relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) - 1 }
@@ -173,7 +193,8 @@ layout NAME(n) {
         property strictly increasing
     }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def one_based_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     found = subset(rng, shape[0], density) + 1
     return {"nnz": len(found)}, {"idx": found}
@@ -182,45 +203,59 @@ def one_based_vector(rng: np.random.Generator, shape: tuple[int, ...], density: 
 # --- dense matrices in other orders -------------------------------------------------------------------
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol; R = 2, C = 3) {
     relation { [a, b, r, c] -> [i, j] :
         0 <= a < ceil(nrow/R) and 0 <= b < ceil(ncol/C) and 0 <= r < R and 0 <= c < C
         and i = R*a + r and j = C*b + c }
     value val[ceil(nrow/R), ceil(ncol/C), R, C] at [a, b, r, c]
-}""")
+}""",
+)
 def tiled(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (exists k : b = 2*k) }
     value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
-}""")
+}""",
+)
 def even_columns(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (a + b) mod 2 = 0 }
     value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
-}""")
+}""",
+)
 def chessboard(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol; low = 1, high = 1) {
     relation { [r, d] -> [i, j] : 0 <= r < nrow and 0 <= d <= low + high and i = r and j = r + d - low }
     value val[nrow, low + high + 1] at [r, d]
-}""")
+}""",
+)
 def banded(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     relation {
         [w, p] -> [i, j] : w = 0 and 0 <= p < ncol and i = 0 and j = p;
@@ -228,19 +263,23 @@ layout NAME(nrow, ncol) {
     }
     value first[ncol] at [p] when w = 0
     value rest[nrow] at [p] when w = 1
-}""")
+}""",
+)
 def arrow(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     relation {
         [p] -> [p, p] : 0 <= p < nrow;
         [q] -> [q, q + 1] : 0 <= q < nrow
     }
     value val[nrow] at [p]
-}""")
+}""",
+)
 def bidiagonal(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     return {}, {}
 
@@ -248,7 +287,9 @@ def bidiagonal(rng: np.random.Generator, shape: tuple[int, ...], density: float)
 # --- rows ---------------------------------------------------------------------------------------------
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation { [r, p] -> [i, j] : 0 <= r < nrow and rowptr(r) <= p < rowptr(r + 1) and i = r and j = colidx(p) }
@@ -263,13 +304,16 @@ layout NAME(nrow, ncol) {
         property strictly decreasing within rowptr
     }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def csr_reversed(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     found, rowptr, _ = rows(rng, *shape, density)
     return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr, "colidx": [c for f in found for c in f[::-1]]}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation { [r, p] -> [i, j] :
@@ -280,14 +324,17 @@ layout NAME(nrow, ncol) {
     }
     index colidx[nnz] { range 1 <= colidx(p) <= ncol }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def csr_one_based(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     _, rowptr, colidx = rows(rng, *shape, density)
     rng.shuffle(colidx)
     return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr + 1, "colidx": colidx + 1}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation { [r, p] -> [i, j] : 0 <= r < nrow and rbeg(r) <= p < rend(r) and i = r and j = colidx(p) }
@@ -295,7 +342,8 @@ layout NAME(nrow, ncol) {
     index rend[nrow] { range 0 <= rend(r) <= nnz }
     index colidx[nnz] { range 0 <= colidx(p) < ncol }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def begin_end_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     nnz = int(rng.integers(0, 8)) if ncol else 0
@@ -306,7 +354,9 @@ def begin_end_rows(rng: np.random.Generator, shape: tuple[int, ...], density: fl
     }
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation { [r, p] -> [i, j] :
@@ -319,13 +369,16 @@ layout NAME(nrow, ncol) {
         property forall r : rowptr(r + 1) - rowptr(r) <= r + 1
     }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def skyline(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     rowptr = pointer([rng.integers(0, r + 2) for r in range(shape[0])])
     return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz, m
     relation { [r, p] -> [i, j] : 0 <= r < nrow and rowptr(r) <= p < rowptr(r + 1) and i = r and j = perm(colidx(p)) }
@@ -344,7 +397,8 @@ layout NAME(nrow, ncol) {
         property injective
     }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def csr_permuted(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     m = int(rng.integers(0, ncol + 1))
@@ -352,7 +406,9 @@ def csr_permuted(rng: np.random.Generator, shape: tuple[int, ...], density: floa
     return {"nnz": int(rowptr[-1]), "m": m}, {"rowptr": rowptr, "colidx": colidx, "perm": rng.permutation(ncol)[:m]}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size ndiag, nnz
     relation { [d, p] -> [i, j] :
@@ -370,7 +426,8 @@ layout NAME(nrow, ncol) {
     }
     index colidx[nnz] { range 0 <= colidx(p) < ncol }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def jds(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     found, _, _ = rows(rng, nrow, ncol, density)
@@ -385,7 +442,9 @@ def jds(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Mad
     }
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol; C = 2) {
     size nnz
     relation { [s, k, l] -> [i, j] :
@@ -398,7 +457,8 @@ layout NAME(nrow, ncol; C = 2) {
     }
     index colidx[nnz] { range -1 <= colidx(p) < ncol }
     value val[nnz] at [sptr(s) + C*k + l]
-}""")
+}""",
+)
 def sell(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     found, _, _ = rows(rng, nrow, ncol, density)
@@ -414,7 +474,9 @@ def sell(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Ma
 # --- blocks and several arrays ------------------------------------------------------------------------
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol; R = 2, C = 2) {
     size nb
     relation { [b, r, c] -> [i, j] :
@@ -422,7 +484,8 @@ layout NAME(nrow, ncol; R = 2, C = 2) {
     index row0[nb] { range 0 <= row0(b) <= nrow - R }
     index col0[nb] { range -C < col0(b) < ncol }
     value val[nb, R, C] at [b, r, c]
-}""")
+}""",
+)
 def blocks_anywhere(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     nb = int(rng.integers(0, 4)) if nrow >= 2 and ncol else 0
@@ -430,7 +493,9 @@ def blocks_anywhere(rng: np.random.Generator, shape: tuple[int, ...], density: f
     return {"nb": nb}, {"row0": row0, "col0": rng.integers(-1, max(ncol, 1), nb)}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nb, nnz
     relation { [b, r, c] -> [i, j] :
@@ -441,7 +506,8 @@ layout NAME(nrow, ncol) {
     index breadth[nb] { range 0 <= breadth(b) }
     index first[nb] { range 0 <= first(b) <= nnz }
     value val[nnz] at [first(b) + r*breadth(b) + c]
-}""")
+}""",
+)
 def blocks_of_any_size(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     nb = int(rng.integers(0, 4))
@@ -454,7 +520,9 @@ def blocks_of_any_size(rng: np.random.Generator, shape: tuple[int, ...], density
     }  # fmt: skip
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation { [r, p] -> [i, j] :
@@ -472,14 +540,17 @@ layout NAME(nrow, ncol) {
         property forall r, p : rowptr(r) <= p < rowptr(r + 1) => colidx(p) <= r
     }
     value val[nnz] at [p]
-}""")
+}""",
+)
 def symmetric(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     found = [subset(rng, r + 1, density) for r in range(shape[0])]
     rowptr = pointer([len(f) for f in found])
     return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr, "colidx": [c for f in found for c in f]}
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size width, nnz
     relation { [w, p, s] -> [i, j] :
@@ -490,7 +561,8 @@ layout NAME(nrow, ncol) {
     index ccol[nnz] { range 0 <= ccol(p) < ncol }
     value ell[nrow, width] at [p, s] when w = 0
     value coo[nnz] at [p] when w = 1
-}""")
+}""",
+)
 def hyb(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     width = int(rng.integers(0, 3))
@@ -502,7 +574,9 @@ def hyb(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Mad
     }
 
 
-@layout(2, """
+@layout(
+    2,
+    """
 layout NAME(nrow, ncol) {
     size nnz
     relation {
@@ -516,7 +590,8 @@ layout NAME(nrow, ncol) {
     }
     value first[nrow] at [p] when q = 0
     value rest[nnz] at [p] when q = 1
-}""")
+}""",
+)
 def first_column_and_list(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     found, _, _ = rows(rng, nrow, max(ncol - 1, 0), density)
@@ -527,7 +602,9 @@ def first_column_and_list(rng: np.random.Generator, shape: tuple[int, ...], dens
 # --- rank 3 -------------------------------------------------------------------------------------------
 
 
-@layout(3, """
+@layout(
+    3,
+    """
 layout NAME(n1, n2, n3) {
     size nf
     relation { [f, t] -> [i, j, k] : 0 <= f < nf and 0 <= t < n3 and i = one(f) and j = two(f) and k = t }
@@ -537,7 +614,8 @@ layout NAME(n1, n2, n3) {
         property forall f < g : one(f) = one(g) => two(f) < two(g)
     }
     value val[nf, n3] at [f, t]
-}""")
+}""",
+)
 def dense_fibres(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     pairs = np.argwhere(rng.random(shape[:2]) < density)
     return {"nf": len(pairs)}, {"one": pairs[:, 0], "two": pairs[:, 1]}

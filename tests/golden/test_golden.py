@@ -15,7 +15,12 @@ kernel bcsr_times_coo { tensor A : bcsr  tensor B : coo  tensor C : dense  C[i, 
 kernel mttkrp { tensor A : csf3  tensor B, C, D : dense  D[i, l] = A[i, j, k]*B[j, l]*C[k, l] }
 kernel three_vectors { tensor x : sv  tensor y : sv_decreasing  tensor z : sv_unsorted  s = x[i]*y[i]*z[i] }
 kernel lower_sum { tensor A : dia  s = A[i, j] where j < i }
-kernel mixed_types { tensor A : csr<float, rowptr : int64>  tensor x : dense<float>  tensor y : dense  y[i] += A[i, j]*x[j] }
+kernel mixed_types {
+    tensor A : csr<float, rowptr : int64>
+    tensor x : dense<float>
+    tensor y : dense
+    y[i] += A[i, j]*x[j]
+}
 kernel triangle { tensor A : lower  tensor x, y : dense  y[i] = A[i, j]*x[j] }
 """
 KERNELS = parse(SPEC).kernels

@@ -1,10 +1,10 @@
 """Every refusal of a bad spec: tests/errors/NAME.spf says which message it must give, where, and with which hint.
 
-    # error: REGEX      the message (several lines when several mistakes are reported together)
-    # at: LINE:COLUMN   where the first caret must stand
-    # in: FILE          when that is not in the case itself
-    # hint: REGEX       the first note
-    # exit: 4           the exit code, when it is not 3
+# error: REGEX      the message (several lines when several mistakes are reported together)
+# at: LINE:COLUMN   where the first caret must stand
+# in: FILE          when that is not in the case itself
+# hint: REGEX       the first note
+# exit: 4           the exit code, when it is not 3
 """
 
 from __future__ import annotations

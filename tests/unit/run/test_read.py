@@ -79,9 +79,7 @@ def test_coordinates_must_be_int64():
 
 
 def test_dense_form_that_does_not_fit():
-    with pytest.raises(
-        DataError, match="expected a tensor that fits in memory, but it is 10000000000 x 1000"
-    ):
+    with pytest.raises(DataError, match="expected a tensor that fits in memory, but it is 10000000000 x 1000"):
         coordinates((10**10, 10**10), (0, 0, 1.0)).to_dense()
 
 
@@ -273,13 +271,9 @@ def test_tns():
 
 def test_tns_within_a_given_shape():
     assert read(str(DATA / "fibres.tns"), shape=(5, 3, 9)).shape == (5, 3, 9)
-    with pytest.raises(
-        DataError, match=r"fibres.tns:4: expected coordinate 3 from 1 to 3, but got '2 3 4 -2'"
-    ):
+    with pytest.raises(DataError, match=r"fibres.tns:4: expected coordinate 3 from 1 to 3, but got '2 3 4 -2'"):
         read(str(DATA / "fibres.tns"), shape=(2, 3, 3))
-    with pytest.raises(
-        DataError, match=r"fibres.tns:3: expected 2 coordinates and a value, but got '1 1 1 1.5'"
-    ):
+    with pytest.raises(DataError, match=r"fibres.tns:3: expected 2 coordinates and a value, but got '1 1 1 1.5'"):
         read(str(DATA / "fibres.tns"), shape=(2, 3))
 
 
@@ -502,9 +496,7 @@ def test_random_coordinates_are_distinct(shape, density):
 
 
 def test_random_places_are_spread_evenly():
-    counts = sum(
-        random_data((4, 6), 0.25, seed=seed, dtype=bool).to_dense().astype(int) for seed in range(800)
-    )
+    counts = sum(random_data((4, 6), 0.25, seed=seed, dtype=bool).to_dense().astype(int) for seed in range(800))
     assert counts.sum() == 800 * 6
     assert counts.min() > 140
     assert counts.max() < 260
@@ -565,9 +557,7 @@ def test_random_that_does_not_fit():
 # ---- write
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", "float64", "complex64", "complex128", "int8", "int64", "uint64", bool]
-)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int8", "int64", "uint64", bool])
 @pytest.mark.parametrize("ending", [".npz", ".mtx", ".mtx.gz"])
 def test_matrix_round_trip(tmp_path, dtype, ending):
     data = random_data((20, 30), 0.2, dtype=dtype)

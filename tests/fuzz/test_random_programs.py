@@ -61,7 +61,7 @@ def test_random_programs(focus: str) -> None:
     """The same few hundred programs each time."""
     check = Checker()
 
-    @settings(derandomize=True, max_examples=15, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=18, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

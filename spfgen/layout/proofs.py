@@ -6,6 +6,7 @@ The sets decide what they can; Z3 the rest. Remembered per layout.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations_with_replacement
 
 from spfgen.facts.formula import (
     ZERO,
@@ -35,12 +36,18 @@ def places_inside(layout: Layout, value: ValueArray) -> Answer:
 
 @lru_cache(maxsize=256)
 def stored_once(layout: Layout) -> Answer:
-    """No coordinate has two positions (two entries that add up)."""
+    """No coordinate has two positions (two entries that add up), in one value array or in two of them.
+
+    The answer is the first that is no proof, if there is one.
+    """
     twin = {p: f"{p}'" for p in layout.positions}
-    assumptions = [f for v in layout.values for f in _stored(layout, v)[:2]]
-    assumptions += [rename(f, twin) for f in assumptions]
     same = conjunction([Compare("=", Var(p), Var(t)) for p, t in twin.items()])
-    return implied(assumptions, facts_of(layout), same, thorough=True)
+    for first, second in combinations_with_replacement(layout.values, 2):
+        assumptions = [*_stored(layout, first), *(rename(f, twin) for f in _stored(layout, second))]
+        answer = implied(assumptions, facts_of(layout), same, thorough=True)
+        if not answer.proved:
+            break
+    return answer
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -33,10 +34,25 @@ def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> ty
     return type(f"{name}_struct", (ctypes.Structure,), {"_fields_": fields})
 
 
+class _Forks:
+    """GNU OpenMP does not survive a fork: a child of a process that has used threads would wait for them for ever."""
+
+    parallel = False
+    child_of_parallel = False
+
+    @classmethod
+    def after_in_child(cls) -> None:
+        cls.child_of_parallel = cls.parallel or cls.child_of_parallel
+
+
+os.register_at_fork(after_in_child=_Forks.after_in_child)
+
+
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
-    `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS).
+    `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS). In a child of a process that has run
+    kernels with threads, one thread is used.
     """
 
     def __init__(
@@ -60,14 +76,19 @@ class Bound:
             arrays = [tensor.arrays[a] for a in declared.layout.arrays]
             structs.append(struct_of(declared)(*values, *(a.ctypes.data for a in arrays)))
         self._structs = structs
+        self._threads = ctypes.c_int(threads)
         self._arguments = [
             *(ctypes.byref(s) for s in structs),
             *(ctypes.c_int64(sizes[name]) for name in program.parameters),
-            ctypes.c_int(threads),
+            self._threads,
         ]
 
     def __call__(self) -> None:
         """Run once. Raises DataError when there is no memory for a workspace."""
+        if _Forks.child_of_parallel:
+            self._threads.value = 1
+        elif self._threads.value != 1:
+            _Forks.parallel = True
         status = self._function(*self._arguments)
         if status:
             self._fail(status)

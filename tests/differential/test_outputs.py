@@ -113,3 +113,29 @@ def test_two_nests_may_use_the_same_names() -> None:
     tensor = spfgen.tensor(spec.layouts["banded"], shape=(4, 4), val=band)
     kernel = spec.kernels["sums"].compile()
     assert kernel(A=tensor, a=2.0, n=1) == 3 * np.trace(tensor.to_numpy(), 1)
+
+
+HYBRID = """
+layout hybrid(nrow, ncol) {
+    size width, nnz
+    relation { [w, p, s] -> [i, j] :
+        w = 0 and 0 <= p < nrow and 0 <= s < width and i = p and j = ecol(p, s) and 0 <= j
+        or w = 1 and 0 <= p < nnz and s = 0 and i = crow(p) and j = ccol(p) }
+    index ecol[nrow, width] { range -1 <= ecol(p, s) < ncol }
+    index crow[nnz] { range 0 <= crow(p) < nrow }
+    index ccol[nnz] { range 0 <= ccol(p) < ncol }
+    value ell[nrow, width] at [p, s] when w = 0
+    value coo[nnz] at [p] when w = 1
+}
+"""
+
+
+def test_a_coordinate_in_two_value_arrays_cannot_be_written() -> None:
+    """Read, the two parts add up; written, both would get the whole sum."""
+    layout = spfgen.parse(HYBRID).layouts["hybrid"]
+    with pytest.raises(Unsupported, match="stored once"):
+        spfgen.compile("Y[i,j] = A[i,j]", A="dense", Y=layout)
+    read = spfgen.compile("s = Y[i,j]", Y=layout)
+    arrays = {"ecol": [[0]], "crow": [0], "ccol": [0], "ell": [[3.0]], "coo": [4.0]}
+    tensor = spfgen.tensor(layout, shape=(1, 1), **{n: np.array(a) for n, a in arrays.items()})
+    assert read(Y=tensor) == 7

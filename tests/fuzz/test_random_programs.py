@@ -56,9 +56,8 @@ class Checker:
             raise AssertionError(self.failed[key])
 
 
-@pytest.mark.parametrize("focus", FOCI)
-def test_random_programs(focus: str) -> None:
-    """The same few hundred programs each time."""
+def some_programs(focus: str) -> None:
+    """The same some eighty programs each time."""
     check = Checker()
 
     @settings(derandomize=True, max_examples=18, database=None, **COMMON)
@@ -68,6 +67,11 @@ def test_random_programs(focus: str) -> None:
 
     some()
     assert check.tally.ran > 3 * check.tally.refused, f"most programs are refused: {check.tally}"
+
+
+@pytest.mark.parametrize("focus", FOCI[:2])
+def test_random_programs(focus: str) -> None:
+    some_programs(focus)
 
 
 @pytest.mark.fuzz
@@ -152,3 +156,9 @@ def test_a_wrong_kernel_is_noticed() -> None:
         patch.setattr(runner, "check", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         (outcome,) = runner.run([right])
         assert "crashed" in outcome.problem
+
+
+@pytest.mark.parametrize("focus", FOCI[2:])
+def test_random_programs_too(focus: str) -> None:
+    """Apart from the others, so that two processes share them."""
+    some_programs(focus)

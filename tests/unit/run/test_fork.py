@@ -1,0 +1,30 @@
+"""After a fork, in the child of a process that has used threads, kernels run on one thread instead of waiting for ever."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import os
+import numpy as np
+import spfgen
+
+kernel = spfgen.compile("y[i] = 2*x[i]", x="dense", y="dense", threads=4)
+x = np.arange(100000.0)
+assert (kernel(x=x) == 2*x).all()
+child = os.fork()
+if child == 0:
+    os._exit(0 if (kernel(x=x) == 2*x).all() else 1)
+_, status = os.waitpid(child, 0)
+print("child", status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_does_not_hang() -> None:
+    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120, check=True)
+    assert result.stdout.strip() == "child 0"

@@ -1,4 +1,4 @@
-"""After a fork, in the child of a process that has used threads, kernels run on one thread instead of waiting for ever."""
+"""After a fork, in the child of a process that has used threads, kernels run on one thread instead of waiting."""
 
 from __future__ import annotations
 

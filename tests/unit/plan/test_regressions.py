@@ -1,0 +1,25 @@
+"""Small programs that random testing found to break the compiler once; each now compiles."""
+
+from __future__ import annotations
+
+import pytest
+
+import spfgen
+
+TEXTS = {
+    "an index twice in one subscript": "tensor x, y : dense  y[i] = x[i + i]",
+    "an index that cancels": "tensor x, y : dense  y[i] = x[i - i]",
+    "two statements over blocks": "tensor A : bcsr  tensor y : dense  y[i] += A[i, j]; y[i] += A[i, j]",
+    "blocks of one row": "tensor A : bcsr(R=1, C=2)  tensor y : dense  y[i] += A[i, j]; y[i] += A[i, j]",
+    "one tensor in two terms": "tensor A : warp24  tensor y : dense  y[i] += A[i, j] + A[i, k]",
+    "a quotient of a size": "tensor x, y : dense  size w  y[i] = x[i] where floor(w/2) != i",
+    "one extent for both coordinates": "size n  tensor A[n, n] : bcsr  s = A[j, k] where j != 1",
+    "a position that is a number": "tensor C : warp24  tensor y : dense  y[j] = C[0, j + 1]",
+    "a mirrored subscript": "tensor C : bcsr  tensor D : diagonal  tensor y : dense  y[j] = C[3 - j, i]*D[i, j]",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_it_compiles(name: str) -> None:
+    kernel = spfgen.parse(f"kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()
+    assert kernel.name in kernel.source

@@ -21,12 +21,7 @@ from spfgen.plan.scan import Step, scan_steps, with_quotients
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
 from spfgen.sets.named import Space
-from spfgen.space.nodes import Group, Instance, Operand, Program
-
-
-def plan_program(program: Program) -> Plan:
-    """The plans of all statements, one after another."""
-    return Seq(tuple(plan_group(g, program.order) for g in program.groups))
+from spfgen.space.nodes import Group, Instance, Operand
 
 
 def plan_group(group: Group, order: Sequence[str]) -> Plan:

@@ -23,12 +23,10 @@ from spfgen.facts.formula import (
     Forall,
     Formula,
     Not,
-    Num,
     Or,
-    substitute,
 )
 from spfgen.ir import rewrite, walk
-from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, affine
+from spfgen.sets.affine import Affine, Atom, Floor, affine
 
 _SET = isl.dim_type.set
 _DIV = isl.dim_type.div
@@ -152,9 +150,6 @@ class Piece:
     def hull(self) -> Piece:
         """The equalities that hold."""
         return Piece(self.space, self.basic.affine_hull())
-
-    def simplified(self) -> Piece:
-        return Piece(self.space, self.basic.detect_equalities().remove_redundancies())
 
     def reordered(self, space: Space) -> Piece:
         """The same set with its dimensions in the order of `space` (which may hold further ones)."""
@@ -396,16 +391,3 @@ def product(left: list[Piece], right: list[Piece]) -> list[Piece]:
     """Intersections of every piece with every piece, empty ones dropped."""
     found = [a.intersect(b) for a in left for b in right]
     return [p for p in found if not p.is_empty()]
-
-
-__all__ = [
-    "Constraint",
-    "NotAffine",
-    "Num",
-    "Piece",
-    "Space",
-    "comparison",
-    "pieces",
-    "product",
-    "substitute",
-]

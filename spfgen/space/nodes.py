@@ -55,8 +55,8 @@ def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
 class Operand:
     """One access: the value array of a tensor and the place in it, over the dimensions of its instance.
 
-    `label` tells accesses of one tensor apart; `positions` are the dimensions of this access; `checked` is an
-    extra condition for the place to lie within the array, where no proof was found.
+    `label` tells accesses of one tensor apart; `positions` are the dimensions of this access; `sparse`
+    says that its layout has index arrays.
     """
 
     label: str

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json as json_module
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +45,7 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
+        dropped, sys.unraisablehook = sys.unraisablehook, _not_lost
         try:
             result = command.main(arguments, prog_name="spfgen", complete_var=COMPLETION, standalone_mode=False)
             return result if isinstance(result, int) else 0
@@ -62,6 +65,18 @@ def run(arguments: list[str]) -> int:
             return DataError.exit_code
         except Exception:
             return _our_bug()
+        finally:
+            sys.unraisablehook = dropped
+
+
+def _not_lost(lost: sys.UnraisableHookArgs) -> None:
+    """An interrupt that fell into a finaliser, where Python drops exceptions, comes again a moment later."""
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _quiet() -> int:

@@ -96,6 +96,7 @@ def _answer(text: str, logic: str) -> tuple[str, tuple[tuple[str, int], ...]]:
     solver = z3.SolverFor(logic) if logic else z3.Solver()
     solver.set("rlimit", RESOURCES)
     solver.set("random_seed", 0)
+    solver.set("ctrl_c", False)  # Z3 would take an interrupt for itself and answer `unknown`
     solver.from_string(text)
     verdict = str(solver.check())
     if verdict != "sat":

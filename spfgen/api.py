@@ -150,11 +150,18 @@ class KernelSpec:
     def name(self) -> str:
         return self.kernel.name
 
-    def compile(self, threads: int | None = None) -> Kernel:
-        """Raises SpecError, Unsupported."""
+    def compile(self, threads: int | None = None, *, finds: Mapping[str, str] | None = None) -> Kernel:
+        """`finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`.
+
+        Raises SpecError, Unsupported.
+        """
         from spfgen.pipeline import resolve
 
-        return Kernel(self.kernel, resolve(self.kernel, self.tree), threads)
+        forced = _forced(finds)
+        asked = {(f.tensor, f.position) for f in forced}
+        kept = tuple(f for f in self.kernel.finds if (f.tensor, f.position) not in asked)
+        kernel = replace(self.kernel, finds=kept + forced)
+        return Kernel(kernel, resolve(kernel, self.tree), threads)
 
     def __repr__(self) -> str:
         return f"<spfgen kernel {self.name}>"
@@ -225,12 +232,14 @@ def compile(  # noqa: A001
     threads: int | None = None,
     name: str = "kernel",
     order: Sequence[str] = (),
+    finds: Mapping[str, str] | None = None,
     **layouts: LayoutHandle | str,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. `order` names loops (`"i"`, `"A.pj"`). `threads`
-    fixes the number of threads; without it OMP_NUM_THREADS decides. Raises SpecError, Unsupported.
+    Names without subscripts need no layout: they are scalars. `order` names loops (`"i"`, `"A.pj"`), `finds` says how
+    positions are found (`{"A.pj": "hash"}`). `threads` fixes the number of threads; without it OMP_NUM_THREADS decides.
+    Raises SpecError, Unsupported.
     """
     from spfgen.pipeline import resolve
 
@@ -242,7 +251,7 @@ def compile(  # noqa: A001
     handles = {n: _handle(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
-    kernel = lang.Kernel(name, declared, (), parsed, tuple(_loops(order)))
+    kernel = lang.Kernel(name, declared, (), parsed, tuple(_loops(order)), _forced(finds))
     found: dict[str, Layout] = {}
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
@@ -254,6 +263,19 @@ def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
     for loop in (order,) if isinstance(order, str) else order:
         owner, _, own = loop.rpartition(".")
         yield lang.Loop(owner or None, own)
+
+
+def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
+    """Raises UsageError when it does not say for positions how they are found."""
+    if finds is not None and not isinstance(finds, Mapping):
+        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is a {type(finds).__name__}")
+    result = []
+    for place, algorithm in (finds or {}).items():
+        if not isinstance(place, str) or not isinstance(algorithm, str):
+            raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but there is {place!r}: {algorithm!r}")
+        owner, _, position = place.rpartition(".")
+        result.append(lang.ForcedFind(owner or None, position, algorithm))
+    return tuple(result)
 
 
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
@@ -336,11 +358,14 @@ class Kernel:
         """What the user wrote."""
         return self._kernel
 
-    def explain(self, json: bool = False) -> Any:
-        """The iteration spaces, the loops with the reason for each, and what was proved; as text or as a dict."""
+    def explain(self, json: bool = False, *, details: bool = False) -> Any:
+        """The iteration spaces, the loops with the reason for each, and what was proved; as text or as a dict.
+
+        `details` adds to the text what a dict has anyway: times of proofs, and counterexamples.
+        """
         from spfgen.explain import explain_json, explain_text
 
-        return explain_json(self._declared) if json else explain_text(self._declared)
+        return explain_json(self._declared) if json else explain_text(self._declared, details=details)
 
     def __repr__(self) -> str:
         first, *others = [g.text for g in self._declared.program.groups]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json as json_module
 import os
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ import click
 
 from spfgen import __version__
 from spfgen.errors import DataError, InternalError, SpfgenError, UsageError
+from spfgen.lang.types import FINDS
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
 INTERRUPTED = 130
 COMPLETION = "_SPFGEN_COMPLETE"
 """The shell sets it when it asks click for completions."""
 LARGEST = 2**63 - 1
+LIVING = 100_000
+"""After how many new objects Python looks for garbage."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
@@ -38,7 +42,12 @@ def command() -> None:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run(sys.argv[1:]))
+    # A command makes many objects that live as long as the process: looking for garbage among them while it runs,
+    # and when it ends, would take a tenth of the time.
+    gc.set_threshold(LIVING)
+    code = run(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -123,9 +132,11 @@ def show_json(data: object) -> None:
 
 
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """FILE.spf and -k."""
+    """FILE.spf, -k and --find."""
+    how = f"How a position is found, in place of what the schedule says: `A.pj=hash`. One of {', '.join(FINDS)}."
+    find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when there are several.")
-    return click.argument("file", metavar="FILE.spf")(option(function))
+    return click.argument("file", metavar="FILE.spf")(option(find(function)))
 
 
 def chosen(file: str, kernel_name: str | None) -> Any:
@@ -152,19 +163,25 @@ def chosen(file: str, kernel_name: str | None) -> Any:
 @kernel_arguments
 @click.option("-o", "--output", metavar="DIR", default=".", help="Where NAME.c and NAME.h go; `-` is stdout.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
-def generate(file: str, kernel_name: str | None, output: str, force: bool) -> None:
+def generate(file: str, kernel_name: str | None, find: tuple[str, ...], output: str, force: bool) -> None:
     """Write the C and the header of a kernel.
 
     \b
     spfgen generate kernels.spf -k spmv -o build/
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
-    kernel = chosen(file, kernel_name).compile()
+    kernel = chosen(file, kernel_name).compile(finds=pairs(find, "--find"))
     if output == "-":
         show(kernel.generated.whole, newline=False)
         return
-    folder = Path(output)
-    targets = {folder / f"{kernel.name}.c": kernel.source, folder / f"{kernel.name}.h": kernel.header}
+    texts = {f"{kernel.name}.c": kernel.source, f"{kernel.name}.h": kernel.header}
+    for path, changed in write_files(Path(output), texts, force).items():
+        message(f"wrote {path}" if changed else f"{path} is up to date")
+
+
+def write_files(folder: Path, texts: Mapping[str, str], force: bool) -> dict[Path, bool]:
+    """Write texts under their names; says for each whether it had to be. Raises UsageError before writing any."""
+    targets = {folder / name: text for name, text in texts.items()}
     try:
         changed = {path: text for path, text in targets.items() if _differs(path, text, force)}
         folder.mkdir(parents=True, exist_ok=True)
@@ -172,8 +189,7 @@ def generate(file: str, kernel_name: str | None, output: str, force: bool) -> No
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
-    for path in targets:
-        message(f"wrote {path}" if path in changed else f"{path} is up to date")
+    return {path: path in changed for path in targets}
 
 
 def _differs(path: Path, text: str, force: bool) -> bool:
@@ -191,18 +207,37 @@ def _differs(path: Path, text: str, force: bool) -> bool:
 @command.command()
 @kernel_arguments
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def explain(file: str, kernel_name: str | None, as_json: bool) -> None:
+@click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what is not so.")
+@click.option("--smt", metavar="DIR", help="Write what Z3 was asked there, an SMT-LIB file each.")
+@click.option("--force", is_flag=True, help="Overwrite SMT-LIB files that exist and differ.")
+def explain(
+    file: str,
+    kernel_name: str | None,
+    find: tuple[str, ...],
+    as_json: bool,
+    details: bool,
+    smt: str | None,
+    force: bool,
+) -> None:
     """Show iteration spaces, loops, and what was proved.
 
     \b
     spfgen explain kernels.spf -k spmv
     spfgen explain kernels.spf -k spmv --json
+    spfgen explain kernels.spf -k spmv --smt proofs/
+    spfgen explain kernels.spf -k csr_times_bcsr --find B.pb=loop
     """
-    kernel = chosen(file, kernel_name).compile()
+    kernel = chosen(file, kernel_name).compile(finds=pairs(find, "--find"))
+    if smt is not None:
+        from spfgen.explain import smt_files
+
+        files = smt_files(kernel.generated)
+        changed = write_files(Path(smt), files, force) if files else {}
+        message(f"{len(files)} obligations, {sum(changed.values())} files written to {smt}")
     if as_json:
         show_json(kernel.explain(json=True))
     else:
-        show(kernel.explain())
+        show(kernel.explain(details=details))
 
 
 @command.command(name="run")
@@ -219,6 +254,7 @@ def explain(file: str, kernel_name: str | None, as_json: bool) -> None:
 def run_command(
     file: str,
     kernel_name: str | None,
+    find: tuple[str, ...],
     data: tuple[str, ...],
     size: tuple[str, ...],
     threads: int | None,
@@ -240,7 +276,7 @@ def run_command(
     """
     sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
     numbers = {name: whole_number(name, text) for name, text in sizes.items()}
-    kernel = chosen(file, kernel_name).compile(threads=threads)
+    kernel = chosen(file, kernel_name).compile(threads=threads, finds=pairs(find, "--find"))
     from spfgen.run.job import Job, run_job
 
     report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force))

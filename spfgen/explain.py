@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.from_space import scanned
@@ -13,8 +14,11 @@ from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.show import iteration_space
 
 
-def explain_text(generated: Generated) -> str:
-    """Per statement: its iteration spaces in isl notation with calls, the loops in words, what was proved."""
+def explain_text(generated: Generated, *, details: bool = False) -> str:
+    """Per statement: its iteration spaces in isl notation with calls, the loops in words, what was proved.
+
+    `details` adds to the obligations what differs between machines and versions of Z3: times, counterexamples.
+    """
     program = generated.program
     parts = [f"kernel {program.name}"]
     for tensor in program.tensors:
@@ -43,6 +47,9 @@ def explain_text(generated: Generated) -> str:
         if doubts:
             parts.append("  not proved:")
             parts += [f"    - {doubt}" for doubt in doubts]
+    if generated.obligations:
+        parts += ["", "obligations (asked of Z3):"]
+        parts += [_filled(obligation_line(answer, details)) for answer in generated.obligations]
     return "\n".join(parts)
 
 
@@ -75,6 +82,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],
+        "obligations": [obligation_dict(answer) for answer in generated.obligations],
     }
 
 
@@ -111,3 +119,64 @@ def unproved(plan: Plan) -> list[str]:
             case Find(dim, algorithm="plain loop"):
                 doubts.append(f"no algorithm better than the plain loop is proved for finding {dim}")
     return doubts
+
+
+# --- what Z3 was asked ----------------------------------------------------------------------------------
+
+
+def obligation_line(answer: Answer, details: bool) -> str:
+    """Why it was asked, the goal, the answer."""
+    why = f"{answer.about}: " if answer.about else ""
+    goal = "the assumptions contradict each other" if answer.goal == "false" else answer.goal
+    word = "not proved (unknown)" if answer.word == "unknown" else answer.word
+    more = f" in {answer.seconds * 1e3:.1f} ms{_example(answer)}" if details else ""
+    return f"{why}{goal}: {word}{more}"
+
+
+def _example(answer: Answer) -> str:
+    values = counterexample(answer)
+    return f", for example {', '.join(f'{n} = {v}' for n, v in values.items())}" if values else ""
+
+
+def counterexample(answer: Answer) -> dict[str, int]:
+    """The values of names and calls for which the goal is false; empty when it is proved, or nothing is known."""
+    small = smaller(answer)
+    return {**dict(small.model or ()), **dict(small.values)}
+
+
+def obligation_dict(answer: Answer) -> dict[str, Any]:
+    """An obligation with all that is known of it."""
+    return {
+        "about": answer.about,
+        "goal": answer.goal,
+        "answer": answer.word,
+        "counterexample": counterexample(answer),
+        "assumptions": answer.assumptions,
+        "instances_of_facts": answer.instances,
+        "seconds": answer.seconds,
+        "cached": answer.cached,
+        "smt": answer.text,
+    }
+
+
+def smt_files(generated: Generated) -> dict[str, str]:
+    """File names and contents of the obligations, for Z3's command."""
+    result = {}
+    for number, answer in enumerate(generated.obligations, 1):
+        expected = {"proved": "unsat: proved", "refuted": "sat: refuted"}.get(answer.word, "unknown: not proved")
+        comment = [
+            answer.about or "(no reason given)",
+            f"goal: {answer.goal}",
+            f"{answer.assumptions} assumptions, the negated goal, {answer.instances} instances of declared facts",
+            f"answer: {expected}",
+            f"z3 rlimit={RESOURCES} FILE",
+        ]
+        lines = [f"; {line}" for text in comment for line in text.splitlines()]
+        result[f"{number:03}.smt2"] = "\n".join(lines) + "\n" + answer.text
+    return result
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(
+        text, 112, initial_indent="  - ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
+    )

@@ -7,31 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from operator import is_not
 from typing import Any
 
-_FIELDS: dict[type, tuple[str, ...] | None] = {}
-"""The fields of each class of nodes that may hold children; None for what is no node."""
+
+class _Fields(dict[type, tuple[str, ...] | None]):
+    """The fields of each class of nodes that may hold children; None for what is no node."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...] | None:
+        found = tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
+        self[kind] = found
+        return found
 
 
-def _fields_of(kind: type) -> tuple[str, ...] | None:
-    if kind not in _FIELDS:
-        names = tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
-        _FIELDS[kind] = names
-    return _FIELDS[kind]
-
-
-def _is_node(value: Any) -> bool:
-    return _fields_of(type(value)) is not None
+_FIELDS = _Fields()
 
 
 def children(node: Any) -> list[Any]:
     """The nodes directly below `node`, in the order of its fields."""
-    found = []
-    for name in _fields_of(type(node)) or ():
+    found: list[Any] = []
+    for name in _FIELDS[type(node)] or ():
         value = getattr(node, name)
         if type(value) is tuple:
-            found += [item for item in value if _is_node(item)]
-        elif _is_node(value):
+            found += [item for item in value if _FIELDS[type(item)] is not None]
+        elif _FIELDS[type(value)] is not None:
             found.append(value)
     return found
 
@@ -42,19 +41,22 @@ def walk(node: Any) -> Iterator[Any]:
     while stack:
         current = stack.pop()
         yield current
-        stack += reversed(children(current))
+        below = children(current)
+        if below:
+            below.reverse()
+            stack += below
 
 
 def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:
     """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves."""
     changes = {}
-    for name in _fields_of(type(node)) or ():
+    for name in _FIELDS[type(node)] or ():
         value = getattr(node, name)
-        if isinstance(value, tuple):
-            new = tuple(rewrite(rule, v) if _is_node(v) else v for v in value)
-            if any(a is not b for a, b in zip(new, value, strict=True)):
-                changes[name] = new
-        elif _is_node(value):
+        if type(value) is tuple:
+            new: Any = [rewrite(rule, v) if _FIELDS[type(v)] is not None else v for v in value]
+            if any(map(is_not, new, value)):
+                changes[name] = tuple(new)
+        elif _FIELDS[type(value)] is not None:
             new = rewrite(rule, value)
             if new is not value:
                 changes[name] = new

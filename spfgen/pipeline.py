@@ -24,11 +24,13 @@ from spfgen.cir.nodes import Function
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.errors import InternalError, SpecError, SpfgenError
+from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.spec import SpecTree
 from spfgen.layout.check import check_layout
 from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.plan.context import context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.nodes import Plan
 from spfgen.space.check import check_program
@@ -49,6 +51,8 @@ class Generated:
     function: Function
     source: str
     header: str
+    obligations: tuple[Answer, ...] = ()
+    """What Z3 was asked on the way, each question once."""
 
     @property
     def whole(self) -> str:
@@ -58,27 +62,30 @@ class Generated:
 
 def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
-    program = join(kernel, layouts)
-    check_program(program)
-    return print_kernel(program, make_plans(program))
+    with recorded() as answers:
+        program = join(kernel, layouts)
+        check_program(program)
+        plans = make_plans(program)
+    return print_kernel(program, plans, unique(answers))
 
 
-def print_kernel(program: Program, plans: tuple[Plan, ...]) -> Generated:
+def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
     function = simplify(lower(program, plans))
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
     source = source_file(program, function, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, function, comment)
-    return Generated(program, plans, function, print_file(source), print_file(header))
+    return Generated(program, plans, function, print_file(source), print_file(header), obligations)
 
 
 def make_plans(program: Program) -> tuple[Plan, ...]:
     """A plan for each statement; errors get the place of the statement."""
     plans = []
+    context = context_of(program)
     for group in program.groups:
         try:
-            plans.append(plan_group(group, program.order))
+            plans.append(plan_group(group, context))
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span

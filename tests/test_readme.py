@@ -7,6 +7,7 @@ import re
 import pytest
 
 import spfgen
+from spfgen.lang.types import FINDS
 from tests.readme_commands import README, commands
 
 TEXT = README.read_text(encoding="utf-8")
@@ -81,6 +82,10 @@ def test_spec_blocks_are_accepted() -> None:
             kernel.compile()
         for layout in spfgen.parse(spec).layouts.values():
             layout.layout(2)
+
+
+def test_the_table_of_finds_is_that_of_the_compiler() -> None:
+    assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", TEXT.partition("| algorithm |")[2], re.MULTILINE)) == FINDS
 
 
 def test_two_commands_do_all_the_set_up() -> None:

@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from experiments.harness.pace import Pace
+
 OURS = "ours"
 
 
 class Missing(Exception):
     """A contestant cannot take part here; the text says why."""
+
+
+class Refused(Missing):
+    """A contestant is there but declines this task; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Case:
     """One line of comparison.
 
     `check(data)` computes the reference once and gives a function from a result to a complaint ("" when the
-    result is right). `bytes_moved` is the least traffic with memory that the kernel can do with.
+    result is right). `bytes_moved` is the least traffic with memory that the kernel can do with. `threads` is
+    for a case that does not use the threads of the run. Cases of one series share a `pace`; `size` grows in it.
     """
 
     label: str
@@ -61,6 +68,9 @@ class Case:
     facts: Callable[[Any], Mapping[str, int]] | None = None
     limit_seconds: float | None = None
     notes: tuple[str, ...] = field(default=())
+    threads: int | None = None
+    pace: Pace | None = None
+    size: float = 0.0
 
     @property
     def contestants(self) -> tuple[Contestant, ...]:

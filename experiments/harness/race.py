@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from experiments.harness.case import OURS, Case, Contestant, Missing, Runner
+from experiments.harness.case import OURS, Case, Contestant, Missing, Refused, Runner
 from experiments.harness.log import say
 from experiments.harness.machine import waited_for_cores
 from experiments.harness.timing import Call, Clock, Timing, interleave, paired_ratio, pause
 
 RIGHT, WRONG, MISSING, FAILED = "right", "WRONG", "missing", "failed"
+REFUSED, SKIPPED = "refused", "skipped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Outcome:
     bytes_moved: int | None
     limit_seconds: float | None
     entries: tuple[Entry, ...]
+    threads: int | None = None
 
     def best(self) -> tuple[Entry, ...]:
         """One entry for each contestant: its fastest right setting, or else the first that says why not."""
@@ -70,6 +72,8 @@ def prepare(contestant: Contestant, data: Any) -> Runner | Entry:
     entry = Entry(contestant.name, contestant.setting, MISSING)
     try:
         return contestant.prepare(data)
+    except Refused as reason:
+        return replace(entry, status=REFUSED, reason=str(reason))
     except Missing as reason:
         return replace(entry, reason=str(reason))
     except Exception as error:  # a broken peer must not end the run of the others
@@ -95,15 +99,22 @@ def run_case(
     complain = case.check(data)
     entries: dict[str, Entry] = {}
     runners: dict[str, Runner] = {}
+    fewer: dict[str, int] = {}
     for contestant in chosen_contestants(case, peers):
-        ready = prepare(contestant, data)
+        ready = _too_slow(contestant, case) or prepare(contestant, data)
         entry = ready if isinstance(ready, Entry) else Entry(contestant.name, contestant.setting, RIGHT)
         if isinstance(ready, Runner):
-            entry = _checked(entry, ready, complain, first_result)
+            watch = _Watch(clock)
+            entry = _checked(entry, ready, complain, watch.first_result)
+            if entry.status == RIGHT and case.pace:
+                case.pace.note(contestant.title, case.size, watch.seconds)
+                entry = _too_slow(contestant, case) or entry
             if entry.status == RIGHT:
                 runners[contestant.title] = ready
+                if case.pace and (count := case.pace.rounds(watch.seconds, rounds)) < rounds:
+                    fewer[contestant.title] = count
         entries[contestant.title] = entry
-    timings = interleave({title: r.call for title, r in runners.items()}, rounds, clock, between, waited)
+    timings = interleave({title: r.call for title, r in runners.items()}, rounds, clock, between, waited, fewer)
     for title, runner in runners.items():
         # Again, after all the runs: a race between threads may show only now and then.
         entry = _checked(entries[title], runner, complain, _last_result)
@@ -114,6 +125,7 @@ def run_case(
         bytes_moved=case.bytes_moved(data) if case.bytes_moved else None,
         limit_seconds=case.limit_seconds,
         entries=with_ratios(tuple(entries.values())),
+        threads=case.threads,
     )
 
 
@@ -123,9 +135,36 @@ def with_ratios(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     if ours is None:
         return entries
     return tuple(
-        replace(entry, ratio=paired_ratio(entry.timing.samples, ours.samples)) if entry.timing else entry
-        for entry in entries
+        replace(entry, ratio=_ratio(entry.timing, ours)) if entry.timing else entry for entry in entries
     )
+
+
+def _ratio(one: Timing, other: Timing) -> float:
+    """The ratio of their times; of the rounds that both took part in, which are the first ones."""
+    both = min(len(one.samples), len(other.samples))
+    return paired_ratio(one.samples[:both], other.samples[:both])
+
+
+class _Watch:
+    """Finds the first result and remembers how long the call took."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.seconds = clock, 0.0
+
+    def first_result(self, runner: Runner) -> Any:
+        start = self.clock()
+        returned = runner.call()
+        self.seconds = (self.clock() - start) * 1e-9
+        return returned if runner.result is None else runner.result()
+
+
+def _too_slow(contestant: Contestant, case: Case) -> Entry | None:
+    """The entry of a contestant that would hold up everyone, by what the series has seen of it."""
+    expected = case.pace.expected(contestant.title, case.size) if case.pace else 0.0
+    if case.pace is None or expected <= case.pace.call_seconds:
+        return None
+    reason = f"a call takes about {expected:.0f} s, more than {case.pace.call_seconds:.0f} s"
+    return Entry(contestant.name, contestant.setting, SKIPPED, reason)
 
 
 def _last_result(runner: Runner) -> Any:

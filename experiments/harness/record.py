@@ -15,18 +15,17 @@ from experiments.harness.table import share_of_roof
 
 
 def record(
-    options: Options, machine: Mapping[str, object], bandwidth: Bandwidth | None, outcomes: Sequence[Outcome]
+    options: Options, machine: Mapping[str, object], bandwidths: Mapping[int, Bandwidth], outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """The run as plain data."""
-    roof = bandwidth.roof if bandwidth else None
+    """The run as plain data; the bandwidths are those of each thread count of the cases."""
     return {
         "experiment": options.name,
         "quick": options.quick,
         "threads": options.threads,
         "rounds": options.rounds,
         "machine": dict(machine),
-        "bandwidth_bytes_per_second": asdict(bandwidth) if bandwidth else None,
-        "cases": [_case(outcome, roof) for outcome in outcomes],
+        "bandwidth_bytes_per_second": {str(threads): asdict(found) for threads, found in bandwidths.items()},
+        "cases": [_case(outcome, options.threads, bandwidths) for outcome in outcomes],
     }
 
 
@@ -36,10 +35,13 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _case(outcome: Outcome, roof: float | None) -> dict[str, Any]:
+def _case(outcome: Outcome, threads: int, bandwidths: Mapping[int, Bandwidth]) -> dict[str, Any]:
     best = outcome.best()
+    threads = outcome.threads or threads
+    roof = bandwidths[threads].roof if threads in bandwidths else None
     return {
         "label": outcome.label,
+        "threads": threads,
         "facts": outcome.facts,
         "bytes_moved": outcome.bytes_moved,
         "limit_seconds": outcome.limit_seconds,

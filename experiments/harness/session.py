@@ -24,24 +24,31 @@ def run(options: Options) -> int:
     say_unknown_peers(cases, options.peers)
     machine = describe()
     show(run_heading(options.name, options.threads, options.rounds, machine))
-    needed = any(case.bytes_moved for case in cases)
-    bandwidth = bandwidth_or_none(options.threads) if needed else None
-    between = partial(pause, options.threads)
+    bandwidths: dict[int, Bandwidth] = {}
     outcomes = []
     for number, case in enumerate(cases, start=1):
         say(f"[{number}/{len(cases)}] {case.label}")
-        outcomes.append(run_case(case, options.rounds, options.peers, between=between))
-        if bandwidth:
+        threads = case.threads or options.threads
+        if case.bytes_moved and threads not in bandwidths and (found := bandwidth_or_none(threads)):
+            bandwidths[threads] = found
+        outcomes.append(run_case(case, options.rounds, options.peers, between=partial(pause, threads)))
+        if threads in bandwidths:
             # Again after each case: the roof is the best that the machine did during the run.
-            bandwidth = better(bandwidth, measure(options.threads))
-    if bandwidth:
-        show(f"bandwidth: read {bandwidth.read / 1e9:.1f} GB/s, triad {bandwidth.triad / 1e9:.1f} GB/s")
-    roof = bandwidth.roof if bandwidth else None
+            bandwidths[threads] = better(bandwidths[threads], measure(threads))
+    for threads, bandwidth in sorted(bandwidths.items()):
+        show(
+            f"bandwidth, {threads} threads: "
+            f"read {bandwidth.read / 1e9:.1f} GB/s, triad {bandwidth.triad / 1e9:.1f} GB/s"
+        )
+    roofs = {threads: bandwidth.roof for threads, bandwidth in bandwidths.items()}
     for outcome in outcomes:
+        roof = roofs.get(outcome.threads or options.threads)
         show("\n" + case_table(outcome, roof, last_level_cache()))
     show("\n" + summary(outcomes))
+    if hasattr(experiment, "closing"):
+        show("\n" + experiment.closing(outcomes))
     machine["load_average_at_end"] = os.getloadavg()
-    write(options.json, record(options, machine, bandwidth, outcomes))
+    write(options.json, record(options, machine, bandwidths, outcomes))
     say(f"recorded in {options.json}")
     return 0 if outcomes and all(is_sound(outcome) for outcome in outcomes) else 1
 

@@ -78,26 +78,34 @@ def interleave(
     clock: Clock = time.perf_counter_ns,
     between: Call = pause,
     waited: Clock = waited_for_cores,
+    fewer: Mapping[str, int] | None = None,
 ) -> dict[str, Timing]:
     """Times of all calls, in rounds A B C A B C ..., so that a drift of the machine hits all alike.
 
     Before each sample one untimed call wakes the contestant's own threads and brings its data to the caches.
     A sample during which other processes took cores away is taken again while the patience lasts; what counts
     is the waiting of the threads, never the time of the sample, so nothing is chosen by its result.
+    `fewer` names slow calls and how many rounds each takes part in, the first ones; nothing wakes those.
     """
-    counts = {}
+    fewer = fewer or {}
+    counts = dict.fromkeys(fewer, 1)
     for name, call in calls.items():
+        if name in fewer:
+            continue
         between()
         call()
         counts[name] = calibrate(call, clock)
     samples: dict[str, list[float]] = {name: [] for name in calls}
     disturbed = dict.fromkeys(calls, 0)
     patience = PATIENCE_NS
-    for _ in range(rounds):
+    for turn in range(rounds):
         for name, call in calls.items():
+            if turn >= fewer.get(name, rounds):
+                continue
             while True:
                 between()
-                call()
+                if name not in fewer:
+                    call()
                 before = waited()
                 taken = sample(call, counts[name], clock)
                 quiet = waited() - before <= QUIET_SHARE * taken

@@ -35,3 +35,35 @@ def prepare_spmv(matrix: csr_array, x: np.ndarray, threads: int) -> Runner:
         y << a.mxv(vector, product)
 
     return Runner(call, lambda: y.to_dense(fill_value=0.0))
+
+
+def prepare_spmspv(
+    matrix: csr_array,
+    index: np.ndarray,
+    value: np.ndarray,
+    threads: int,
+    *,
+    by_column: bool = False,
+    bitmap: bool = False,
+    method: str = "default",
+) -> Runner:
+    """y = A x with x sparse; y comes out in the form that the library likes.
+
+    A is kept by row, or `by_column`. With `bitmap` x is kept as the library's bitmap, made beforehand: no longer a
+    list of its entries but an array of the full length. `method` is a hint how to multiply.
+    """
+    graphblas = module()
+    graphblas.ss.config["nthreads"] = threads
+    a = graphblas.io.from_scipy_sparse(matrix)
+    a.ss.config["format"] = "by_col" if by_column else "by_row"
+    vector = graphblas.Vector.from_coo(index, value, size=matrix.shape[1])
+    vector.ss.config["sparsity_control"] = "bitmap" if bitmap else "sparse"
+    a.wait()
+    vector.wait()
+    y = graphblas.Vector(float, size=matrix.shape[0])
+    product = graphblas.semiring.plus_times
+
+    def call() -> None:
+        y(axb_method=method) << a.mxv(vector, product)
+
+    return Runner(call, lambda: y.to_dense(fill_value=0.0))

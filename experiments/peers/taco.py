@@ -106,3 +106,21 @@ def prepare_spmv(matrix: csr_array, x: Array, schedule: str) -> Runner:
     right, kept_x = tensor(x, matrix.shape[1:], [()])
     call = partial(code.compute, ctypes.byref(result), ctypes.byref(left), ctypes.byref(right))
     return Runner(call, lambda: y, (kept_y, kept_a, kept_x))
+
+
+def prepare_spmspv(
+    matrix: Any, index: Array, value: Array, threads: int, schedule: str = "static", by_column: bool = False
+) -> Runner:
+    """y = A x with x sparse and y dense; A in csr, the rows in parallel, or in csc, where taco has no threads."""
+    storage = "-f=A:ds:1,0" if by_column else "-f=A:ds"
+    parallel = () if by_column else ("-s=parallelize(i,CPUThread,NoRaces)",)
+    code = kernel(schedule, "y(i)=A(i,j)*x(j)", storage, "-f=x:s", "-f=y:d", *parallel)
+    # The thread count of this process may be another; the function is that of the OpenMP that the kernel uses.
+    code.omp_set_num_threads(ctypes.c_int(threads))
+    y = np.full(matrix.shape[0], np.nan)
+    ends = np.array([0, index.size], dtype=np.int32)
+    result, kept_y = tensor(y, matrix.shape[:1], [()])
+    left, kept_a = tensor(matrix.data, matrix.shape, [(), (matrix.indptr, matrix.indices)])
+    right, kept_x = tensor(value, matrix.shape[1:], [(ends, index)])
+    call = partial(code.compute, ctypes.byref(result), ctypes.byref(left), ctypes.byref(right))
+    return Runner(call, lambda: y, (kept_y, kept_a, kept_x))

@@ -178,7 +178,7 @@ def _expression(e: Expr, scope: _Scope, where: str) -> None:
         case Field(_, name):
             _identifier(name, where)
         case Call("sizeof"):
-            pass  # the one keyword that looks like a function: `sizeof(*p)`
+            return  # the one keyword that looks like a function: `sizeof(*p)`, `sizeof(double)`
         case Call(function):
             _identifier(function, where)
         case Int() | Float() | Load() | Select() | Cast():

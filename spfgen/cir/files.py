@@ -11,9 +11,21 @@ from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
-_RUNTIME = {f"spfgen_{name}": (f"{name}.h", "") for name in ("floor_div", "floor_mod", "min", "max", "threads")}
-_RUNTIME |= {f"spfgen_{n}_{t}": (f"{n}.h", t) for n in ("search", "search_down", "share") for t in INDEX_TYPES}
+_PLAIN = {
+    **{n: n for n in ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "log2", "over")},
+    **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(("bitmap_words", "bitmap_has", "bits", "bitmap_position"), "bitmap"),
+    **dict.fromkeys(("stored_float32", "stored_float64"), "stored"),
+}
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "bitmap_set",
+          "bitmap_clear", "bitmap_rank")  # fmt: skip
+_NEEDS = {"hash_build": ("hash",), "hash_chain": ("hash",)}
+"""Pieces that a piece builds upon."""
+_RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
+_RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
+_INCLUDES = {"workspace": "<stdlib.h>", "stored": "<string.h>"}
+"""What a piece needs of the C library."""
 _SERIAL = """#ifdef _OPENMP
 #include <omp.h>
 #else
@@ -33,8 +45,13 @@ def source_file(program: Program, function: Function, comment: str) -> File:
     pieces: list[Struct | Function | Text] = []
     if any(isinstance(n, For) and n.pragmas for n in walk(function)):
         pieces.append(Text(_SERIAL))
-    pieces += [Text(runtime(file).replace("TYPE", kind)) for name, (file, kind) in _RUNTIME.items() if name in called]
-    return File(comment, (f'"{program.name}.h"',), (*pieces, function))
+    wanted: dict[tuple[str, str], None] = {}
+    for name, (file, kind) in _RUNTIME.items():
+        if name in called:
+            wanted |= dict.fromkeys([*((n, "") for n in _NEEDS.get(file, ())), (file, kind)])
+    pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
+    includes = dict.fromkeys(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)
+    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, function))
 
 
 def header_file(program: Program, function: Function, comment: str) -> File:

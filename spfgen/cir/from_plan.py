@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from spfgen.cir import finds
 from spfgen.cir import nodes as c
+from spfgen.cir.cost import cost_expr
+from spfgen.cir.finds import Built, Kept
 from spfgen.cir.layout import field_name, struct_name
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
+from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
 from spfgen.facts.formula import (
     And,
@@ -27,7 +31,22 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.types import TYPES, ElementType, promoted
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import (
+    Choose,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+)
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
 INT = "int64_t"
@@ -36,29 +55,41 @@ SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 def lower(program: Program, plans: Sequence[Plan]) -> c.Function:
     """The kernel's function. `plans` holds the plan of each group of the program."""
-    return _Lowering(program, plans).function()
+    return Lowering(program, plans).function()
 
 
-@dataclass
-class _Scope:
-    """What is in force at a point of the nest: expressions to put in place of loaded values, running sums."""
+@dataclass(frozen=True)
+class Scope:
+    """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
+    tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
+    `waiting` are states that a parallel loop must start, `when` is the condition of the variant."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
+    states: Mapping[str, Kept] = field(default_factory=dict)
+    tables: Mapping[str, Built] = field(default_factory=dict)
+    copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
+    thread: c.Expr | None = None
+    looped: bool = False
+    waiting: tuple[State, ...] = ()
+    when: c.Expr | None = None
+    atomic: bool = False
 
-    def inlined(self, dim: str, call: Call) -> _Scope:
-        return _Scope({**self.inline, dim: call}, self.sums)
+    def inlined(self, dim: str, call: Call) -> Scope:
+        return replace(self, inline={**self.inline, dim: call})
 
-    def summed(self, target: Operand, name: str, kind: ElementType) -> _Scope:
-        return _Scope(self.inline, {**self.sums, (target.tensor, target.place): (name, kind)})
+    def summed(self, target: Operand, name: str, kind: ElementType) -> Scope:
+        return replace(self, sums={**self.sums, (target.tensor, target.place): (name, kind)})
 
 
-class _Lowering:
+class Lowering:
     def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
         self.program = program
         self.plans = plans
         self.arrays: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
+        self.workspaces: list[Workspace] = []
+        self.choices: list[c.Stmt] = []
         dims = dict.fromkeys(program.size_of)
         for plan in plans:
             dims |= dict.fromkeys(_dims(plan))
@@ -79,7 +110,9 @@ class _Lowering:
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
         threads = self.threads(nests)  # may speak of sizes that the nests do not need
-        body = [*self.checks(), *self.prologue(), *threads, *nests, c.Return(c.Name("SPFGEN_OK"))]
+        memory = [*self.choices, *taken(self.workspaces)]
+        free = given_back(self.workspaces)
+        body = [*self.checks(), *self.prologue(), *threads, *memory, *nests, *free, c.Return(c.Name("SPFGEN_OK"))]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
@@ -154,12 +187,12 @@ class _Lowering:
         alone = sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = [c.Comment(group.text)]
         for nest in _nests(plan):
-            lines = self.plan(nest, _Scope())
+            lines = self.plan(nest, Scope())
             declares = any(isinstance(s, c.Declare) for s in lines)
             result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
         return result
 
-    def plan(self, plan: Plan, scope: _Scope) -> list[c.Stmt]:
+    def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
         match plan:
             case Seq(parts):
                 return [s for p in parts for s in self.plan(p, scope)]
@@ -177,10 +210,22 @@ class _Lowering:
                 return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
             case Find():
                 return self.find(plan, scope)
+            case Segment(body=body):
+                span = f"{self.names[plan.start]} to {self.names[plan.end]}"
+                words = f"{span}: the positions with {self.sought(plan, scope)}, by {plan.algorithm}: {plan.because}"
+                comment = c.Comment(words)
+                return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
+            case State():
+                return self.state(plan, scope)
+            case Table():
+                return self.table(plan, scope)
+            case Choose():
+                return self.choose(plan, scope)
             case Reduce():
                 return self.reduce(plan, scope)
             case Do(target, op, value):
-                return [self.store(target, op, value, scope)]
+                stored = self.store(target, op, value, scope)
+                return [c.Pragma("omp atomic"), stored] if scope.atomic else [stored]
         raise InternalError(f"unknown plan node {plan!r}")
 
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:
@@ -217,28 +262,55 @@ class _Lowering:
     def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
         """An extent of the layout, in the kernel's sizes."""
         tensor = self.program.tensor(tensor_name)
-        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), _Scope())
+        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
 
-    def loop(self, plan: Scan | Find, scope: _Scope, body: list[c.Stmt]) -> c.Stmt:
+    def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.Stmt:
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
-        pragmas = (PARALLEL,) if plan.parallel else ()
+        pragmas = (PARALLEL + private,) if plan.parallel else ()
         return c.For(INT, name, low, c.Bin("<", c.Name(name), high), 1, c.Block(tuple(body)), pragmas)
 
-    def fold(self, function: str, values: tuple[Expr, ...], scope: _Scope) -> c.Expr:
+    def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
         result = self.expr(values[0], scope)
         for value in values[1:]:
             result = c.Call(function, (result, self.expr(value, scope)))
         return result
 
-    def scan(self, plan: Scan, scope: _Scope) -> list[c.Stmt]:
+    def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
+        if plan.atomic:
+            return self.atomically(plan, scope)
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
-        return [*comment, self.loop(plan, scope, self.plan(plan.body, scope))]
+        lines: list[c.Stmt] = []
+        private = ""
+        inner = replace(scope, looped=True)
+        if plan.parallel:
+            inner = replace(inner, thread=c.Call("spfgen_thread", ()))
+            lines, inner = self.started(inner)
+            own = [s.name for s in lines if isinstance(s, c.Declare)]
+            private = f" firstprivate({', '.join(own)})" if own else ""
+        return [*comment, *lines, self.loop(plan, scope, self.plan(plan.body, inner), private)]
 
-    def shared_out(self, plan: Scan, scope: _Scope) -> list[c.Stmt]:
+    def atomically(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
+        """Atomic additions cost several times what plain ones do: with one thread there are none."""
+        serial = replace(plan, parallel=False, atomic=False)
+        parallel = replace(plan, atomic=False)
+        shared = self.scan(parallel, replace(scope, atomic=True))
+        alone = self.scan(serial, scope)
+        return [c.If(c.Bin(">", c.Name("threads"), c.Int(1)), c.Block(tuple(shared)), c.Block(tuple(alone)))]
+
+    def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
+        """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
+        lines: list[c.Stmt] = []
+        for state in scope.waiting:
+            more, kept = self.kept(state, scope, seated=False, once=True)
+            lines += more
+            scope = replace(scope, states={**scope.states, state.name: kept})
+        return lines, replace(scope, waiting=())
+
+    def shared_out(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """One part of the iterations for each thread, of about equal work by the weight's differences."""
         name = self.names[plan.dim]
         part, end = self.names.new("part"), self.names.new(f"{name}_end")
@@ -251,9 +323,10 @@ class _Lowering:
             weights = c.Name(self.array_names[function, array])
             return c.Call(f"spfgen_share_{kind}", (weights, low, high, number, c.Name("threads")))
 
+        started, within = self.started(replace(scope, thread=c.Name(part), looped=True))
         inner = c.For(
             INT, name, share(c.Name(part)), c.Bin("<", c.Name(name), c.Name(end)), 1,
-            c.Block(tuple(self.plan(plan.body, scope))),
+            c.Block(tuple(self.plan(plan.body, within))),
         )  # fmt: skip
         limit = c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1))))
         pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
@@ -261,19 +334,140 @@ class _Lowering:
         comment = c.Comment(
             f"each thread takes about the same part of {self.array_names[function, array]}'s differences"
         )
-        return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, inner)), (pragma,))]
+        return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, *started, inner)), (pragma,))]
 
-    def find(self, plan: Find, scope: _Scope) -> list[c.Stmt]:
+    def find(self, plan: Find, scope: Scope) -> list[c.Stmt]:
         """`found` is kept only where a miss has something to do."""
         found = self.names.new("found") if plan.miss is not None else None
         before: list[c.Stmt] = [] if found is None else [c.Declare("bool", found, c.Name("false"))]
-        loops = self.plain_loop(plan, scope, found) if plan.key is None else self.search(plan, plan.key, scope, found)
+        loops = self.plain_loop(plan, scope, found) if plan.key is None else self.keyed(plan, scope, found)
         after: list[c.Stmt] = []
         if found is not None and plan.miss is not None:
             after.append(c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope)))))
         return [*before, *loops, *after]
 
-    def hits(self, plan: Find, scope: _Scope, found: str | None) -> tuple[list[c.Stmt], _Scope]:
+    def keyed(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+        """A find of one value, by the template of its algorithm."""
+        assert plan.key is not None
+        call = plan.calls()[plan.key.dim]
+        lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
+        inner = replace(scope, looped=True)
+        if plan.algorithm == "scatter":
+            built = scope.tables[plan.place]
+            assert built.table.values is not None
+            values = replace(built.table.values, place=(Var(plan.dim),), subscripts=())
+            inner = replace(inner, copied={**scope.copied, values: c.Load(built.arrays["workspace"], wanted.value)})
+
+        def hit() -> list[c.Stmt]:
+            return self.hits(plan, inner, found)[0]
+
+        name = c.Name(self.names[plan.dim])
+        text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
+        comment = c.Comment(f"find {name.name} with {text} by {plan.algorithm}: {plan.because}")
+        return [*_used_lines(lines, plan), comment, *finds.TEMPLATES[plan.algorithm](self, plan, scope, wanted, hit)]
+
+    def sought(self, plan: Segment, scope: Scope) -> str:
+        loaded = self.expr(plan.call, scope)
+        return print_expr(c.Bin("==", loaded, self.expr(plan.key.value, scope)))
+
+    # --- what finds need around them -------------------------------------------------------------
+
+    def state(self, plan: State, scope: Scope) -> list[c.Stmt]:
+        """Where a sequential find stands; a parallel loop directly inside starts it for each thread."""
+        node: Plan | None = plan.body
+        while isinstance(node, State | Table | Segment):
+            node = node.body
+        if isinstance(node, Scan) and node.parallel:
+            return self.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
+        lines, kept = self.kept(plan, scope, seated=bool(plan.low), once=not scope.looped)
+        return [*lines, *self.plan(plan.body, replace(scope, states={**scope.states, plan.name: kept}))]
+
+    def kept(self, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], Kept]:
+        """Declare a state and start it; an array that starts more than `once` is cleared each time."""
+        stem = self.names[plan.name]
+        if plan.extents:
+            count = self.joined([self.expr(e, scope) for e in plan.extents])
+            array = self.workspace(Workspace(self.names.new(f"{stem}s"), INT, count), scope)
+            lines, pointer = self.slice(array, scope)
+            if not once:
+                counter = self.names.new(f"{stem}_place")
+                clear = c.Assign(c.Load(pointer, c.Name(counter)), "=", c.Int(0))
+                lines.append(c.For(INT, counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, clear))
+            assert isinstance(pointer, c.Name)
+            return lines, Kept(pointer.name, "", True, False)
+        if plan.over:
+            tag = self.names.new(f"{stem}_of")
+            return [c.Declare(INT, stem, c.Int(-1)), c.Declare(INT, tag, c.Int(-1))], Kept(stem, tag, False, False)
+        start: c.Expr = c.Int(-1)
+        if seated:
+            function, bounds = ("spfgen_min", plan.high) if plan.backward else ("spfgen_max", plan.low)
+            start = self.fold(function, bounds, scope)
+        return [c.Declare(INT, stem, start)], Kept(stem, "", False, seated)
+
+    def workspace(self, wanted: Workspace, scope: Scope) -> Workspace:
+        made = replace(wanted, each_thread=scope.thread is not None, when=scope.when)
+        self.workspaces.append(made)
+        return made
+
+    def slice(self, made: Workspace, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
+        """The thread's part of a workspace."""
+        if scope.thread is None:
+            return [], c.Name(made.name)
+        name = self.names.new(f"{made.name}_own")
+        place = c.Bin("*", scope.thread, made.count)
+        return [c.Declare(f"{made.kind} *restrict", name, c.Bin("+", c.Name(made.name), place))], c.Name(name)
+
+    def table(self, plan: Table, scope: Scope) -> list[c.Stmt]:
+        """Build, use, and (where it will be built again) reset."""
+        lines: list[c.Stmt] = []
+        arrays: dict[str, c.Expr] = {}
+        for role, wanted in finds.table_workspaces(self, plan, scope).items():
+            more, arrays[role] = self.slice(self.workspace(wanted, scope), scope)
+            lines += more
+        low = self.bound(lines, plan, "start", self.fold("spfgen_max", plan.low, scope))
+        high = self.bound(lines, plan, "stop", self.fold("spfgen_min", plan.high, scope))
+        if plan.kind == "hash map":
+            shift = self.names.new(f"{self.names[plan.dim]}_shift")
+            span = high if low == c.Int(0) else c.Bin("-", high, low)
+            lines.append(c.Declare("const int", shift, c.Call("spfgen_hash_shift", (span,))))
+            arrays["shift"] = c.Name(shift)
+        built = Built(plan, arrays, low, high, self.expr(plan.extent, scope))
+        keys = print_expr(self.expr(plan.call, scope))
+        comment = c.Comment(f"{plan.kind} of the positions by {keys}: {plan.because}")
+        inside = replace(scope, tables={**scope.tables, plan.name: built})
+        after = finds.reset(self, built, scope) if scope.looped else []
+        return [*lines, comment, *finds.build(self, built, scope), *self.plan(plan.body, inside), *after]
+
+    def bound(self, lines: list[c.Stmt], plan: Table, word: str, value: c.Expr) -> c.Expr:
+        """A bound of a table's range under a name."""
+        if isinstance(value, c.Name | c.Int):
+            return value
+        name = self.names.new(f"{self.names[plan.dim]}_{word}")
+        lines.append(c.Declare(f"const {INT}", name, value))
+        return c.Name(name)
+
+    def choose(self, plan: Choose, scope: Scope) -> list[c.Stmt]:
+        """The costs are compared before memory is taken; then the variant runs."""
+        prices = [self.names.new(f"cost_{k + 1}") for k in range(len(plan.variants))]
+        chosen = self.names.new("variant")
+        self.choices.append(c.Comment(f"{plan.because}: expected nanoseconds of each variant"))
+        for name, variant in zip(prices, plan.variants, strict=True):
+            self.choices.append(c.Declare("const double", name, cost_expr(variant.cost, self, scope)))
+        number: c.Expr = c.Int(len(prices))
+        for k in range(len(prices) - 1, 0, -1):
+            least = [c.Bin("<=", c.Name(prices[k - 1]), c.Name(p)) for p in prices[k:]]
+            number = c.Select(_joined("&&", least), c.Int(k), number)
+        self.choices.append(c.Declare("const int", chosen, number))
+        tests = [c.Bin("==", c.Name(chosen), c.Int(k + 1)) for k in range(len(prices))]
+        bodies = [
+            c.Block(tuple(self.plan(v.body, replace(scope, when=t)))) for v, t in zip(plan.variants, tests, strict=True)
+        ]
+        result: c.Stmt = bodies[-1]
+        for test, body in zip(reversed(tests[:-1]), reversed(bodies[:-1]), strict=True):
+            result = c.If(test, body, result)
+        return [result]
+
+    def hits(self, plan: Find, scope: Scope, found: str | None) -> tuple[list[c.Stmt], Scope]:
         """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
         for dim, call in plan.loads:
             uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
@@ -289,46 +483,13 @@ class _Lowering:
             return [*body, c.If(self.all(plan.conditions, scope), c.Block(tuple(hit)))], scope
         return [*body, *hit], scope
 
-    def plain_loop(self, plan: Find, scope: _Scope, found: str | None) -> list[c.Stmt]:
-        body, inner = self.hits(plan, scope, found)
+    def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+        body, inner = self.hits(plan, replace(scope, looped=True), found)
         keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
         return [comment, self.loop(plan, scope, body)]
 
-    def search(self, plan: Find, key: Key, scope: _Scope, found: str | None) -> list[c.Stmt]:
-        """Binary search for the first position, then on while the value is there (once, where it is unique)."""
-        name = self.names[plan.dim]
-        call = plan.calls()[key.dim]
-        end = self.fold("spfgen_min", plan.high, scope)
-        before: list[c.Stmt] = []
-        if not isinstance(end, c.Name | c.Int):
-            before.append(c.Declare(f"const {INT}", self.names.new(f"{name}_end"), end))
-            end = c.Name(before[0].name)  # type: ignore[attr-defined]
-        value = self.expr(key.value, scope)
-        if not isinstance(value, c.Name | c.Int):
-            before.append(c.Declare(f"const {INT}", self.names.new(f"{name}_key"), value))
-            value = c.Name(before[-1].name)  # type: ignore[attr-defined]
-        body, inner = self.hits(plan, scope, found)
-        loaded = self.expr(call, inner)
-        assert isinstance(loaded, c.Load)
-        base = self.expr(substitute(call, {plan.dim: Num(0)}), scope)
-        assert isinstance(base, c.Load)
-        function, array = call.function.split(".", 1)
-        kind = dict(self.program.tensor(function).index_types)[array]
-        low = self.fold("spfgen_max", plan.low, scope)
-        first = c.Call(
-            f"spfgen_search{'_down' if key.descending else ''}_{kind}", (loaded.array, base.index, low, end, value)
-        )
-        there = c.Bin("&&", c.Bin("<", c.Name(name), end), c.Bin("==", loaded, value))
-        comment = c.Comment(
-            f"find {name} with {print_expr(c.Bin('==', loaded, value))} by {plan.algorithm}: {plan.because}"
-        )
-        if key.unique:
-            start = c.Declare(f"const {INT}", name, first)
-            return [*before, comment, start, c.If(there, c.Block(tuple(body)))]
-        return [*before, comment, c.For(INT, name, first, there, 1, c.Block(tuple(body)))]
-
-    def reduce(self, plan: Reduce, scope: _Scope) -> list[c.Stmt]:
+    def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)
         name = self.names.new(f"{plan.target.tensor}_sum")
         body = self.plan(plan.body, scope.summed(plan.target, name, kind))
@@ -341,10 +502,18 @@ class _Lowering:
 
     # --- values ----------------------------------------------------------------------------------
 
-    def store(self, target: Operand, op: str, value: Value, scope: _Scope) -> c.Stmt:
+    def store(self, target: Operand, op: str, value: Value, scope: Scope) -> c.Stmt:
         own = TYPES[self.program.tensor(target.tensor).value_type]
         kind = self.value_type(value, own)
         term = self.value(value, scope, kind)
+        for operand, copy in scope.copied.items():
+            element = TYPES[self.program.tensor(operand.tensor).value_type]
+            if element.kind == "f" and operand in [n.operand for n in walk(value) if isinstance(n, Read)]:
+                if kind == element:
+                    term = c.Call(f"spfgen_stored_{element.name}", (copy, term))
+                else:
+                    test = c.Call(f"spfgen_stored_{element.name}", (copy, _constant(1, element)))
+                    term = c.Select(c.Bin("!=", test, _constant(0, element)), term, _zero(kind))
         running = scope.sums.get((target.tensor, target.place))
         if running is not None:
             return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
@@ -360,7 +529,7 @@ class _Lowering:
             return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", _converted(place, own, kind), term)))
         return c.Assign(place, op, _converted(term, kind, own))
 
-    def place(self, operand: Operand, scope: _Scope) -> c.Expr:
+    def place(self, operand: Operand, scope: Scope) -> c.Expr:
         self.arrays[f"{operand.tensor}.{operand.array}"] = None
         index: c.Expr = c.Int(0)
         for place, extent in zip(operand.place, operand.extents, strict=True):
@@ -386,13 +555,13 @@ class _Lowering:
                     kinds |= set() if own.kind in "fc" else {"float64"}
         return promoted(sorted(kinds))
 
-    def value(self, value: Value, scope: _Scope, kind: ElementType) -> c.Expr:
+    def value(self, value: Value, scope: Scope, kind: ElementType) -> c.Expr:
         match value:
             case Constant(number):
                 return _constant(number, kind)
             case Read(operand):
                 own = TYPES[self.program.tensor(operand.tensor).value_type]
-                return _converted(self.place(operand, scope), own, kind)
+                return _converted(scope.copied.get(operand) or self.place(operand, scope), own, kind)
             case Negate(inner):
                 return c.Un("-", self.value(inner, scope, kind))
             case Binary(op, left, right):
@@ -402,7 +571,7 @@ class _Lowering:
 
     # --- integers and conditions -----------------------------------------------------------------
 
-    def expr(self, expr: Expr, scope: _Scope, within: bool = False) -> c.Expr:
+    def expr(self, expr: Expr, scope: Scope, within: bool = False) -> c.Expr:
         """An integer expression. `within` an operation, narrow loaded values are widened first."""
         match expr:
             case Num(value):
@@ -422,7 +591,17 @@ class _Lowering:
                 return _operation(op, a, b)
         raise InternalError(f"no C for {expr!r}")
 
-    def load(self, function: str, arguments: tuple[Expr, ...], scope: _Scope, within: bool) -> c.Expr:
+    def joined(self, factors: Sequence[c.Expr]) -> c.Expr:
+        return _joined("*", factors)
+
+    def zero(self, kind: ElementType) -> c.Expr:
+        return _zero(kind)
+
+    def flat(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
+        (index,) = at
+        return self.expr(index, scope)
+
+    def load(self, function: str, arguments: tuple[Expr, ...], scope: Scope, within: bool) -> c.Expr:
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)
         self.arrays[function] = None
@@ -437,10 +616,10 @@ class _Lowering:
         narrow = dict(tensor.index_types)[array] != "int64"
         return c.Cast(INT, loaded) if within and narrow else loaded
 
-    def all(self, conditions: Sequence[Formula], scope: _Scope) -> c.Expr:
+    def all(self, conditions: Sequence[Formula], scope: Scope) -> c.Expr:
         return _joined("&&", [self.condition(f, scope) for f in conditions])
 
-    def condition(self, formula: Formula, scope: _Scope) -> c.Expr:
+    def condition(self, formula: Formula, scope: Scope) -> c.Expr:
         match formula:
             case Compare(op, left, right):
                 sign = "==" if op == "=" else op
@@ -457,9 +636,6 @@ class _Lowering:
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
-
-
-PARALLEL = "omp parallel for schedule(static) num_threads(threads)"
 
 
 def _operation(op: str, a: c.Expr, b: c.Expr) -> c.Expr:
@@ -515,7 +691,18 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]
+        if isinstance(node, Segment):
+            result += [node.start, node.end]
+        if isinstance(node, State):
+            result.append(node.name)
     return result
+
+
+def _used_lines(lines: list[c.Stmt], plan: Find) -> list[c.Stmt]:
+    """A find that goes by the key alone has no use for the end of the range."""
+    if plan.algorithm not in ("hash map", "position array", "bitmap", "scatter"):
+        return lines
+    return [s for s in lines if not (isinstance(s, c.Declare) and s.name.endswith("_end"))]
 
 
 def _used(dim: str, plan: Plan) -> bool:
@@ -546,6 +733,8 @@ def _used_once_here(dim: str, body: Plan) -> bool:
             case Reduce(target, _, inner):
                 if any(dim in variables(p) for p in target.place):
                     return False
+                node = inner
+            case State(body=inner) | Table(body=inner):
                 node = inner
             case Do():
                 return True

@@ -2,55 +2,76 @@
 
 Declared facts are instantiated at the terms that occur (quantifier-free). Budgets are counted in Z3's own resource
 units, so that answers do not depend on the machine; `unknown` is no proof. Every obligation is a fresh solver.
+Verdicts are remembered in the process and on disk (facts/answers.py); then Z3 is not even imported.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import lru_cache, wraps
 from itertools import product
-from typing import Any
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ParamSpec, TypeVar
 
-from spfgen.errors import InternalError
+from spfgen.facts import answers
+from spfgen.facts.answers import Verdict
 from spfgen.facts.formula import (
     ZERO,
-    And,
     Bin,
     Call,
-    Compare,
     Exists,
     Expr,
     Forall,
     Formula,
     Not,
     Num,
-    Or,
     Var,
     calls,
     conjunction,
+    evaluate,
     implies,
     show,
     substitute,
+    variables,
     within,
 )
+from spfgen.facts.smt import bounded, logic_of, smt_script
 from spfgen.ir import walk
 
 RESOURCES = 2_000_000
 """Z3's rlimit for one obligation."""
+SEED = 0
+SMALL = (4, 64)
+"""The limits that are tried for the numbers of a counterexample."""
 INSTANCES = 400
 """The most instances of one fact."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`proved`, or refuted when there is a counterexample (`model`), else unknown."""
+    """`proved`, or refuted when there is a counterexample, else unknown.
+
+    `model` is the counterexample: the values of names; `values` those of the `calls` in the question (see `smaller`).
+    `seconds` is what Z3 took, then or now (`cached`: it was not asked now); `text` the SMT-LIB script that it got:
+    proved is `unsat`. It holds the `assumptions`, the negated goal, then `instances` of the declared facts.
+    """
 
     goal: str
     proved: bool
     model: tuple[tuple[str, int], ...] | None
     seconds: float
+    about: str = ""
+    text: str = ""
+    cached: bool = False
+    values: tuple[tuple[str, int], ...] = ()
+    assumptions: int = 0
+    instances: int = 0
+    calls: tuple[Call, ...] = ()
 
     @property
     def word(self) -> str:
@@ -65,44 +86,177 @@ class Facts:
     extents: Mapping[str, tuple[Expr, ...]]
 
 
-def implied(assumptions: Sequence[Formula], facts: Facts, goal: Formula, *, thorough: bool = False) -> Answer:
-    """Whether the assumptions and facts imply the goal for all integers.
+def implied(
+    assumptions: Sequence[Formula], facts: Facts, goal: Formula, *, thorough: bool = False, about: str = ""
+) -> Answer:
+    """Whether the assumptions and facts imply the goal for all integers; `about` says in words why that is asked.
 
     Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones.
     """
-    answer = _ask(assumptions, facts, goal, new_calls=False)
-    return _ask(assumptions, facts, goal, new_calls=True) if thorough and not answer.proved else answer
+    answer = _ask(assumptions, facts, goal, about, new_calls=False)
+    if thorough and not answer.proved:
+        first, answer = answer, _ask(assumptions, facts, goal, about, new_calls=True)
+        answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
+    _note(answer)
+    return answer
 
 
-def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, new_calls: bool) -> Answer:
-    start = time.perf_counter()
-    known = [*assumptions, Not(goal)]
-    known += instantiate(facts, known, new_calls)
-    verdict, model = _answer(smt_lib(known), _logic(known))
-    return Answer(show(goal), verdict == "unsat", model if verdict == "sat" else None, time.perf_counter() - start)
+# --- who listens ----------------------------------------------------------------------------------------
+
+_RECORDS: ContextVar[tuple[list[Answer], ...]] = ContextVar("records of answers", default=())
 
 
-def _logic(formulas: Sequence[Formula]) -> str:
-    """The smallest logic that holds the formulas; none for those with quantifiers of the user's own."""
-    if any(isinstance(n, Exists | Forall) for f in formulas for n in walk(f)):
-        return ""
-    return "QF_UFNIA" if any(map(_is_nonlinear, formulas)) else "QF_UFLIA"
+@contextmanager
+def recorded() -> Iterator[list[Answer]]:
+    """A list of all answers that are given meanwhile in this thread, remembered ones too; these may be nested."""
+    answers: list[Answer] = []
+    token = _RECORDS.set((*_RECORDS.get(), answers))
+    try:
+        yield answers
+    finally:
+        _RECORDS.reset(token)
+
+
+def _note(answer: Answer) -> None:
+    for record in _RECORDS.get():
+        record.append(answer)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def remembered(function: Callable[P, R]) -> Callable[P, R]:
+    """Like `lru_cache`, for functions that ask: what they asked is recorded each time."""
+
+    @lru_cache(maxsize=256)
+    def answered(*arguments: P.args, **named: P.kwargs) -> tuple[R, tuple[Answer, ...]]:
+        with recorded() as asked:
+            result = function(*arguments, **named)
+        return result, tuple(replace(answer, cached=True) for answer in asked)
+
+    @wraps(function)
+    def wrapper(*arguments: P.args, **named: P.kwargs) -> R:
+        with recorded() as asked:
+            result, before = answered(*arguments, **named)  # type: ignore[arg-type]
+        if not asked:
+            for answer in before:
+                _note(answer)
+        return result
+
+    wrapper.cache_clear = answered.cache_clear  # type: ignore[attr-defined]
+    return wrapper
+
+
+def unique(found: Iterable[Answer]) -> tuple[Answer, ...]:
+    """The answers in their order, without those that repeat an earlier one."""
+    result: dict[tuple[str, str, str], Answer] = {}
+    for answer in found:
+        result.setdefault((answer.about, answer.goal, answer.text), answer)
+    return tuple(result.values())
+
+
+# --- asking ---------------------------------------------------------------------------------------------
+
+
+def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, new_calls: bool) -> Answer:
+    start = perf_counter()
+    asked = [*assumptions, Not(goal)]
+    occurring, bound = _calls_and_bound(asked)
+    instances = instantiate(facts, occurring, new_calls)
+    script = smt_script([*asked, *instances])
+    # The value of a call makes a counterexample clear, unless a quantified variable is in it.
+    shown = tuple(c for c in occurring if not bound or not bound & variables(c))
+    verdict, since = _verdict(script, shown)
+    refuted = verdict.word == "sat"
+    return Answer(
+        goal=show(goal),
+        proved=verdict.word == "unsat",
+        model=verdict.model if refuted else None,
+        seconds=verdict.seconds,
+        about=about,
+        text=script,
+        cached=since < start,
+        values=verdict.values if refuted else (),
+        assumptions=len(assumptions),
+        instances=len(instances),
+        calls=shown,
+    )
+
+
+def smaller(answer: Answer) -> Answer:
+    """The same with a counterexample of small numbers, where there is one: for people to read."""
+    if not answer.model:
+        return answer
+    for limit in SMALL:
+        script = bounded(answer.text, [name for name, _ in answer.model], limit)
+        verdict, _ = _verdict(script, answer.calls)
+        if verdict.word == "sat":
+            return replace(answer, model=verdict.model, values=verdict.values)
+    return answer
+
+
+def _calls_and_bound(formulas: Iterable[Formula]) -> tuple[dict[Call, None], set[str]]:
+    """The calls that occur, each once, and the names that are quantified somewhere."""
+    found: dict[Call, None] = {}
+    bound: set[str] = set()
+    for formula in formulas:
+        for node in walk(formula):
+            if isinstance(node, Call):
+                found[node] = None
+            elif isinstance(node, Exists | Forall):
+                bound.update(node.variables)
+    return found, bound
 
 
 @lru_cache(maxsize=1024)
-def _answer(text: str, logic: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """Z3's verdict on an SMT-LIB text, with the integers of its model. Remembered within the process."""
+def _verdict(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, float]:
+    """Z3's verdict, and when in this process it was given (never, when it came from the disk)."""
+    key = answers.key(script, *map(show, shown), str(RESOURCES), str(SEED), z3_version())
+    verdict = answers.load(key)
+    if verdict is not None:
+        return verdict, 0.0
+    verdict, keep = _solved(script, shown)
+    if keep:
+        answers.save(key, verdict)
+    return verdict, perf_counter()
+
+
+def _solved(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
+    """Z3's verdict now, and whether it would be the same on any machine."""
     z3 = _z3()
+    start = perf_counter()
+    logic = logic_of(script)
     solver = z3.SolverFor(logic) if logic else z3.Solver()
     solver.set("rlimit", RESOURCES)
-    solver.set("random_seed", 0)
+    solver.set("random_seed", SEED)
     solver.set("ctrl_c", False)  # Z3 would take an interrupt for itself and answer `unknown`
-    solver.from_string(text)
-    verdict = str(solver.check())
-    if verdict != "sat":
-        return verdict, ()
+    solver.from_string(script)
+    word = str(solver.check())
+    if word != "sat":
+        return Verdict(word, seconds=perf_counter() - start), "memory" not in solver.reason_unknown()
     found = solver.model()
-    return verdict, tuple(sorted((d.name(), found[d].as_long()) for d in found.decls() if d.arity() == 0))
+    names = {d.name(): d for d in found.decls()}
+    model = tuple(sorted((n, found[d].as_long()) for n, d in names.items() if d.arity() == 0))
+    values = tuple((show(call), value) for call in shown if (value := _value_of(call, found)) is not None)
+    return Verdict(word, model, values, perf_counter() - start), True
+
+
+def _value_of(call: Call, model: Any) -> int | None:
+    """What a call is in Z3's model."""
+    z3 = _z3()
+
+    def number(term: Any) -> int:
+        return int(model.eval(term, model_completion=True).as_long())
+
+    def value(function: str, arguments: tuple[int, ...]) -> int:
+        kinds = [z3.IntSort()] * (len(arguments) + 1)
+        return number(z3.Function(function, *kinds)(*map(z3.IntVal, arguments)))
+
+    try:
+        return int(evaluate(call, lambda name: number(z3.Int(name)), value))
+    except (ZeroDivisionError, AttributeError):  # no number in this model
+        return None
 
 
 @lru_cache(maxsize=1)
@@ -112,19 +266,35 @@ def _z3() -> Any:
     return z3
 
 
-def instantiate(facts: Facts, known: Iterable[Formula], new_calls: bool = True) -> list[Formula]:
+@lru_cache(maxsize=1)
+def z3_version() -> str:
+    """The version of Z3 that would answer; read off the name of its installation, which is a hundred times faster."""
+    found = importlib.util.find_spec("z3")
+    if found is not None and found.origin is not None:
+        with suppress(OSError):
+            package = Path(found.origin).parent
+            names = [entry.name for entry in package.parent.glob("z3_solver-*.dist-info")]
+            if len(names) == 1:
+                return names[0]
+    return str(_z3().get_version_string())
+
+
+# --- instances of facts ---------------------------------------------------------------------------------
+
+
+def instantiate(facts: Facts, occurring: Mapping[Call, None], new_calls: bool = True) -> list[Formula]:
     """Each fact at the arguments of the calls that occur; where its own calls lie within their arrays."""
-    known = list(known)
-    occurring: dict[Call, None] = {}
-    for formula in known:
-        occurring |= dict.fromkeys(calls(formula))
+    functions = {call.function for call in occurring}
     result: list[Formula] = []
     for fact in facts.formulas:
         bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
-        for values in _substitutions(bound, calls(body), list(occurring)):
-            instance = substitute(body, values)
-            if not new_calls and not all(c in occurring for c in calls(instance)):
+        patterns = calls(body)
+        if not new_calls and not all(p.function in functions for p in patterns):
+            continue
+        for values in _substitutions(bound, patterns, list(occurring)):
+            if not new_calls and not all(substitute(p, values) in occurring for p in patterns):
                 continue
+            instance = substitute(body, values)
             inside = [
                 within(argument, ZERO, extent)
                 for call in calls(instance)
@@ -158,78 +328,3 @@ def _minus(expr: Expr, shift: int) -> Expr:
         case Bin("+", left, Num(value)) if value == shift:
             return left
     return Bin("-", expr, Num(shift))
-
-
-def _is_nonlinear(formula: Formula) -> bool:
-    return any(
-        isinstance(n, Bin) and n.op in ("*", "/", "%", "quot", "rem") and not _has_number(n) for n in walk(formula)
-    )
-
-
-def _has_number(expr: Bin) -> bool:
-    return isinstance(expr.right, Num) or (expr.op == "*" and isinstance(expr.left, Num))
-
-
-# --- SMT-LIB --------------------------------------------------------------------------------------------
-
-
-def smt_lib(formulas: Sequence[Formula]) -> str:
-    """The formulas as an SMT-LIB text: declarations, then an assertion each."""
-    names: dict[str, int] = {}
-    for formula in formulas:
-        for node in walk(formula):
-            match node:
-                case Var(name):
-                    names[name] = 0
-                case Call(function, arguments):
-                    names[function] = len(arguments)
-    lines = [f"(declare-fun {_symbol(n)} ({' '.join(['Int'] * arity)}) Int)" for n, arity in names.items()]
-    lines += [f"(assert {_formula(f)})" for f in formulas]
-    return "\n".join(lines)
-
-
-def _symbol(name: str) -> str:
-    return f"|{name}|"
-
-
-def _formula(formula: Formula) -> str:
-    match formula:
-        case And(()):
-            return "true"
-        case Or(()):
-            return "false"
-        case And(parts):
-            return f"(and {' '.join(map(_formula, parts))})"
-        case Or(parts):
-            return f"(or {' '.join(map(_formula, parts))})"
-        case Not(part):
-            return f"(not {_formula(part)})"
-        case Exists(names, body) | Forall(names, body):
-            word = "exists" if isinstance(formula, Exists) else "forall"
-            bound = " ".join(f"({_symbol(n)} Int)" for n in names)
-            return f"({word} ({bound}) {_formula(body)})"
-        case Compare("!=", left, right):
-            return f"(not (= {_expr(left)} {_expr(right)}))"
-        case Compare(op, left, right):
-            return f"({op} {_expr(left)} {_expr(right)})"
-    raise InternalError(f"no obligation for {formula!r}")
-
-
-# Division rounds down for a positive divisor, in SMT-LIB as here.
-_OPERATORS = {"/": "div", "quot": "div", "%": "mod", "rem": "mod"}
-
-
-def _expr(expr: Expr) -> str:
-    match expr:
-        case Num(value):
-            return str(value) if value >= 0 else f"(- {-value})"
-        case Var(name):
-            return _symbol(name)
-        case Call(function, arguments):
-            return f"({_symbol(function)} {' '.join(map(_expr, arguments))})"
-        case Bin("min" | "max" as op, left, right):
-            a, b = _expr(left), _expr(right)
-            return f"(ite ({'<=' if op == 'min' else '>='} {a} {b}) {a} {b})"
-        case Bin(op, left, right):
-            return f"({_OPERATORS.get(op, op)} {_expr(left)} {_expr(right)})"
-    raise InternalError(f"no obligation for {expr!r}")

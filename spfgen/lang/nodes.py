@@ -1,7 +1,7 @@
 """IR 1: what the user wrote.
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
-    Kernel    ::= tensors, sizes, statements, order
+    Kernel    ::= tensors, sizes, statements, order, finds
     Statement ::= target (= | +=) value [where formula]
     Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate
 
@@ -102,6 +102,18 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
+class ForcedFind:
+    """`find B.p : hash`: every find of that position of the tensor is by this algorithm (a name of lang/types.py).
+
+    `tensor` is None where the person wrote a name alone, which is refused when the layouts are known."""
+
+    tensor: str | None
+    position: str
+    algorithm: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     target: Access
     op: str
@@ -119,6 +131,7 @@ class Kernel:
     sizes: tuple[str, ...]
     statements: tuple[Statement, ...]
     order: tuple[Loop, ...] = ()
+    finds: tuple[ForcedFind, ...] = ()
     doc: str = ""
     span: Span | None = _span()
 

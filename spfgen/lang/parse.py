@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import difflib
+import io
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+import lark
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
+from spfgen import folder
 from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import Expr, Num, calls, show, variables
 from spfgen.ir import walk
-from spfgen.lang.expressions import Reader, raise_all, rebound
+from spfgen.lang.expressions import Reader, raise_all, rebound, word_in
 from spfgen.lang.nodes import (
     Access,
     Binary,
     Constant,
+    ForcedFind,
     Import,
     Kernel,
     LayoutAlias,
@@ -35,11 +40,22 @@ from spfgen.lang.nodes import (
     Value,
 )
 
+OPTIONS = {"parser": "lalr", "propagate_positions": True, "start": ["start", "program", "layout_use"]}
+
 
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
+    """The parser of the grammar. Its tables are kept on disk: to read them takes a tenth of the time to make them."""
     grammar = files("spfgen.lang").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, start=["start", "program", "layout_use"])
+    key = folder.hash_of(grammar, repr(OPTIONS), lark.__version__, sys.version)
+    tables = folder.load("grammar", key)
+    if tables is not None:
+        return Lark.load(io.BytesIO(tables))
+    parser = Lark(grammar, **OPTIONS)
+    stream = io.BytesIO()
+    parser.save(stream)
+    folder.save("grammar", key, stream.getvalue())
+    return parser
 
 
 def parse_file(text: str, file: str = "<text>") -> SpecFile:
@@ -126,10 +142,12 @@ _FORMS = {
     "shares": "tensor C : LAYOUT shares A",
     "schedule": "schedule { order i, A.pj }",
     "order": "schedule { order i, A.pj }",
+    "find": "schedule { find A.pj : search  find B.p : hash }",
 }
 """A word that starts a clause, and the clause as it should look."""
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "each")
-_IN_KERNELS = ("tensor", "schedule", "order", "shares")
+_IN_SCHEDULES = ("order", "find")
+_IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")
 
 _WORDS_WITHIN = ("where", "when", "within", "equal", "shares", "and")
 
@@ -285,7 +303,7 @@ class _SyntaxMistake:
     def brace(self) -> str:
         """A clause that starts while braces are open that cannot hold it, or the end of the text."""
         opened, word = self.braces(), self.found()
-        inner = len(opened) > 1 and word in _FORMS
+        inner = len(opened) > 1 and word in _FORMS and word not in _IN_SCHEDULES
         if opened and (self.at_end or inner or word in ("layout", "kernel", "import")):
             return f"the `{{` of line {self._line(opened[-1])} is not closed: is a `}}` missing?"
         if word == "}" and not opened:
@@ -325,6 +343,9 @@ class _SyntaxMistake:
         word, item = self.found(), self.item()
         if word == "{":
             word = re.findall(r"\w+", self.before)[-1:][0] if re.search(r"\w\s*$", self.before) else word
+        before = re.search(r"\b(order|find)[ \t]+$", self.before)
+        if before and item == "kernel" and "EQUAL" in self.names:
+            return f"`{before[1]}` stands within a schedule: `{_FORMS[before[1]]}`"
         if word in _IN_KERNELS and item != "kernel":
             return f"`{word}` stands within a kernel: `kernel spmv {{ {_FORMS[word]} ... }}`"
         if word in _IN_LAYOUTS and item != "layout":
@@ -445,6 +466,7 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     sizes: list[Any] = []
     statements: list[Statement] = []
     order: list[Loop] = []
+    finds: list[ForcedFind] = []
     doc = ""
     for item in items:
         match item.data:
@@ -457,15 +479,17 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
             case "statement":
                 statements.append(_statement(reader, item))
             case "schedule":
-                order += _order(reader, item)
+                order += [_loop(reader, loop) for c in item.children if c.data == "order" for loop in c.children]
+                finds += [_find(reader, c) for c in item.children if c.data == "find"]
     names = tuple(str(s) for s in sizes)
-    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), tuple(order), doc, reader.span(name))
+    schedule = (tuple(order), tuple(finds))
+    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), *schedule, doc, reader.span(name))
     raise_all([*_doubled(reader, kernel, sizes), *_unused(kernel), *_rebound(kernel)])
     return kernel
 
 
 def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[SpecError]:
-    """Names of sizes, tensors and loops that stand twice."""
+    """Names of sizes, tensors, loops and finds that stand twice."""
     seen: dict[str, Span | None] = {}
     for name, span in [*((str(s), reader.span(s)) for s in sizes), *((t.name, t.span) for t in kernel.tensors)]:
         if name in seen:
@@ -480,6 +504,14 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
             hint = "list the loops from the outermost to the innermost"
             yield SpecError(f"expected each loop once, but `{text}` stands twice", loop.span, (hint,))
         loops.add((loop.tensor, loop.name))
+    finds: set[tuple[str | None, str]] = set()
+    for find in kernel.finds:
+        if (find.tensor, find.position) in finds:
+            text = f"{find.tensor}.{find.position}" if find.tensor else find.position
+            hint = "a position is found by one algorithm: leave out the others"
+            message = f"expected each position once, but `{text}` stands twice"
+            yield SpecError(message, word_in(find.span, text), (hint,))
+        finds.add((find.tensor, find.position))
 
 
 def _unused(kernel: Kernel) -> Iterator[SpecError]:
@@ -529,16 +561,17 @@ def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
     return [TensorDecl(str(n), use, extents, shares, reader.span(n)) for n in names]
 
 
-def _order(reader: Reader, tree: Tree[Any]) -> list[Loop]:
-    loops = []
-    for directive in tree.children:
-        for loop in directive.children:
-            first, second = loop.children[0], loop.children[1] if len(loop.children) > 1 else None
-            if second is None:
-                loops.append(Loop(None, str(first), reader.span(loop)))
-            else:
-                loops.append(Loop(str(first), reader.name(second), reader.span(loop)))
-    return loops
+def _loop(reader: Reader, tree: Tree[Any]) -> Loop:
+    first, second = tree.children[0], tree.children[1] if len(tree.children) > 1 else None
+    if second is None:
+        return Loop(None, str(first), reader.span(tree))
+    return Loop(str(first), reader.name(second), reader.span(tree))
+
+
+def _find(reader: Reader, tree: Tree[Any]) -> ForcedFind:
+    position, algorithm = tree.children
+    loop = _loop(reader, position)
+    return ForcedFind(loop.tensor, loop.name, str(algorithm), reader.span(tree))
 
 
 def _statement(reader: Reader, tree: Tree[Any]) -> Statement:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -172,19 +173,25 @@ def _folder() -> object:
 
 @lru_cache(maxsize=1)
 def _catalogue() -> dict[str, tuple[str, str]]:
-    """Name of a layout -> (file name, text), without parsing anything."""
+    """Name of a layout -> (file name, text), without parsing anything.
+
+    The text is that of the layout alone, on the lines where it stands in the file.
+    """
     found = {}
     for entry in sorted(_folder().iterdir(), key=lambda e: e.name):  # type: ignore[attr-defined]
         if entry.name.endswith(".spf"):
             text = entry.read_text(encoding="utf-8")
-            for name in re.findall(r"^layout (\w+)", text, re.MULTILINE):
-                found[name] = (entry.name, text)
+            starts = [m.start() for m in re.finditer(r"^layout ", text, re.MULTILINE)]
+            for start, end in pairwise([*starts, len(text)]):
+                name = text[start:end].split(maxsplit=2)[1].partition("(")[0]
+                found[name] = (entry.name, "\n" * text.count("\n", 0, start) + text[start:end])
     return found
 
 
 @cache
-def _builtin_file(name: str, text: str) -> SpecFile:
-    return parse_file(text, f"layouts/{name}")
+def _builtin(file: str, text: str) -> Declaration:
+    (layout,) = parse_file(text, f"layouts/{file}").layouts
+    return layout
 
 
 def builtin_names() -> list[str]:
@@ -193,7 +200,5 @@ def builtin_names() -> list[str]:
 
 def builtin(name: str) -> Declaration | None:
     """A layout that comes with spfgen, or None."""
-    if name not in _catalogue():
-        return None
-    spec = _builtin_file(*_catalogue()[name])
-    return next(layout for layout in spec.layouts if layout.name == name)
+    found = _catalogue().get(name)
+    return _builtin(*found) if found is not None else None

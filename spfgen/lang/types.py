@@ -1,7 +1,8 @@
-"""Element types: the names people write, and what they are in C and numpy."""
+"""Words with a fixed meaning: element types (what they are in C and numpy), algorithms of finds, words of C."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -35,6 +36,18 @@ ALIASES = {"float": "float32", "double": "float64", "int": "int32", "complex": "
 INDEX_TYPES = ("int32", "int64")
 DEFAULT_VALUE = "float64"
 DEFAULT_INDEX = "int32"
+
+FINDS: Mapping[str, str] = {
+    "loop": "Every position is compared.",
+    "search": "Binary search among sorted keys.",
+    "gallop": "From the last position found in growing steps; for sorted keys asked for in order.",
+    "sequential": "From the last position found one by one; for sorted keys asked for in order.",
+    "hash": "A hash map from keys to positions, built before the loops that look in it.",
+    "array": "An array with the position of every possible key, built before the loops that look in it.",
+    "bitmap": "A bit for every possible key, built before the loops that look in it.",
+    "scatter": "The values copied to an array over all possible keys, where a key without a position has 0.",
+}
+"""The algorithms by which a schedule may have positions found, each in a sentence."""
 
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long

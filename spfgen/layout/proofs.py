@@ -5,7 +5,6 @@ The sets decide what they can; Z3 the rest. Remembered per layout.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import combinations_with_replacement
 
 from spfgen.facts.formula import (
@@ -19,7 +18,7 @@ from spfgen.facts.formula import (
     rename,
     within,
 )
-from spfgen.facts.prove import Answer, Facts, implied
+from spfgen.facts.prove import Answer, Facts, implied, remembered
 from spfgen.layout.nodes import Layout, ValueArray
 
 
@@ -27,14 +26,15 @@ def facts_of(layout: Layout) -> Facts:
     return Facts(tuple(p.formula for p in layout.facts), {a.name: a.extents for a in layout.indexes})
 
 
-@lru_cache(maxsize=256)
+@remembered
 def places_inside(layout: Layout, value: ValueArray) -> Answer:
     """Every position that the relation allows has its value within the array."""
     inside = [within(place, ZERO, extent) for place, extent in zip(value.position, value.extents, strict=True)]
-    return implied(_stored(layout, value), facts_of(layout), conjunction(inside), thorough=True)
+    about = f"{layout.name}: the places of `{value.name}` lie within it"
+    return implied(_stored(layout, value), facts_of(layout), conjunction(inside), thorough=True, about=about)
 
 
-@lru_cache(maxsize=256)
+@remembered
 def stored_once(layout: Layout) -> Answer:
     """No coordinate has two positions (two entries that add up), in one value array or in two of them.
 
@@ -42,15 +42,16 @@ def stored_once(layout: Layout) -> Answer:
     """
     twin = {p: f"{p}'" for p in layout.positions}
     same = conjunction([Compare("=", Var(p), Var(t)) for p, t in twin.items()])
+    about = f"{layout.name}: a coordinate is stored once"
     for first, second in combinations_with_replacement(layout.values, 2):
         assumptions = [*_stored(layout, first), *(rename(f, twin) for f in _stored(layout, second))]
-        answer = implied(assumptions, facts_of(layout), same, thorough=True)
+        answer = implied(assumptions, facts_of(layout), same, thorough=True, about=about)
         if not answer.proved:
             break
     return answer
 
 
-@lru_cache(maxsize=256)
+@remembered
 def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
     """No place of the value array stands for two coordinates (a run, a symmetric pair)."""
     names = {n: f"{n}'" for n in (*layout.positions, *layout.coordinates)}
@@ -58,7 +59,8 @@ def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
     assumptions += [rename(f, names) for f in assumptions]
     assumptions += [Compare("=", p, rename(p, names)) for p in value.position]
     same = conjunction([Compare("=", Var(c), Var(names[c])) for c in layout.coordinates])
-    return implied(assumptions, facts_of(layout), same, thorough=True)
+    about = f"{layout.name}: a place of `{value.name}` stands for one coordinate"
+    return implied(assumptions, facts_of(layout), same, thorough=True, about=about)
 
 
 def _stored(layout: Layout, value: ValueArray) -> list[Formula]:

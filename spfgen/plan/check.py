@@ -7,8 +7,8 @@ equal; and where an index array is read, what is enforced so far must keep the s
 from __future__ import annotations
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Compare, Formula, Var, show
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.facts.formula import Compare, Formula, Var, show, variables
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Segment, Seq, State, Table
 from spfgen.sets.named import Piece
 from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance
@@ -51,14 +51,16 @@ class _Reader:
         match plan:
             case Scan(dim, low, high, body) | Find(dim, low, high, hit=body):
                 self.define(dim)
-                self.require(*(Compare(">=", Var(dim), e) for e in low))
-                self.require(*(Compare("<", Var(dim), e) for e in high))
+                own = set(self.instance.domain.space.names)
+                self.require(*(Compare(">=", Var(dim), e) for e in low if variables(e) <= own))
+                self.require(*(Compare("<", Var(dim), e) for e in high if variables(e) <= own))
                 if isinstance(plan, Find):
+                    self.require(*(f for f in plan.given if not variables(f) & {d for d, _ in plan.loads}))
                     for name, _ in plan.loads:
                         self.load(name)
                     if plan.key is not None:
                         self.require(Compare("=", Var(plan.key.dim), plan.key.value))
-                    self.require(*plan.conditions)
+                    self.require(*plan.given, *plan.conditions)
                 self.read(body)
             case Locate(dim, value, body):
                 self.define(dim)
@@ -70,7 +72,7 @@ class _Reader:
             case Guard(conditions, body):
                 self.require(*conditions)
                 self.read(body)
-            case Reduce(_, _, body):
+            case Reduce(_, _, body) | State(body=body) | Table(body=body) | Segment(body=body):
                 self.read(body)
             case Do():
                 missing = set(self.instance.domain.space.names) - self.defined

@@ -6,30 +6,31 @@ the place of the target is fixed; loops that only look for a position become fin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.facts.formula import Call, Expr, variables
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
+from spfgen.plan.atomic import with_atomic
 from spfgen.plan.check import check_nest
+from spfgen.plan.context import Context
 from spfgen.plan.depend import covers, distinct_by_facts, distinct_places, place_inside
+from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
-from spfgen.plan.order import scan_order
-from spfgen.plan.scan import Step, scan_steps, with_quotients
+from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Seq, Variant
+from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
-from spfgen.sets.named import Space
 from spfgen.space.nodes import Group, Instance, Operand
 
 
-def plan_group(group: Group, order: Sequence[str]) -> Plan:
+def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     parts: list[Plan] = []
     clear = group.op == "="
     for instance in group.instances:
-        nest, stored = plan_instance(instance, order, store=clear and not parts)
+        nest, stored = plan_instance(instance, context, store=clear and not parts)
         if clear and not parts and not stored:
             parts.append(Clear(group.target, "not every place is reached exactly once"))
         parts.append(nest)
@@ -38,17 +39,29 @@ def plan_group(group: Group, order: Sequence[str]) -> Plan:
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
-def plan_instance(instance: Instance, order: Sequence[str], store: bool) -> tuple[Plan, bool]:
-    """The loop nest of an instance, and whether it stores (rather than adds to) every place of the target."""
-    dims = scan_order(instance, order)
-    space = Space((*instance.sizes, *dims))
-    domain = instance.domain.reordered(space)
-    steps = scan_steps(instance, domain, dims)
-    return _nest(instance, steps, store)
+def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Plan, bool]:
+    """The loop nest of an instance, and whether it stores (rather than adds to) every place of the target.
+
+    Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
+    """
+    instance = with_equal_positions(instance)
+    steps = driven(instance, context)
+    nest, stored = _nest(instance, steps, store, context)
+    variants = [_finished(instance, v) for v in choose_finds(instance, nest, steps, context)]
+    if len(variants) == 1:
+        return variants[0].body, stored
+    return Choose(tuple(variants), "which is fastest depends on the sizes"), stored
 
 
-def _nest(instance: Instance, steps: list[Step], store: bool) -> tuple[Plan, bool]:
-    """Fold the steps from the inside out."""
+def _finished(instance: Instance, variant: Variant) -> Variant:
+    """The nest checked against the domain, and with fewer names."""
+    nest = weighted(variant.body)
+    check_nest(instance, nest)
+    return replace(variant, body=simplify(nest, instance.indices))
+
+
+def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
+    """Fold the steps from the inside out; loops that look for a position are finds, not yet chosen."""
     level = _target_level(instance, steps)
     loops_below = any(s.kind == "scan" for s in steps[level:])
     loops_above = [s.dim for s in steps[:level] if s.kind == "scan"]
@@ -69,13 +82,11 @@ def _nest(instance: Instance, steps: list[Step], store: bool) -> tuple[Plan, boo
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else first_loop
     for k in range(len(steps) - 1, -1, -1):
-        body = _wrap(steps[k], body, parallel)
+        body = wrapped(steps[k], body, parallel)
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    nest = choose_finds(instance, with_finds(body), steps)
-    nest = weighted(nest)
-    check_nest(instance, nest)
-    return simplify(nest, instance.indices), stored
+    nest = with_finds(body)
+    return (nest if parallel is not None else with_atomic(instance, nest, context.types)), stored
 
 
 def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:
@@ -95,23 +106,6 @@ def _target_level(instance: Instance, steps: list[Step]) -> int:
         if step.dim in needed:
             level = k + 1
     return level
-
-
-def _wrap(step: Step, body: Plan, parallel: tuple[str, str] | None) -> Plan:
-    if step.guards:
-        body = Guard(step.guards, body)
-    match step.kind:
-        case "locate":
-            assert isinstance(step.value, Expr)
-            return Locate(step.dim, step.value, body, step.because)
-        case "load":
-            assert isinstance(step.value, Call)
-            return Load(step.dim, step.value, body)
-        case "scan":
-            if parallel is not None and parallel[0] == step.dim:
-                return Scan(step.dim, step.low, step.high, body, True, parallel[1])
-            return Scan(step.dim, step.low, step.high, body)
-    return body
 
 
 def _parallel_dim(instance: Instance, steps: list[Step]) -> tuple[str, str] | None:

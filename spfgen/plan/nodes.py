@@ -7,6 +7,10 @@
            | Load(dim, call)       dim is read from an index array
            | Guard(conditions)     the body runs where they hold
            | Find(dim, low, high, loads, conditions, algorithm, hit, miss)
+           | Segment(start, end)   the positions of one key lie side by side, in [start, end)
+           | State(name)           where a find by sequential iteration stands, kept over the loops inside
+           | Table(name)           where each value of an index array stands, for the finds inside
+           | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Do(target, value)     one value is added to (or stored in) the target
 
@@ -16,7 +20,7 @@ Expressions are those of facts/formula.py over dimension names. Every decision s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import Call, Expr, Formula
@@ -43,7 +47,8 @@ class Clear(Plan):
 @dataclass(frozen=True, slots=True)
 class Scan(Plan):
     """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
-    inside: the iterations of a parallel loop are shared out by them."""
+    inside: the iterations of a parallel loop are shared out by them. `atomic`: iterations may write one place, each
+    addition is atomic when several threads run."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -52,6 +57,7 @@ class Scan(Plan):
     parallel: bool = False
     because: str = ""
     weight: str = ""
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +98,25 @@ class Loaded:
 class Key:
     """What a find looks for: the loaded call `dim` equals `value`.
 
-    `descending`: the array falls along the positions (else it rises); `unique`: no two positions hold one value.
+    `descending`: the array falls along the positions (else it rises); `unique`: no two positions hold one value;
+    `backward`: a sequential find runs from the end to the start; `inside`: the value is known to be one that a table
+    has a place for.
     """
 
     dim: str
     value: Expr
     descending: bool = False
     unique: bool = False
+    backward: bool = False
+    inside: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An algorithm that was not taken, and why."""
+
+    algorithm: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +124,9 @@ class Find(Plan):
     """The positions `dim` in [low, high) at which the loaded calls satisfy the key and the conditions.
 
     `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
-    the conditions say everything.
+    the conditions say everything. `given` holds of every position in [low, high) because a segment says so. `place`
+    names the state or the table that the algorithm uses; `at` are the subscripts of that state here.
+    `rejected` are the algorithms that were not taken.
     """
 
     dim: str
@@ -120,10 +140,94 @@ class Find(Plan):
     parallel: bool = False
     because: str = ""
     key: Key | None = None
+    given: tuple[Formula, ...] = ()
+    place: str = ""
+    at: tuple[Expr, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""
         return {loaded.dim: loaded.call for loaded in self.loads}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment(Plan):
+    """`start` and `end` bound the positions `dim` of [low, high) at which `call` equals the key's value.
+
+    The call is sorted there. Found by binary search, or from the state `place` on.
+    """
+
+    dim: str
+    start: str
+    end: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    call: Call
+    key: Key
+    algorithm: str
+    body: Plan
+    because: str = ""
+    place: str = ""
+    at: tuple[Expr, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State(Plan):
+    """A position that a sequential find keeps from one iteration of the loops inside to the next.
+
+    One for each value of `over` (none: a scalar). With `extents` it is an array over those values; without, it starts
+    anew whenever they change. It starts at `low` (`high` when it runs backwards), or by a search at its first use
+    when `low` is empty.
+    """
+
+    name: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    backward: bool
+    over: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Plan):
+    """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
+
+    `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
+    most one), "side by side", or "chained"; `rising` says that the keys rise. `values` is the operand that a scatter
+    copies.
+    """
+
+    name: str
+    kind: str
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    call: Call
+    extent: Expr
+    order: str
+    body: Plan
+    values: Operand | None = None
+    rising: bool = False
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/cost.py)."""
+
+    cost: Expr
+    body: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Choose(Plan):
+    """The variant of least cost runs."""
+
+    variants: tuple[Variant, ...]
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +246,28 @@ class Do(Plan):
     op: str
     value: Value
     because: str = ""
+
+
+def body(plan: Plan) -> Plan | None:
+    """What a node has inside: for a find what runs at a hit; None for a leaf or a branching."""
+    match plan:
+        case Find(hit=inner):
+            return inner
+        case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
+            return inner
+        case Segment(body=inner) | State(body=inner) | Table(body=inner):
+            return inner
+    return None
+
+
+def with_body(plan: Plan, inner: Plan) -> Plan:
+    """The node with something else inside."""
+    return replace(plan, **{"hit" if isinstance(plan, Find) else "body": inner})  # type: ignore[type-var]
+
+
+def chain(plan: Plan) -> Iterator[Plan]:
+    """The nodes of a nest from the outside in."""
+    node: Plan | None = plan
+    while node is not None:
+        yield node
+        node = body(node)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts
 from spfgen.ir import rewrite
+from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space, comparison
@@ -183,3 +184,21 @@ def _not_negative(expr: Expr, known: Piece) -> bool:
         case Bin("+", left, right):
             return _not_negative(left, known) and _not_negative(right, known)
     return False
+
+
+def wrapped(step: Step, body: Plan, parallel: tuple[str, str] | None = None) -> Plan:
+    """The node of a step around what comes after it. `parallel` is the loop that is, and why."""
+    if step.guards:
+        body = Guard(step.guards, body)
+    match step.kind:
+        case "locate":
+            assert isinstance(step.value, Expr)
+            return Locate(step.dim, step.value, body, step.because)
+        case "load":
+            assert isinstance(step.value, Call)
+            return Load(step.dim, step.value, body)
+        case "scan":
+            if parallel is not None and parallel[0] == step.dim:
+                return Scan(step.dim, step.low, step.high, body, True, parallel[1])
+            return Scan(step.dim, step.low, step.high, body)
+    return body

@@ -5,7 +5,22 @@ from __future__ import annotations
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
 from spfgen.lang.nodes import Constant
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import (
+    Choose,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+)
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
 WIDTH = 64
@@ -41,8 +56,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(part, depth, lines)
         case Clear(tensor, why):
             add(f"clear {tensor}", why)
-        case Scan(dim, low, high, body, parallel, why, weight):
-            shared = f", shared out by {weight}" if weight else ""
+        case Scan(dim, low, high, body, parallel, why, weight, atomic):
+            shared = f", shared out by {weight}" if weight else ", adding atomically" if atomic else ""
             add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
@@ -66,6 +81,22 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(hit, depth + 1, lines)
                 add("miss:")
                 _lines(miss, depth + 1, lines)
+        case Segment(dim, start, end, low, high, call, key, algorithm, body, why):
+            which = f"with {show(call)} = {show(key.value)} by {algorithm}"
+            add(f"segment [{start}, {end}) of the {dim} in {interval(low, high)} {which}", why)
+            _lines(body, depth, lines)
+        case State(name, low, high, backward, over, extents, body, why):
+            kind = f"one for each of {', '.join(map(show, over))}" if over else "one"
+            kept = "in an array" if extents else "started anew when it changes" if over else "kept in the loops inside"
+            add(f"state {name}: {kind}, {kept}{', running backwards' if backward else ''}", why)
+            _lines(body, depth, lines)
+        case Table(_, kind, dim, low, high, call, _, _, body, because=why):
+            add(f"build a {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
+            _lines(body, depth, lines)
+        case Choose(variants, why):
+            for number, variant in enumerate(variants, 1):
+                add(f"variant {number} of {len(variants)}", why if number == 1 else "")
+                _lines(variant.body, depth + 1, lines)
         case Reduce(target, op, body, why):
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)

@@ -13,7 +13,23 @@ from typing import Any
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Key, Load, Loaded, Locate, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Key,
+    Load,
+    Loaded,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+)
 from spfgen.space.nodes import Operand
 
 
@@ -52,7 +68,7 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             name, names = _named(dim, body, names, indices)
             return replace(plan, dim=name, low=low, high=high, body=_renamed(body, names, values, indices))
         case Find(dim, low, high, loads, conditions, _, hit, miss):
-            low, high = many(low), many(high)
+            low, high, at = many(low), many(high), many(plan.at)
             name, names = _named(dim, hit, names, indices)
             fresh_loads: list[Loaded] = []
             for loaded, call in loads:
@@ -66,7 +82,9 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 high=high,
                 loads=tuple(fresh_loads),
                 conditions=tuple(_in_terms(rename(c, names), values) for c in conditions),
-                key=_renamed_key(plan.key, names, values),
+                key=None if plan.key is None else _renamed_key(plan.key, names, values),
+                given=(),
+                at=at,
                 hit=_renamed(hit, names, values, indices),
                 miss=None if miss is None else _renamed(miss, names, values, indices),
             )
@@ -80,6 +98,29 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
         case Clear():
             return plan
+        case Segment(low=low, high=high, call=call, key=key, body=body):
+            return replace(
+                plan,
+                low=many(low),
+                high=many(high),
+                call=new(call),
+                key=_renamed_key(key, names, values),
+                at=many(plan.at),
+                body=_renamed(body, names, values, indices),
+            )
+        case State(low=low, high=high, extents=extents, body=body):
+            body = _renamed(body, names, values, indices)
+            return replace(plan, low=many(low), high=many(high), extents=many(extents), body=body)
+        case Table(low=low, high=high, call=call, body=body):
+            own = {**names, plan.dim: plan.dim}
+            return replace(
+                plan,
+                low=many(low),
+                high=many(high),
+                call=_in_terms(rename(call, own), values),
+                values=_placed(rename(plan.values, own)) if plan.values is not None else None,
+                body=_renamed(body, names, values, indices),
+            )
     raise InternalError(f"unknown plan node {plan!r}")
 
 
@@ -88,9 +129,7 @@ def _repeats(node: object) -> bool:
     return isinstance(node, Scan) or (isinstance(node, Find) and (node.key is None or not node.key.unique))
 
 
-def _renamed_key(key: Key | None, names: Mapping[str, str], values: Mapping[Expr, str]) -> Key | None:
-    if key is None:
-        return None
+def _renamed_key(key: Key, names: Mapping[str, str], values: Mapping[Expr, str]) -> Key:
     return replace(key, dim=names.get(key.dim, key.dim), value=_in_terms(rename(key.value, names), values))
 
 
@@ -133,7 +172,9 @@ def _without_unused(plan: Plan) -> Plan:
         case Locate(dim, _, body) | Load(dim, _, body):
             kept = _without_unused(body)
             return replace(plan, body=kept) if dim in used(kept) else kept
-        case Scan(body=body) | Guard(body=body) | Reduce(body=body):
+        case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
+            return replace(plan, body=_without_unused(body))
+        case Segment(body=body):
             return replace(plan, body=_without_unused(body))
         case Find(hit=hit, miss=miss):
             return replace(plan, hit=_without_unused(hit), miss=None if miss is None else _without_unused(miss))

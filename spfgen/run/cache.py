@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spfgen.errors import InternalError, ToolError, UsageError
+from spfgen.folder import cache_setting, clear_small_files, hash_of, is_open_to_all, is_ours, wanted_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,14 +40,8 @@ class Folder:
     problem: str = ""
 
 
-def key(*parts: str) -> str:
-    """The sha256 of the parts as hexadecimal digits. Lengths count too: ("ab", "c") is not ("a", "bc")."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogateescape")
-        digest.update(f"{len(data)}:".encode())
-        digest.update(data)
-    return digest.hexdigest()
+key = hash_of
+"""The name of an entry: a hash of the parts."""
 
 
 def where() -> Folder:
@@ -55,7 +49,7 @@ def where() -> Folder:
 
     Raises UsageError when `SPFGEN_CACHE` is neither on nor off.
     """
-    setting = os.environ.get("SPFGEN_CACHE", "").strip().lower()
+    setting = cache_setting()
     if setting not in ("", "on", "off"):
         raise UsageError(
             f"expected on or off in the environment variable SPFGEN_CACHE, but it is {setting!r}",
@@ -63,7 +57,7 @@ def where() -> Folder:
         )
     if setting == "off":
         return Folder(_private_folder(), None)
-    wanted = _wanted_folder()
+    wanted = wanted_folder()
     problem = _problem_of(wanted)
     return Folder(_private_folder() if problem else wanted, wanted, problem)
 
@@ -108,8 +102,8 @@ def entries() -> tuple[Path, ...]:
 def clear() -> int:
     """Remove all entries, and what killed processes left; returns the number of entries removed.
 
-    Kernels that are loaded go on working; entries that are being made right now stay. Other files in the
-    folder are not touched. Raises ToolError when a file cannot be removed.
+    Kernels that are loaded go on working; entries that are being made right now stay. Z3's answers and the parser's
+    tables go too. Other files in the folder are not touched. Raises ToolError when a file cannot be removed.
     """
     from filelock import FileLock, Timeout
 
@@ -132,6 +126,7 @@ def clear() -> int:
             continue
         except OSError as error:
             raise ToolError(f"expected to clear {folder}, but {error.strerror or error}") from error
+    clear_small_files(folder)
     return count
 
 
@@ -175,18 +170,6 @@ def _checksum(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _wanted_folder() -> Path:
-    if chosen := os.environ.get("SPFGEN_CACHE_DIR"):
-        return Path(chosen).expanduser().absolute()
-    # platformdirs looks at XDG_CACHE_HOME on Linux only; people set it on macOS as well. The specification
-    # wants a relative path to be ignored.
-    if (home := os.environ.get("XDG_CACHE_HOME")) and Path(home).is_absolute():
-        return Path(home) / "spfgen"
-    import platformdirs
-
-    return platformdirs.user_cache_path("spfgen", appauthor=False)
-
-
 def _problem_of(folder: Path) -> str:
     """Why kernels cannot be kept in `folder`, in words; empty when they can."""
     try:
@@ -194,10 +177,9 @@ def _problem_of(folder: Path) -> str:
         status = folder.stat()
     except OSError as error:
         return f"the cache folder {folder} cannot be made: {error.strerror or error}"
-    user = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
-    if status.st_uid != user:
+    if not is_ours(status):
         return f"the cache folder {folder} belongs to somebody else, who could exchange kernels"
-    if status.st_mode & stat.S_IWOTH:
+    if is_open_to_all(status):
         return f"everybody may write to the cache folder {folder} and could exchange kernels"
     try:
         # Permissions do not tell about file systems that are read-only or full, nor bind root; trying tells.

@@ -72,7 +72,7 @@ def make_instances(
     taken: set[str] = set()
     choices: list[list[_Choice]] = []
     for access in everything:
-        label = fresh(access.tensor, taken)
+        label = fresh(access.tensor, taken | set(tensors) - {access.tensor})
         taken.add(label)
         tensor = tensors[access.tensor]
         choices.append([_choice(access, label, tensor, v, extents) for v in tensor.layout.values])

@@ -1,6 +1,6 @@
 """IR 2: which points of which statement run, over named dimensions.
 
-    Program   ::= name, Tensor*, sizes, Group*
+    Program   ::= name, Tensor*, sizes, Group*, order, ForcedFind*
     Group     ::= one statement of the user: target, op, Instance*
     Instance  ::= domain (one conjunction), dimensions, calls, facts, target, value
     Value     ::= Constant | Read(operand) | Binary | Negate
@@ -126,6 +126,15 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class ForcedFind:
+    """The schedule wants the dimension `dim`, a position of one access, to be found by this algorithm."""
+
+    dim: str
+    algorithm: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
     which must agree, or () for a size that the caller passes."""
@@ -139,6 +148,7 @@ class Program:
     index_extent: Mapping[str, str]
     groups: tuple[Group, ...]
     order: tuple[str, ...]
+    finds: tuple[ForcedFind, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)

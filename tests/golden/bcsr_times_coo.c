@@ -1,6 +1,7 @@
 /* bcsr_times_coo, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "bcsr_times_coo.h"
+#include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -25,6 +26,60 @@ static inline int spfgen_threads(int wanted, int64_t work) {
     (void)work;
     return 1;
 #endif
+}
+
+/* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
+static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count < 0 || (uint64_t)count > most) {
+        return NULL;
+    }
+    return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
+}
+
+/* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
+static inline double spfgen_log2(double x) {
+    double whole = 0.0;
+    while (x >= 2.0) {
+        x /= 2.0;
+        whole += 1.0;
+    }
+    return x > 1.0 ? whole + (x - 1.0) : whole;
+}
+
+/* a / b, where b counts as at least 1. */
+static inline double spfgen_over(double a, double b) {
+    return a / (b > 1.0 ? b : 1.0);
+}
+
+/* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
+
+/* The number of words of a bitmap for keys in [0, n). */
+static inline int64_t spfgen_bitmap_words(int64_t n) {
+    return n / 64 + (n % 64 > 0);
+}
+
+/* Whether the bit of the key is set, for a key in [0, n). */
+static inline int spfgen_bitmap_has(const uint64_t *words, int64_t key) {
+    return (int)(words[key >> 6] >> (key & 63) & 1);
+}
+
+/* The number of bits that are set in a word. */
+static inline int64_t spfgen_bits(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_popcountll(word);
+#else
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (int64_t)(word * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
+/* The position of a key whose bit is set; spfgen_bitmap_rank_ has filled `first`. */
+static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
+    const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
+    return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
 }
 
 /* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
@@ -64,6 +119,13 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
+/* Sets the bit of array[base + p] for each p in [low, high); these keys lie in [0, n). */
+static inline void spfgen_bitmap_set_int32(uint64_t *words, const int32_t *array, int64_t base, int64_t low, int64_t high) {
+    for (int64_t p = low; p < high; p++) {
+        words[array[base + p] >> 6] |= UINT64_C(1) << (array[base + p] & 63);
+    }
+}
+
 /*
  * C[i, k] += A[i, j]*B[j, k]
  *
@@ -87,11 +149,11 @@ int bcsr_times_coo(
             || B->n_2 != C->n_2 || B->n_2 < 0 || B->nnz < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
-    const int64_t nrow = A->nrow;
     const int64_t nnz = B->nnz;
-    const int64_t n_2 = B->n_2;
-    const int64_t ncol = A->ncol;
+    const int64_t nrow = A->nrow;
     const int64_t nb = A->nb;
+    const int64_t ncol = A->ncol;
+    const int64_t n_2 = B->n_2;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_browptr = A->browptr;
     const int32_t *restrict A_bcolidx = A->bcolidx;
@@ -100,33 +162,138 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
     threads = spfgen_threads(threads, nb * 2 * 2 + nnz + nrow * n_2);
+    /* which is fastest depends on the sizes: expected nanoseconds of each variant */
+    const double cost_1 = (double)nnz * 2.0
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (2.5
+            + 2.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
+            ? spfgen_over((double)nnz, (double)ncol) : 1.0)) + (double)ncol * 0.1;
+    const double cost_2 =
+            ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (2.0
+            + 2.5 * spfgen_log2((double)nnz + 2.0));
+    const double cost_3 = (double)nnz * 4.0
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.2
+            + 8.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
+            ? spfgen_over((double)nnz, (double)ncol) : 1.0)) + (double)ncol * 0.1;
+    const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
+    int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
+    uint64_t *B_idx_1_bits =
+            spfgen_workspace(variant == 3 ? spfgen_bitmap_words(ncol) : 0, 1, sizeof(uint64_t));
+    int64_t *B_idx_1_at_2 = spfgen_workspace(variant == 3 ? ncol : 0, 1, sizeof(int64_t));
+    if (!B_idx_1_at || !B_idx_1_bits || !B_idx_1_at_2) {
+        free(B_idx_1_at);
+        free(B_idx_1_bits);
+        free(B_idx_1_at_2);
+        return SPFGEN_ERROR_MEMORY;
+    }
     /* C[i, k] += A[i, j]*B[j, k] */
-    const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
-    /* parallel over bi: its iterations write different places of C */
-    /* each thread takes about the same part of A_browptr's differences */
-    #pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
-        const int64_t bi_end = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part + 1, threads);
-        for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
-                bi < bi_end; bi++) {
-            for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
-                const int64_t bcolidx_pb = A_bcolidx[pb];
-                for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                    const int64_t i = 2 * bi + r;
-                    for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                        const int64_t j = 2 * bcolidx_pb + c;
-                        /*
-                         * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
-                         * these bounds (by Z3 from the declared properties)
-                         */
-                        for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                && B_idx_1[p] == j; p++) {
-                            C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
+    if (variant == 1) {
+        const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
+        /*
+         * position array of the positions by B_idx_1[p]: [0, B.nnz) is the same in all inner
+         * loops
+         */
+        for (int64_t p_2 = nnz - 1; p_2 >= 0; p_2--) {
+            B_idx_1_at[B_idx_1[p_2]] = p_2 + 1;
+        }
+        /* parallel over bi: its iterations write different places of C */
+        /* each thread takes about the same part of A_browptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part = 0; part < threads; part++) {
+            const int64_t bi_end =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part + 1, threads);
+            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
+                    bi < bi_end; bi++) {
+                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+                    const int64_t bcolidx_pb = A_bcolidx[pb];
+                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                        const int64_t i = 2 * bi + r;
+                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            /*
+                             * find p with B_idx_1[p] == j by position array: B.idx_1 rises
+                             * within these bounds: equal values stand side by side
+                             */
+                            for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                    && B_idx_1[p] == j; p++) {
+                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                        + c] * B_val[p];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    } else if (variant == 2) {
+        const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
+        /* parallel over bi: its iterations write different places of C */
+        /* each thread takes about the same part of A_browptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part_2 = 0; part_2 < threads; part_2++) {
+            const int64_t bi_end_2 =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2 + 1, threads);
+            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2, threads);
+                    bi < bi_end_2; bi++) {
+                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+                    const int64_t bcolidx_pb = A_bcolidx[pb];
+                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                        const int64_t i = 2 * bi + r;
+                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            /*
+                             * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
+                             * these bounds (by Z3 from the declared properties)
+                             */
+                            for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                    && B_idx_1[p] == j; p++) {
+                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                        + c] * B_val[p];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    } else {
+        const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
+        /* bitmap of the positions by B_idx_1[p]: [0, B.nnz) is the same in all inner loops */
+        spfgen_bitmap_set_int32(B_idx_1_bits, B_idx_1, 0, 0, nnz);
+        for (int64_t p_3 = nnz - 1; p_3 >= 0; p_3--) {
+            B_idx_1_at_2[B_idx_1[p_3]] = p_3 + 1;
+        }
+        /* parallel over bi: its iterations write different places of C */
+        /* each thread takes about the same part of A_browptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part_3 = 0; part_3 < threads; part_3++) {
+            const int64_t bi_end_3 =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3 + 1, threads);
+            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3, threads);
+                    bi < bi_end_3; bi++) {
+                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+                    const int64_t bcolidx_pb = A_bcolidx[pb];
+                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                        const int64_t i = 2 * bi + r;
+                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            /*
+                             * find p with B_idx_1[p] == j by bitmap: B.idx_1 rises within these
+                             * bounds: equal values stand side by side
+                             */
+                            for (int64_t p = spfgen_bitmap_has(B_idx_1_bits, j) ? B_idx_1_at_2[j]
+                                    - 1 : -1; p >= 0 && p < nnz && B_idx_1[p] == j; p++) {
+                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                        + c] * B_val[p];
+                            }
                         }
                     }
                 }
             }
         }
     }
+    free(B_idx_1_at);
+    free(B_idx_1_bits);
+    free(B_idx_1_at_2);
     return SPFGEN_OK;
 }

@@ -1,12 +1,18 @@
 /* csr_times_bcsr, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "csr_times_bcsr.h"
+#include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
 #else
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
+
+/* a / n rounded down, for n > 0. */
+static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
+    return a / n - (a % n < 0);
+}
 
 /* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
@@ -21,6 +27,60 @@ static inline int spfgen_threads(int wanted, int64_t work) {
     (void)work;
     return 1;
 #endif
+}
+
+/* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
+static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count < 0 || (uint64_t)count > most) {
+        return NULL;
+    }
+    return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
+}
+
+/* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
+static inline double spfgen_log2(double x) {
+    double whole = 0.0;
+    while (x >= 2.0) {
+        x /= 2.0;
+        whole += 1.0;
+    }
+    return x > 1.0 ? whole + (x - 1.0) : whole;
+}
+
+/* a / b, where b counts as at least 1. */
+static inline double spfgen_over(double a, double b) {
+    return a / (b > 1.0 ? b : 1.0);
+}
+
+/* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
+
+/* The number of words of a bitmap for keys in [0, n). */
+static inline int64_t spfgen_bitmap_words(int64_t n) {
+    return n / 64 + (n % 64 > 0);
+}
+
+/* Whether the bit of the key is set, for a key in [0, n). */
+static inline int spfgen_bitmap_has(const uint64_t *words, int64_t key) {
+    return (int)(words[key >> 6] >> (key & 63) & 1);
+}
+
+/* The number of bits that are set in a word. */
+static inline int64_t spfgen_bits(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_popcountll(word);
+#else
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (int64_t)(word * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
+/* The position of a key whose bit is set; spfgen_bitmap_rank_ has filled `first`. */
+static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
+    const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
+    return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
 }
 
 /* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
@@ -60,6 +120,24 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
+/* Makes all words zero that have the bit of an array[base + p] with p in [low, high). */
+static inline void spfgen_bitmap_clear_int32(uint64_t *words, const int32_t *array, int64_t base, int64_t low, int64_t high) {
+    for (int64_t p = low; p < high; p++) {
+        words[array[base + p] >> 6] = 0;
+    }
+}
+
+/* Sets the bit of array[base + p] for each p in [low, high), and first[w] to the first position whose bit is in word w,
+   where there is one; the array rises strictly there, its keys lie in [0, n), and `first` has as many places as there
+   are words: they need no value before, and no reset. */
+static inline void spfgen_bitmap_rank_int32(uint64_t *words, int64_t *first, const int32_t *array, int64_t base, int64_t low,
+                                           int64_t high) {
+    for (int64_t p = high - 1; p >= low; p--) {
+        words[array[base + p] >> 6] |= UINT64_C(1) << (array[base + p] & 63);
+        first[array[base + p] >> 6] = p;
+    }
+}
+
 /*
  * C[i, j] = A[i, j]*B[i, j]
  *
@@ -95,36 +173,105 @@ int csr_times_bcsr(
     const int32_t *restrict B_bcolidx = B->bcolidx;
     double *restrict C_val = C->val;
     threads = spfgen_threads(threads, nnz + nb * 2 * 2 + nrow * ncol);
+    /* which is fastest depends on the sizes: expected nanoseconds of each variant */
+    const double cost_1 =
+            (double)nnz * (2.0
+            + 2.5 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + 2.0));
+    const double cost_2 =
+            (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + (double)nnz * (1.2
+            + 6.0 * (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
+            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0));
+    const int variant = cost_1 <= cost_2 ? 1 : 2;
+    uint64_t *B_bcolidx_bits =
+            spfgen_workspace(variant == 2 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
+            threads, sizeof(uint64_t));
+    int64_t *B_bcolidx_first =
+            spfgen_workspace(variant == 2 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
+            threads, sizeof(int64_t));
+    if (!B_bcolidx_bits || !B_bcolidx_first) {
+        free(B_bcolidx_bits);
+        free(B_bcolidx_first);
+        return SPFGEN_ERROR_MEMORY;
+    }
     /* C[i, j] = A[i, j]*B[i, j] */
     #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t p = 0; p < nrow * ncol; p++) {
         C_val[p] = 0.0;
     }
-    /* parallel over i: its iterations write different places of C */
-    /* each thread takes about the same part of A_rowptr's differences */
-    #pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
-        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
-        for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
-            const int64_t bi = i / 2;
-            const int64_t r = i - 2 * bi;
-            const int64_t browptr_bi = B_browptr[bi];
-            const int64_t browptr_bi_1 = B_browptr[bi + 1];
-            for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
-                const int64_t j = A_colidx[pj];
-                const int64_t pb_key = j / 2;
-                /*
-                 * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises
-                 * strictly within these bounds (by Z3 from the declared properties)
-                 */
-                const int64_t pb =
-                        spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
-                if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
-                    const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
-                    C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+    if (variant == 1) {
+        /* parallel over i: its iterations write different places of C */
+        /* each thread takes about the same part of A_rowptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part = 0; part < threads; part++) {
+            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
+            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+                const int64_t bi = i / 2;
+                const int64_t r = i - 2 * bi;
+                const int64_t browptr_bi = B_browptr[bi];
+                const int64_t browptr_bi_1 = B_browptr[bi + 1];
+                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                    const int64_t j = A_colidx[pj];
+                    const int64_t pb_key = j / 2;
+                    /*
+                     * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises
+                     * strictly within these bounds (by Z3 from the declared properties)
+                     */
+                    const int64_t pb =
+                            spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
+                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
+                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+                    }
                 }
             }
         }
+    } else {
+        /* parallel over i: its iterations write different places of C */
+        /* each thread takes about the same part of A_rowptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part_2 = 0; part_2 < threads; part_2++) {
+            const int64_t i_end_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2 + 1, threads);
+            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part_2, threads); i < i_end_2;
+                    i++) {
+                const int64_t bi = i / 2;
+                const int64_t r = i - 2 * bi;
+                const int64_t browptr_bi = B_browptr[bi];
+                const int64_t browptr_bi_1 = B_browptr[bi + 1];
+                uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
+                        + part_2 * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
+                        + part_2 * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                /*
+                 * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi +
+                 * 1)) is the same in all inner loops
+                 */
+                spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0,
+                        browptr_bi, browptr_bi_1);
+                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                    const int64_t j = A_colidx[pj];
+                    const int64_t pb_key_2 = j / 2;
+                    /*
+                     * find pb with B_bcolidx[pb] == pb_key_2 by bitmap: B.bcolidx rises strictly
+                     * within these bounds
+                     */
+                    if (spfgen_bitmap_has(B_bcolidx_bits_own, pb_key_2)) {
+                        const int64_t pb =
+                                spfgen_bitmap_position(B_bcolidx_bits_own, B_bcolidx_first_own,
+                                pb_key_2);
+                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+                    }
+                }
+                spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi,
+                        browptr_bi_1);
+            }
+        }
     }
+    free(B_bcolidx_bits);
+    free(B_bcolidx_first);
     return SPFGEN_OK;
 }

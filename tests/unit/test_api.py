@@ -278,6 +278,10 @@ def test_numbers_of_threads() -> None:
         (None, {}, UsageError, ["NoneType"]),
         ("y[i] = x[i]", {"x": "dense", "y": "dense", "name": "a b"}, UsageError, ["`a b`"]),
         ("y[i] = x[i]", {"x": "dense", "y": "dense", "order": ["q"]}, SpecError, ["`q`"]),
+        ("y[i] = x[i]", {"x": "sv", "y": "dense", "finds": {"x.q": "hash"}}, SpecError, ["`x.q`", "positions: x.p"]),
+        ("y[i] = x[i]", {"x": "sv", "y": "dense", "finds": {"x.p": "hsh"}}, SpecError, ["did you mean `hash`?"]),
+        ("y[i] = x[i]", {"x": "sv", "y": "dense", "finds": {"x.p": 1}}, UsageError, ["'x.p': 1"]),
+        ("y[i] = x[i]", {"x": "sv", "y": "dense", "finds": "x.p"}, UsageError, ["{'A.pj': 'hash'}", "str"]),
     ],
 )
 def test_what_cannot_be_compiled(statements, options, kind, words) -> None:

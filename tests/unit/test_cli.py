@@ -15,6 +15,7 @@ import pytest
 
 import spfgen
 from spfgen import cli
+from spfgen.lang.types import FINDS
 from spfgen.run import call
 from spfgen.run import compile as compiler
 
@@ -78,6 +79,7 @@ def test_version_and_help(run) -> None:
         ([*SMALL, "--threads", "0"], "--threads"),
         ([*SMALL, "--threads", "99999999"], "threads"),
         ([*SMALL, "--seed", "-1"], "--seed"),
+        ([*SMALL, "--find", "A.pj"], "expected --find NAME=VALUE, but it is `A.pj`"),
         ([*SMALL, "--data", "x"], "expected --data NAME=VALUE, but it is `x`"),
         ([*SMALL, "--data", "x=random"], "once for `x`"),
         ([*SMALL, "--size", "i=9"], "once for `i`"),
@@ -162,6 +164,87 @@ def test_explain(run) -> None:
     code, out, err = run("explain", KERNELS, "-k", "spmv", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["kernel"] == "spmv"
+
+
+@pytest.fixture
+def asking(tmp_path) -> str:
+    """A kernel for which Z3 is asked: one thing that is so, one that is not."""
+    path = tmp_path / "asking.spf"
+    path.write_text("kernel k { tensor A : csr  tensor B : coo  tensor C : dense  C[i, k] += A[i, j]*B[j, k] }")
+    return str(path)
+
+
+def test_explain_obligations(run, asking) -> None:
+    """The text is the same each time; times and counterexamples come with --details and in JSON."""
+    code, plain, _ = run("explain", asking)
+    assert code == 0
+    assert run("explain", asking)[1] == plain
+    section = plain.partition("\nobligations (asked of Z3):\n")[2]
+    assert ": proved" in section
+    assert ": refuted" in section
+    assert " ms" not in section
+    detailed = run("explain", asking, "--details")[1].partition("\nobligations (asked of Z3):\n")[2]
+    assert " ms" in detailed
+    assert "refuted in" in detailed
+    assert ", for example" in detailed
+    listed = json.loads(run("explain", asking, "--json")[1])["obligations"]
+    assert {o["answer"] for o in listed} >= {"proved", "refuted"}
+    for one in listed:
+        assert one["seconds"] > 0
+        assert one["smt"].endswith("(check-sat)\n")
+        assert bool(one["counterexample"]) == (one["answer"] == "refuted")
+        assert one["goal"] in detailed.replace("\n      ", " ") or one["goal"] == "false"
+
+
+def test_find(run, tmp_path) -> None:
+    """How a position is found, for each command that compiles."""
+    for name, words in {"loop": "plain loop", "search": "binary search"}.items():
+        options = (KERNELS, "-k", "csr_times_bcsr", "--find", f"B.pb={name}")
+        assert f"by {words}" in run("explain", *options)[1]
+        assert f"by {words}" in run("generate", *options, "-o", "-")[1]
+        data = "--data A=random --data B=random --size i=8 --size j=8 --repeat 1 --check"
+        assert run("run", *options, *data.split())[0] == 0
+    code, out, err = run("explain", KERNELS, "-k", "csr_times_bcsr", "--find", "B.pb=lop")
+    assert (code, out) == (3, "")
+    assert "did you mean `loop`?" in err
+    assert all(name in run("explain", "-h")[1] for name in FINDS)
+
+
+def test_explain_without_obligations(run) -> None:
+    assert "obligations" not in run("explain", KERNELS, "-k", "spmv")[1]
+    assert json.loads(run("explain", KERNELS, "-k", "spmv", "--json")[1])["obligations"] == []
+
+
+def test_explain_writes_obligations(run, asking, tmp_path) -> None:
+    import z3
+
+    folder = tmp_path / "a" / "proofs"
+    command = ("explain", asking, "--smt", str(folder))
+    code, out, err = run(*command)
+    assert code == 0
+    assert "loops:" in out
+    listed = json.loads(run("explain", asking, "--json")[1])["obligations"]
+    files = sorted(folder.iterdir())
+    assert [f.name for f in files] == [f"{n:03}.smt2" for n in range(1, len(listed) + 1)]
+    assert f"{len(files)} files written" in err
+    for file, one in zip(files, listed, strict=True):
+        text = file.read_text()
+        assert text.startswith("; ")
+        assert f"\n; goal: {one['goal']}\n" in text
+        assert text.endswith(one["smt"])
+        context = z3.Context()
+        word = z3.Z3_eval_smtlib2_string(context.ref(), text).strip()
+        assert word == {"proved": "unsat", "refuted": "sat", "unknown": "unknown"}[one["answer"]]
+        assert f"; answer: {word}" in text
+    assert " 0 files written" in run(*command)[2]
+    files[0].write_text("mine")
+    code, out, err = run(*command)
+    assert (code, out) == (2, "")
+    assert "001.smt2 exists and differs" in err
+    assert files[0].read_text() == "mine"
+    assert run(*command, "--force")[0] == 0
+    assert files[0].read_text().endswith(listed[0]["smt"])
+    assert run("explain", asking, "--smt", f"{asking}/below")[0] == 2
 
 
 def test_layouts(run) -> None:

@@ -1,35 +1,126 @@
-"""Which algorithm finds: the first whose needs are proved, in order of preference."""
+"""Which algorithm finds: all that are proved right are offered, cost chooses among them.
+
+Where the cheapest depends on the sizes of the call, the nest is made in a few variants (plan/cost.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from spfgen.ir import rewrite
-from spfgen.plan.finds import search
+from spfgen.errors import SpecError
+from spfgen.facts.formula import ONE, Expr, variables
+from spfgen.plan.context import Context
+from spfgen.plan.cost import Counts, cheapest, plus
+from spfgen.plan.finds import loop, search, sequential, table
+from spfgen.plan.finds.proposal import Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
-from spfgen.plan.nodes import Find, Plan
+from spfgen.plan.finds.segment import segmented
+from spfgen.plan.nodes import Find, Plan, Rejected, Scan, Variant, chain, with_body
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance
 
-ALGORITHMS: tuple[Callable[[Query], Find | None], ...] = (search.apply,)
-"""The plain loop stands behind them all: it needs nothing."""
+
+@dataclass(frozen=True)
+class _Found:
+    """A find with all that was offered for it; `setups` are needed whatever is chosen."""
+
+    dim: str
+    offers: tuple[Offer, ...]
+    setups: tuple[Setup, ...]
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        return [o for o in self.offers if isinstance(o, Proposal)]
 
 
-def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step]) -> Plan:
-    """Every find of a nest with the algorithm that is chosen for it."""
+def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[Variant]:
+    """The nest with an algorithm for each find; more than one where the sizes decide."""
+    found = _asked(instance, plan, steps, context)
+    choices = [f.proposals for f in found]
+    limit = 3 if len(found) == 1 else 2
+    result = []
+    for numbers in cheapest([[p.cost for p in c] for c in choices], context.stored, limit):
+        chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
+        result.append(Variant(plus(*(p.cost for p in chosen)), _built(plan, found, chosen)))
+    return result
+
+
+def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[_Found]:
+    """What is offered for each find, outermost first."""
+    counts = Counts(instance)
     names = [s.dim for s in steps]
-
-    def rule(node: object) -> Plan | None:
+    trips: dict[str, Expr] = {}
+    single: dict[str, frozenset[str]] = {}
+    defined: dict[str, frozenset[str]] = {}
+    found: list[_Found] = []
+    for node in chain(plan):
+        if isinstance(node, Scan):
+            trips[node.dim] = counts.trips(node.low, node.high)
         if not isinstance(node, Find):
-            return None
+            continue
         position = names.index(node.dim)
         step = steps[position]
         assert step.before is not None
-        outer = frozenset({*instance.sizes, *names[:position]})
         domain = instance.domain.reordered(step.before.space)
-        query = Query(instance, node, step.before, outer, domain)
-        return next((found for apply in ALGORITHMS if (found := apply(query)) is not None), None)
+        length = counts.trips(node.low, node.high)
+        query = Query(
+            instance, node, tuple(steps[:position]), step.before, domain, dict(single), dict(defined), counts,
+            dict(trips), length, context.types,
+        )  # fmt: skip
+        query, setups = segmented(query, context)
+        defined |= query.defined
+        item = _offers(query, setups, context)
+        found.append(item)
+        keys = query.keys
+        trips[node.dim] = query.matches(keys[0]) if keys else ONE
+        if keys and query.order(keys[0]).unique:
+            bounds = (keys[0].value, *query.find.low, *query.find.high, *keys[0].call.arguments[:-1])
+            single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
+    return found
 
-    result = rewrite(rule, plan)
-    assert isinstance(result, Plan)
+
+def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found:
+    offers: list[Offer] = []
+    if query.keys:
+        key = query.keys[0]
+        offers = [search.propose(query, key), *sequential.propose(query, key), *table.propose(query, key)]
+    if not any(isinstance(o, Proposal) for o in offers) or query.find.dim in context.forced:
+        offers.append(loop.propose(query))
+    forced = context.forced.get(query.find.dim)
+    if forced is not None:
+        wanted = [o for o in offers if (o.name if isinstance(o, Proposal) else o.algorithm) == forced.algorithm]
+        why = wanted[0].why if wanted and isinstance(wanted[0], Rejected) else "nothing there says what is looked for"
+        if not wanted or isinstance(wanted[0], Rejected):
+            raise SpecError(
+                f"expected an algorithm that is proved right, but `{forced.algorithm}` is not: {why}",
+                forced.span,
+                ("declare the property that it needs in the layout, or choose another",),
+            )
+        offers = wanted
+    return _Found(query.find.dim, tuple(offers), setups)
+
+
+def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:
+    """The nest with the chosen finds, and what they need above the loops that they name."""
+    finds = {f.dim: _noted(f, p) for f, p in zip(found, chosen, strict=True)}
+    setups = [s for f, p in zip(found, chosen, strict=True) for s in (*f.setups, *p.setups)]
+    nodes = list(chain(plan))
+    result = nodes[-1]
+    for node in reversed(nodes[:-1]):
+        result = with_body(finds[node.dim] if isinstance(node, Find) else node, result)
+        if isinstance(node, Scan | Find):
+            for setup in reversed([s for s in setups if s.above == node.dim]):
+                result = with_body(setup.node, result)
     return result
+
+
+def _noted(found: _Found, chosen: Proposal) -> Find:
+    """The find with what was not taken."""
+    rejected = []
+    for offer in found.offers:
+        if isinstance(offer, Rejected):
+            rejected.append(offer)
+        elif offer.name != chosen.name:
+            rejected.append(Rejected(offer.name, "proved right too, but expected to be slower"))
+    return replace(chosen.find, rejected=tuple(rejected))

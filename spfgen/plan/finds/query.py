@@ -1,13 +1,28 @@
-"""What a find asks, and the obligations that algorithms have about it."""
+"""What a find asks, and the obligations that algorithms have about it (Zhao et al. 2022, appendix A.1)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from spfgen.facts.formula import ZERO, Call, Compare, Expr, Formula, Var, calls, rename, variables
+from spfgen.facts.formula import (
+    ZERO,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Or,
+    Var,
+    calls,
+    conjunction,
+    rename,
+    variables,
+)
 from spfgen.facts.prove import Answer, implied
+from spfgen.plan.cost import Counts, over, times
 from spfgen.plan.nodes import Find
+from spfgen.plan.scan import Step
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece
@@ -16,62 +31,242 @@ from spfgen.space.nodes import Instance
 
 
 @dataclass(frozen=True)
+class Known:
+    """A loaded call whose value is known outside of the find: floor(numerator / divisor)."""
+
+    dim: str
+    call: Call
+    value: Expr
+    numerator: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Order:
+    """`descending` is None when the array is not sorted; `unique`: no value stands twice."""
+
+    descending: bool | None
+    unique: bool
+    words: str
+
+
+@dataclass(frozen=True)
 class Query:
-    """A find in its surroundings: `before` is what holds outside of it, `outer` the dimensions that are known there."""
+    """A find in its surroundings.
+
+    `steps` are those outside of it, outermost first; `before` is what holds there; `single` are the dimensions among
+    them that are found at most once (no loops), with what they depend on, and `defined` the bounds of segments; `trips`
+    says how often each loop among the steps runs, `length` how many positions the find has to tell apart;
+    `types` are the value types of the tensors.
+    """
 
     instance: Instance
     find: Find
+    steps: tuple[Step, ...]
     before: Piece
-    outer: frozenset[str]
     domain: Piece
+    single: Mapping[str, frozenset[str]]
+    defined: Mapping[str, frozenset[str]]
+    counts: Counts
+    trips: dict[str, Expr]
+    length: Expr
+    types: Mapping[str, str]
+    orders: dict[str, Order] = field(default_factory=dict)
 
     @cached_property
-    def key(self) -> tuple[str, Expr, Affine, int] | None:
-        """(call, its only possible value, as a quotient) for the first loaded call whose value is known outside."""
+    def outer(self) -> frozenset[str]:
+        """The dimensions that are known outside."""
+        return frozenset({*self.instance.sizes, *(s.dim for s in self.steps)})
+
+    @cached_property
+    def loops(self) -> tuple[str, ...]:
+        """The loops around the find, outermost first."""
+        return tuple(s.dim for s in self.steps if s.kind == "scan" and s.dim not in self.single)
+
+    @cached_property
+    def visits(self) -> Expr:
+        """How often the find is reached."""
+        return times(*self.trips.values())
+
+    @cached_property
+    def keys(self) -> tuple[Known, ...]:
+        """The loaded calls whose value is known outside, in the order in which they are loaded."""
+        result = []
+        given = {n for f in self.find.given if isinstance(f, Compare) and f.op == "=" for n in variables(f.left)}
         for dim, call in self.find.loads:
-            if call.arguments[-1] != Var(self.find.dim) or self.find.dim in _names(call.arguments[:-1]):
+            if dim in given or call.arguments[-1] != Var(self.find.dim) or self.find.dim in _names(call.arguments[:-1]):
                 continue
             about = self.domain.project({*self.outer, dim}).constraints(dim)
             single = single_value(about, dim)
             if single is not None and single[0].names() <= self.outer:
                 numerator, divisor = single
-                return dim, expression(divided(numerator, divisor)), numerator, divisor
-        return None
+                result.append(Known(dim, call, expression(divided(numerator, divisor)), numerator, divisor))
+        return tuple(result)
+
+    def matches(self, key: Known) -> Expr:
+        """How many of the positions hold the key, on average."""
+        return over(self.length, self.counts.extent(key.dim))
+
+    # --- what determines what --------------------------------------------------------------------
+
+    def determined(self, given: Iterable[str]) -> set[str]:
+        """The dimensions that have one value when these have: computed, loaded or found at most once from them."""
+        result = {*given, *self.instance.sizes}
+        for step in self.steps:
+            single = step.kind != "scan" or step.dim in self.single
+            if single and self.single.get(step.dim, _sources(step)) <= result:
+                result.add(step.dim)
+            result |= {name for name, needed in self.defined.items() if needed <= result}
+        return result
+
+    def sources(self, names: Iterable[str]) -> set[str]:
+        """These dimensions and all that their values come from."""
+        result: set[str] = set()
+        pending = [*names]
+        steps = {s.dim: s for s in self.steps}
+        while pending:
+            name = pending.pop()
+            if name in result:
+                continue
+            result.add(name)
+            pending += self.defined.get(name, ())
+            if name in steps:
+                pending += _sources(steps[name])
+        return result
+
+    # --- formulas --------------------------------------------------------------------------------
+
+    def context(self, about: set[str]) -> list[Formula]:
+        """What holds outside of these dimensions, the calls written out (C2, C3 and P5 of appendix A.1)."""
+        known = self.before.restrict({*about, *self.instance.sizes}).intersect(self.before.space.universe())
+        result: list[Formula] = []
+        for constraint in known.constraints():
+            op = "=" if constraint.equality else ">="
+            result.append(Compare(op, expression(constraint.value), ZERO))
+        result += [Compare("=", Var(n), c) for n, c in self.instance.calls.items() if n in about]
+        return result
 
     @cached_property
     def surroundings(self) -> list[Formula]:
-        """What holds outside, the calls written out, and the position within its bounds."""
-        result: list[Formula] = []
-        for constraint in self.before.constraints():
-            if constraint.value.names() <= self.outer:
-                op = "=" if constraint.equality else ">="
-                result.append(Compare(op, expression(constraint.value), ZERO))
-        result += [Compare("=", Var(n), c) for n, c in self.instance.calls.items() if n in self.outer]
-        return result
+        """What holds outside of the find."""
+        return self.context(set(self.outer))
+
+    def position(self, name: str) -> list[Formula]:
+        """A position of the find within its bounds, with what is given of each."""
+        dim = self.find.dim
+        result: list[Formula] = [Compare(">=", Var(dim), e) for e in self.find.low]
+        result += [Compare("<", Var(dim), e) for e in self.find.high]
+        if self.find.given:
+            result += self.find.given
+            result += [Compare("=", Var(d), c) for d, c in self.find.loads]
+        own = {d: f"{d}{name.removeprefix(dim)}" for d in (dim, *(d for d, _ in self.find.loads))}
+        return [rename(f, own) for f in result] if name != dim else result
 
     def facts_compare(self, function: str) -> bool:
         """Whether a fact speaks of two values of the array at all: without one there is nothing to prove."""
         return any(sum(c.function == function for c in calls(f)) > 1 for f in self.instance.axioms.formulas)
 
+    def order(self, key: Known) -> Order:
+        """How the key's array runs within the bounds; asked once."""
+        if key.dim not in self.orders:
+            self.orders[key.dim] = self._order(key.call)
+        return self.orders[key.dim]
+
+    def _order(self, call: Call) -> Order:
+        if not self.facts_compare(call.function):
+            return Order(None, False, f"no property compares two values of {call.function}")
+        for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):
+            if self.ordered(call, weak).proved:
+                unique = self.ordered(call, strict).proved
+                words = f"{call.function} {'falls' if descending else 'rises'}{' strictly' if unique else ''}"
+                return Order(descending, unique, f"{words} within these bounds")
+        if self.ordered(call, "!=").proved:
+            return Order(None, True, f"{call.function} holds no value twice within these bounds")
+        return Order(None, False, f"{call.function} is not proved to rise or fall within these bounds")
+
     def ordered(self, call: Call, op: str) -> Answer:
         """Whether p < q within the bounds implies f(p) op f(q)."""
         dim = self.find.dim
         twin = f"{dim}'"
-        inside: list[Formula] = [Compare(">=", Var(dim), e) for e in self.find.low]
-        inside += [Compare("<", Var(twin), e) for e in self.find.high]
-        inside.append(Compare("<", Var(dim), Var(twin)))
+        assumptions = [*self.position(dim), *self.position(twin), Compare("<", Var(dim), Var(twin))]
         goal = Compare(op, call, rename(call, {dim: twin}))
-        return implied([*self.surroundings, *inside], self.instance.axioms, goal)
+        return self.ask(assumptions, goal, f"{call.function} along {dim}: {_ORDER[op]}")
 
-    def remaining(self) -> tuple[Formula, ...]:
+    def ask(self, assumptions: Sequence[Formula], goal: Formula, about: str) -> Answer:
+        """First with what the terms come from, then with all that is known outside."""
+        named = {n for f in (*assumptions, goal) for n in variables(f)} & self.outer
+        near = self.sources(named - set(self.instance.sizes))
+        answer = implied([*self.context(near), *assumptions], self.instance.axioms, goal, about=about)
+        if answer.proved or near >= self.outer - set(self.instance.sizes):
+            return answer
+        return implied([*self.surroundings, *assumptions], self.instance.axioms, goal, about=about)
+
+    def above(self, loop: str) -> Query:
+        """The same question asked above a loop, where what it needs is known already."""
+        position = [s.dim for s in self.steps].index(loop)
+        before = self.steps[position].before
+        assert before is not None
+        kept = {s.dim for s in self.steps[:position]}
+        trips = {d: t for d, t in self.trips.items() if d in kept}
+        return replace(self, steps=self.steps[:position], before=before, trips=trips, orders={})
+
+    def known_above(self, loop: str) -> set[str]:
+        """The dimensions that are known directly above a loop."""
+        names = [s.dim for s in self.steps]
+        result = {*self.instance.sizes, *names[: names.index(loop)]}
+        return result | {n for n, needed in self.defined.items() if needed <= result}
+
+    def later(self, key: Expr, state: Sequence[str], goal: str) -> Answer:
+        """Whether of two iterations with one state the earlier one has a key that is `goal` that of the later.
+
+        Two instances of the enclosing loops (C1: lexicographic order, C2, C3, P5 of appendix A.1) with equal state
+        indices (A7); the goal is the loop order (A8), or for a strict one exclusivity (A10).
+        """
+        about = self.sources({*self.loops, *state, *(variables(key) & self.outer)}) - set(self.instance.sizes)
+        same = self.determined(state)  # has one name in both: it is equal
+        twin = {n: f"{n}'" for n in about if n not in same}
+        one = self.context(about)
+        two = [f for f in (rename(f, twin) for f in one) if f not in one]
+        order = [
+            conjunction(
+                [
+                    *(Compare("=", Var(d), Var(twin[d])) for d in self.loops[:k] if d in twin),
+                    Compare("<", Var(self.loops[k]), Var(twin[self.loops[k]])),
+                ]
+            )
+            for k in range(len(self.loops))
+            if self.loops[k] in twin
+        ]
+        wanted = Compare(goal, key, rename(key, twin))
+        words = f"keys of {self.find.dim}, state {', '.join(state) or 'none'}: {_LATER[goal]}"
+        lexicographic = order[0] if len(order) == 1 else Or(tuple(order))
+        return implied([*one, *two, lexicographic], self.instance.axioms, wanted, about=words)
+
+    def remaining(self, key: Known) -> tuple[Formula, ...]:
         """The conditions that the key does not already imply."""
-        assert self.key is not None
-        dim, _, numerator, divisor = self.key
-        rest = numerator - Affine(((dim, divisor),))
-        fixed = [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
-        known = self.before.with_constraints(fixed)
+        rest = key.numerator - Affine(((key.dim, key.divisor),))
+        fixed = [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(key.divisor - 1))]
+        known = self.before.with_constraints(fixed).with_constraints(comparisons(self.find.given))
         return tuple(f for f in self.find.conditions if not all(known.implies(c) for c in comparisons([f])))
 
+    def total(self, each: Expr) -> Expr:
+        """The cost of all visits."""
+        return times(self.visits, each)
 
-def _names(exprs: tuple[Expr, ...]) -> set[str]:
+
+_ORDER = {"<": "strictly rising", "<=": "rising", ">": "strictly falling", ">=": "falling", "!=": "all different"}
+_LATER = {"<=": "never fall", ">=": "never rise", "<": "rise", ">": "fall", "=": "are the same"}
+
+
+def _sources(step: Step) -> set[str]:
+    """The dimensions that a step's value or bounds are made of."""
+    result: set[str] = set()
+    if step.value is not None:
+        result |= variables(step.value)
+    for expr in (*step.low, *step.high):
+        result |= variables(expr)
+    return result
+
+
+def _names(exprs: Iterable[Expr]) -> set[str]:
     return {n for e in exprs for n in variables(e)}

@@ -7,37 +7,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.facts.formula import Call
-from spfgen.plan.finds.query import Query
-from spfgen.plan.nodes import Find, Key
+from spfgen.plan.cost import log2, nanoseconds, plus, times
+from spfgen.plan.finds.proposal import Offer, Proposal
+from spfgen.plan.finds.query import Known, Query
+from spfgen.plan.nodes import Key, Rejected
 from spfgen.plan.scan import with_quotients
 
-NAME = "binary search"
+NAME = "search"
+ALGORITHM = "binary search"
 
 
-def apply(query: Query) -> Find | None:
-    """The find by binary search, or None when it is not proved right."""
-    if query.key is None:
-        return None
-    dim, value, _, _ = query.key
-    call = query.find.calls()[dim]
-    if not query.facts_compare(call.function):
-        return None
-    for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):
-        if query.ordered(call, weak).proved:
-            unique = query.ordered(call, strict).proved
-            return replace(
-                query.find,
-                algorithm=NAME,
-                conditions=query.remaining(),
-                key=Key(dim, with_quotients(value, query.before), descending, unique),
-                parallel=False,
-                because=_reason(call, descending, unique),
-            )
-    return None
-
-
-def _reason(call: Call, descending: bool, unique: bool) -> str:
-    direction = "falls" if descending else "rises"
-    kind = "strictly " if unique else ""
-    return f"{call.function} {direction} {kind}within these bounds (by Z3 from the declared properties)"
+def propose(query: Query, key: Known) -> Offer:
+    order = query.order(key)
+    if order.descending is None:
+        return Rejected(NAME, order.words)
+    find = replace(
+        query.find,
+        algorithm=ALGORITHM,
+        conditions=query.remaining(key),
+        key=Key(key.dim, with_quotients(key.value, query.before), order.descending, order.unique),
+        parallel=False,
+        because=f"{order.words} (by Z3 from the declared properties)",
+    )
+    return Proposal(NAME, find, query.total(plus(nanoseconds(20), times(nanoseconds(25), log2(query.length)))))

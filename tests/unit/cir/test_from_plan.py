@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +19,19 @@ from spfgen.run.tensor import make_tensor
 from spfgen.space.from_lang import join
 
 SPEC = "kernel missing { tensor x : dense  tensor y : sv_unsorted  s = x[i]*y[i] schedule { order i } }"
+ALGORITHMS = ("loop", "hash", "array", "bitmap", "search", "sequential", "gallop")
+SORTED = ("search", "sequential", "gallop")
+"""These need another layout for y."""
 
 
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("stored", [[], [2], [3, 0], [4, 1, 2, 0, 3]])
-def test_a_find_has_a_hit_and_a_miss(stored: list[int]) -> None:
+def test_a_find_has_a_hit_and_a_miss(stored: list[int], algorithm: str) -> None:
     """Where y stores nothing at i, the miss branch adds 1000."""
-    tree = parse_tree(SPEC)
+    text = SPEC.replace("order i", f"order i  find y.p : {algorithm}")
+    if algorithm in SORTED:
+        text, stored = text.replace("sv_unsorted", "sv"), sorted(stored)
+    tree = parse_tree(text)
     kernel = tree.kernels["missing"]
     layouts = resolve(kernel, tree)
     program = join(kernel, layouts)
@@ -31,10 +39,7 @@ def test_a_find_has_a_hit_and_a_miss(stored: list[int]) -> None:
     def with_miss(node: object) -> object:
         if isinstance(node, Find):
             do = next(n for n in [node.hit] if isinstance(n, Do))
-            return Find(
-                node.dim, node.low, node.high, node.loads, node.conditions, node.algorithm, node.hit,
-                Do(do.target, "+=", Constant(1000)),
-            )  # fmt: skip
+            return replace(node, miss=Do(do.target, "+=", Constant(1000)))
         return None
 
     plans = tuple(rewrite(with_miss, p) for p in make_plans(program))

@@ -225,7 +225,7 @@ def test_the_record_is_json_and_has_every_sample(tmp_path: Path) -> None:
     clock = FakeClock()
     outcome = race(clock.runner(1000), Contestant("gone", missing), clock=clock)
     options = Options("name", True, None, 2, 5, tmp_path / "deep" / "name.json")
-    write(options.json, record(options, {"cpu": "some"}, None, [outcome]))
+    write(options.json, record(options, {"cpu": "some"}, {}, [outcome]))
     read = json.loads(options.json.read_text())
     ours, gone = read["cases"][0]["contestants"]
     assert len(ours["samples_ns"]) == 5

@@ -170,7 +170,7 @@ def test_words_of_the_language_name_tensors() -> None:
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+|\"\"\"[\s\S]*?\"\"\"|\"[^\"\n]*\"|#[^\n]*|->|<=|>=|!=|=>|\.\.|\+=|\s+|.")
 WORDS = """{ } [ ] ( ) < <= = != + - * / mod and or not exists forall each in .. : ; , -> => += min max ceil floor
     0 1 2 7 n i j p k val idx rank true false layout kernel tensor size relation index range property value at
-    when where fill shares on schedule order increasing strictly injective within equal downto . { k } @ "
+    when where fill shares on schedule order find hash increasing strictly injective within equal downto . { k } @ "
     99999999999 0.5"""
 EXTRA = WORDS.split()
 SECONDS_EACH = 20

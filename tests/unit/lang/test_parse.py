@@ -7,7 +7,7 @@ import pytest
 from spfgen.errors import Span, SpecError, SpecErrors
 from spfgen.facts.formula import Bin, Num, Var, show
 from spfgen.lang.expressions import Reader, did_you_mean, raise_all, word_in
-from spfgen.lang.nodes import Access, Binary, Constant, LayoutAlias, LayoutDecl, Loop, Negate
+from spfgen.lang.nodes import Access, Binary, Constant, ForcedFind, LayoutAlias, LayoutDecl, Loop, Negate
 from spfgen.lang.parse import parse_file, parse_layout_use, parse_statements
 from spfgen.lang.spec import parse_tree
 
@@ -64,6 +64,27 @@ def test_statements_are_separated_by_lines_or_semicolons() -> None:
 def test_a_schedule_names_indices_and_positions() -> None:
     text = "kernel k { tensor A, y : v; y[i] += A[i]; schedule { order A.p_{1}, i } }"
     assert parse_file(text).kernels[0].order == (Loop("A", "p_1"), Loop(None, "i"))
+
+
+def test_a_schedule_says_how_positions_are_found() -> None:
+    text = """kernel k { tensor A, find : v; find[i] += A[i]
+        schedule { order i find A.p_{1} : hash; find find.find:loop }
+        schedule { find i : magic } }"""
+    kernel = parse_file(text).kernels[0]
+    assert kernel.order == (Loop(None, "i"),)
+    assert kernel.finds == (
+        ForcedFind("A", "p_1", "hash"),
+        ForcedFind("find", "find", "loop"),
+        ForcedFind(None, "i", "magic"),
+    )
+    spans = [f.span for f in kernel.finds]
+    assert [(s.line, s.column, s.end_column) for s in spans if s] == [(2, 33, 47), (2, 54, 68), (3, 25, 34)]
+
+
+def test_a_position_is_found_in_one_way() -> None:
+    text = "kernel k { tensor A, y : v; y[i] += A[i]; schedule { find A.p : hash  find A.p : hash  find A.q : hash } }"
+    with pytest.raises(SpecError, match=r"`A\.p` stands twice"):
+        parse_file(text)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,248 @@
+"""What a plan is expected to cost: formulas in the sizes, in nanoseconds.
+
+A formula is an Expr over size names read as real numbers: `/` divides exactly, `log2` is a call. Counts are averages:
+a loop over [f(i), f(i + 1)) runs as often as all of f's range divided by its segments; a value is where it is looked
+for with the chance (stored values / possible values). They decide between plans that are all right, nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, variables
+from spfgen.sets.affine import NotAffine, divided, expression
+from spfgen.sets.bounds import bounds
+from spfgen.sets.uf import comparisons, linear
+from spfgen.space.nodes import Instance
+
+
+def times(*factors: Expr) -> Expr:
+    """The product, with what is 0 or 1 left out; x times y/x is y."""
+    result: Expr = ONE
+    left = list(factors)
+    for k, factor in enumerate(left):
+        if isinstance(factor, Bin) and factor.op == "/" and factor.right in left and factor.right != factor:
+            left[left.index(factor.right)] = ONE
+            left[k] = factor.left
+    for factor in left:
+        if ZERO in (result, factor):
+            return ZERO
+        if isinstance(result, Num) and isinstance(factor, Num):
+            result = Num(result.value * factor.value)
+        elif factor != ONE:
+            result = factor if result == ONE else Bin("*", result, factor)
+    return result
+
+
+def plus(*terms: Expr) -> Expr:
+    result: Expr = ZERO
+    for term in terms:
+        if isinstance(result, Num) and isinstance(term, Num):
+            result = Num(result.value + term.value)
+        elif term != ZERO:
+            result = term if result == ZERO else Bin("+", result, term)
+    return result
+
+
+def over(numerator: Expr, denominator: Expr) -> Expr:
+    if denominator == ONE or numerator == ZERO:
+        return numerator
+    return ONE if numerator == denominator else Bin("/", numerator, denominator)
+
+
+def log2(value: Expr) -> Expr:
+    """log2(value + 2): at least 1."""
+    return Call("log2", (plus(value, Num(2)),))
+
+
+def nanoseconds(tenths: int) -> Expr:
+    """A constant, given in tenths of a nanosecond."""
+    return Num(tenths // 10) if tenths % 10 == 0 else Bin("/", Num(tenths), Num(10))
+
+
+class Counts:
+    """Average counts in one instance."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.sizes = set(instance.sizes)
+        self.facts = comparisons(instance.facts)
+        self.extents: dict[str, Expr] = {}
+
+    def extent(self, dim: str) -> Expr:
+        """How many values a dimension can have: its upper bound in the sizes."""
+        if dim not in self.extents:
+            found = self.range(dim)
+            if found is None:
+                reach = self.instance.domain.project({*self.sizes, dim}).constraints(dim)
+                upper = [expression(divided(e, a).plus(1)) for a, e in bounds(reach, dim)[1] if e.names() <= self.sizes]
+                found = reduce(lambda a, b: Bin("min", a, b), upper) if upper else ONE
+            self.extents[dim] = found
+        return self.extents[dim]
+
+    def range(self, dim: str) -> Expr | None:
+        """n when the declared range of a call lies in [0, n)."""
+        about = [c for c in self.facts if c.value.coefficient(dim) and c.value.names() <= {*self.sizes, dim}]
+        lower, upper = bounds(about, dim)
+        if not any(not e.terms and e.constant <= 0 for _, e in lower):
+            return None
+        return next((expression(divided(e, a).plus(1)) for a, e in upper), None)
+
+    def segment(self, dim: str) -> Expr | None:
+        """The average length of [f(i), f(i + 1)), for a dimension that is such a call."""
+        call = self.instance.calls.get(dim)
+        if call is None:
+            return None
+        parents = [_real(e) for e in self.instance.axioms.extents[call.function]]
+        return over(_real(self.extent(dim)), times(*parents))
+
+    def trips(self, low: Iterable[Expr], high: Iterable[Expr]) -> Expr:
+        """How often a loop over max(low) <= dim < min(high) runs on average."""
+        lows, highs = list(low), list(high)
+        for a in lows:
+            for b in highs:
+                if isinstance(a, Var) and isinstance(b, Var) and self._same_function(a.name, b.name):
+                    length = self.segment(a.name)
+                    if length is not None:
+                        return length
+        numbers = [e for e in highs if isinstance(e, Num)]
+        if numbers and ZERO in lows:
+            return min(numbers, key=lambda n: n.value)
+        top = reduce(lambda a, b: Bin("min", a, b), map(self.typical, highs))
+        bottom = reduce(lambda a, b: Bin("max", a, b), map(self.typical, lows))
+        return top if bottom == ZERO else Bin("max", Bin("-", top, bottom), ONE)
+
+    def _same_function(self, a: str, b: str) -> bool:
+        calls = self.instance.calls
+        return a in calls and b in calls and calls[a].function == calls[b].function
+
+    def typical(self, expr: Expr) -> Expr:
+        """The expression with half of its extent for each dimension that is not a size."""
+        match expr:
+            case Var(name) if name in self.instance.quotients:
+                numerator, divisor = self.instance.quotients[name]
+                return over(self.typical(numerator), Num(divisor))
+            case Var(name) if name not in self.sizes:
+                return Bin("/", self.extent(name) if name in self.instance.domain.space.position else ONE, Num(2))
+            case Bin("quot", left, right):
+                return Bin("/", self.typical(left), self.typical(right))
+            case Bin("rem" | "%", _, right):
+                return Bin("/", self.typical(right), Num(2))
+            case Bin(op, left, right):
+                return Bin(op, self.typical(left), self.typical(right))
+        return expr
+
+
+def _real(expr: Expr) -> Expr:
+    """An extent of an index array: the added one of a pointer array does not count."""
+    try:
+        value = linear(expr)
+    except NotAffine:
+        return expr
+    return expression(value.plus(-1) if value.constant == 1 else value)
+
+
+SAMPLES = 60
+NEARLY = 2.0
+"""A variant must be this much faster somewhere to be worth its code."""
+
+
+def cheapest(
+    costs: Sequence[Sequence[Expr]], stored: Mapping[str, tuple[str, ...]], limit: int = 3
+) -> list[tuple[int, ...]]:
+    """The combinations (one number for each find) that are cheapest for some sizes, at most `limit` of them.
+
+    Sizes are sampled; combinations are taken greedily until each sample is served within NEARLY of its best.
+    """
+    if all(len(c) == 1 for c in costs):
+        return [(0,) * len(costs)]
+    wanted = names([c for each in costs for c in each])
+    prices = [[_compiled(c, wanted) for c in each] for each in costs]
+    points = [[[price(*sizes) for price in each] for each in prices] for sizes in _samples(wanted, stored)]
+    bests = [tuple(min(range(len(c)), key=c.__getitem__) for c in point) for point in points]
+    least = [sum(min(c) for c in point) for point in points]
+    candidates = sorted(set(bests), key=lambda b: (-bests.count(b), b))
+    totals = {b: [sum(c[n] for c, n in zip(point, b, strict=True)) for point in points] for b in candidates}
+    taken: list[tuple[int, ...]] = []
+    for _ in range(limit):
+        served = [min([totals[b][k] for b in taken], default=math.inf) for k in range(len(points))]
+        if all(s <= NEARLY * m for s, m in zip(served, least, strict=True)):
+            break
+
+        def loss(b: tuple[int, ...], served: list[float] = served) -> float:
+            own = totals[b]
+            return sum(math.log(min(s, t) / max(m, 1e-9)) for s, t, m in zip(served, own, least, strict=True))
+
+        taken.append(min(candidates, key=loss))
+    return taken
+
+
+def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> float:
+    """How many times the first costs what the second does: the geometric mean over sampled sizes."""
+    wanted = names([one, two])
+    first, second = _compiled(one, wanted), _compiled(two, wanted)
+    ratios = [math.log(max(first(*s), 1e-9) / max(second(*s), 1e-9)) for s in _samples(wanted, stored)]
+    return math.exp(sum(ratios) / len(ratios))
+
+
+def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> list[list[float]]:
+    """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
+    result = []
+    for k in range(SAMPLES):
+        sizes: dict[str, float] = {}
+        for position, name in enumerate(sorted({*wanted, *(e for s in wanted for e in stored.get(s, ()))})):
+            if name not in stored:
+                sizes[name] = 10.0 ** (1 + 6 * _spread(k, position))
+        for position, name in enumerate(sorted(n for n in wanted if n in stored)):
+            extents = stored[name]
+            most = math.prod(sizes.get(e, 1.0) for e in extents)
+            longest = max((sizes.get(e, 1.0) for e in extents), default=1.0)
+            sizes[name] = max(1.0, min(most, longest * 10.0 ** (2 - 6 * _spread(k, position + 7))))
+        result.append([sizes[n] for n in wanted])
+    return result
+
+
+def _spread(k: int, position: int) -> float:
+    """A number in [0, 1), evenly spread over k, different for each position (additive recurrence)."""
+    return (0.5 + (k + 1) * (0.6180339887498949 * (position + 1) % 1.0)) % 1.0
+
+
+def _compiled(cost: Expr, wanted: Sequence[str]) -> Callable[..., float]:
+    """The formula as a function of the sizes."""
+    places = {n: f"s{k}" for k, n in enumerate(wanted)}
+    code = f"lambda {', '.join(places.values())}: {_python(cost, places)}"
+    result: Callable[..., float] = eval(code, {"log2": _log2, "min": min, "max": max, "over": _over})
+    return result
+
+
+def _log2(number: float) -> float:
+    return math.log2(max(number, 1.0))
+
+
+def _over(a: float, b: float) -> float:
+    return a / max(b, 1.0)
+
+
+def _python(cost: Expr, places: Mapping[str, str]) -> str:
+    match cost:
+        case Num(number):
+            return repr(float(number))
+        case Var(name):
+            return places[name]
+        case Call("log2", (inner,)):
+            return f"log2({_python(inner, places)})"
+        case Bin("min" | "max" as op, left, right):
+            return f"{op}({_python(left, places)}, {_python(right, places)})"
+        case Bin("/" | "quot", left, right):
+            return f"over({_python(left, places)}, {_python(right, places)})"
+        case Bin("+" | "-" | "*" as op, left, right):
+            return f"({_python(left, places)} {op} {_python(right, places)})"
+    raise InternalError(f"no cost for {cost!r}")
+
+
+def names(costs: Iterable[Expr]) -> list[str]:
+    """The sizes that formulas speak of, sorted."""
+    return sorted({n for c in costs for n in variables(c)})

@@ -1,0 +1,69 @@
+"""Who drives: which order of loops means the least work.
+
+The order of the text comes first (order.py). Each other sparse operand may drive instead; such an order is taken when a
+rough count of its work, every find for the price of one look-up, is far below that of the others.
+"""
+
+from __future__ import annotations
+
+from spfgen.errors import SpfgenError
+from spfgen.facts.formula import Expr, Num
+from spfgen.plan.context import Context
+from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
+from spfgen.plan.finds import with_finds
+from spfgen.plan.nodes import Do, Find, Plan, Scan, chain
+from spfgen.plan.order import scan_order
+from spfgen.plan.scan import Step, scan_steps, wrapped
+from spfgen.sets.named import Space
+from spfgen.space.nodes import Instance
+
+FAR = 2.0
+"""How many times less work another driver must mean, on the average of many sizes, to be taken."""
+
+
+def driven(instance: Instance, context: Context) -> list[Step]:
+    """The steps of the order that the schedule wants, or of the one that promises the least work."""
+    best = _steps(instance, scan_order(instance, context.order))
+    if context.order or sum(o.sparse for o in instance.reads) < 2:
+        return best
+    tried = {tuple(s.dim for s in best)}
+    cost = _rough(instance, best)
+    for operand in instance.reads:
+        leading = operand.positions[:1] if operand.sparse else ()
+        if not leading or leading[0] in context.forced:
+            continue
+        try:
+            dims = scan_order(instance, leading)
+        except SpfgenError:
+            continue
+        if dims in tried:
+            continue
+        tried.add(dims)
+        other = _steps(instance, dims)
+        price = _rough(instance, other)
+        if mean_ratio(cost, price, context.stored) > FAR:
+            best, cost = other, price
+    return best
+
+
+def _steps(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
+    domain = instance.domain.reordered(Space((*instance.sizes, *dims)))
+    return scan_steps(instance, domain, dims)
+
+
+def _rough(instance: Instance, steps: list[Step]) -> Expr:
+    """About how many nanoseconds, whatever the algorithms of the finds are."""
+    body: Plan = Do(instance.target, "+=", instance.value)
+    for step in reversed(steps):
+        body = wrapped(step, body)
+    counts = Counts(instance)
+    trips: list[Expr] = []
+    total: list[Expr] = []
+    for node in chain(with_finds(body)):
+        if isinstance(node, Scan):
+            trips.append(counts.trips(node.low, node.high))
+            total.append(times(*trips))
+        elif isinstance(node, Find):
+            total.append(times(Num(5), *trips))
+            trips.append(over(counts.trips(node.low, node.high), counts.extent(node.loads[0].dim)))
+    return plus(*total, times(Num(2), *trips))

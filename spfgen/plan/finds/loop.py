@@ -1,0 +1,14 @@
+"""The plain loop: every position is compared. Needs nothing."""
+
+from __future__ import annotations
+
+from spfgen.plan.cost import nanoseconds, times
+from spfgen.plan.finds.proposal import Proposal
+from spfgen.plan.finds.query import Query
+
+NAME = "loop"
+ALGORITHM = "plain loop"
+
+
+def propose(query: Query) -> Proposal:
+    return Proposal(NAME, query.find, query.total(times(nanoseconds(8), query.length)))

@@ -1,0 +1,32 @@
+"""What an algorithm offers for a find: the find as it would run, what must stand around it, and its cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spfgen.facts.formula import Expr
+from spfgen.plan.nodes import Find, Rejected, Segment, Seq, State, Table
+
+NOTHING = Seq(())
+"""The body of a setup before it is put in place."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A node to be put directly above the loop `above`, around it."""
+
+    above: str
+    node: State | Table | Segment
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`name` is what a schedule calls the algorithm; `cost` is for all visits together, in nanoseconds."""
+
+    name: str
+    find: Find
+    cost: Expr
+    setups: tuple[Setup, ...] = ()
+
+
+Offer = Proposal | Rejected

@@ -1,0 +1,173 @@
+"""Sequential iteration: the position is kept from one find to the next and only ever moves one way.
+
+Needs (Zhao et al. 2022, appendix A): the array is sorted within the bounds; of two iterations of the enclosing loops
+with the same state the later one does not ask for an earlier key, and the bounds are the same. The state indices are
+found by greedy elimination, inner loops first; what is left may be replaced by a computed dimension that says less
+(reduced indices, A.3). After a hit the position stays, so that the same key may be asked for again.
+
+Galloping is the same with growing steps: for finds that jump far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from spfgen.facts.formula import Expr, Var, variables
+from spfgen.plan.cost import log2, nanoseconds, over, plus, times
+from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
+from spfgen.plan.finds.query import Known, Query
+from spfgen.plan.nodes import Key, Rejected, State
+from spfgen.plan.scan import with_quotients
+from spfgen.sets.affine import divided, expression
+from spfgen.sets.bounds import bounds
+
+NAME, GALLOP = "sequential", "gallop"
+ALGORITHM, GALLOPING = "sequential iteration", "galloping"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The state indices, and whether the keys fall in time."""
+
+    state: tuple[str, ...]
+    falling: bool
+
+
+def propose(query: Query, key: Known) -> list[Offer]:
+    """Sequential iteration and galloping."""
+    found = _offer(query, key)
+    if isinstance(found, str):
+        return [Rejected(NAME, found), Rejected(GALLOP, found)]
+    return list(found)
+
+
+def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
+    order = query.order(key)
+    if order.descending is None:
+        return order.words
+    kept = _kept(query, key)
+    if isinstance(kept, str):
+        return kept
+    above = next(d for d in query.loops if d not in kept.state)
+    state = _state(query, key, kept, above, order.descending)
+    if isinstance(state, str):
+        return state
+    backward = kept.falling != order.descending
+    words = f"{order.words} and the keys {'never rise' if kept.falling else 'never fall'}"
+    if kept.state:
+        words += f" for one value of {', '.join(kept.state)}"
+    find = replace(
+        query.find,
+        conditions=query.remaining(key),
+        key=Key(key.dim, with_quotients(key.value, query.before), order.descending, order.unique, backward),
+        parallel=False,
+        because=f"{words} (by Z3 from the declared properties)",
+        place=state.name,
+        at=state.over,
+    )
+    states = _times_started(query, state, above)
+    walked = times(nanoseconds(12), states, query.length)
+    steps = query.total(nanoseconds(15))
+    far = over(times(states, query.length), query.visits)
+    jumps = query.total(plus(nanoseconds(30), times(nanoseconds(20), log2(far))))
+    setup = (Setup(above, state),)
+    walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup)
+    if backward:
+        return walking, Rejected(GALLOP, "it would run backwards")
+    return walking, Proposal(GALLOP, replace(find, algorithm=GALLOPING), jumps, setup)
+
+
+def _kept(query: Query, key: Known) -> _Kept | str:
+    """The fewest state indices for which the keys run one way, or why there are none."""
+    if not query.loops:
+        return "no loop stands around it"
+    reason = "its bounds change in every iteration"
+    for falling in (False, True):
+        state = list(query.loops)
+        for loop in reversed(query.loops):
+            fewer = [s for s in state if s != loop]
+            verdict = _is_state(query, key, fewer, falling)
+            if verdict == "":
+                state = fewer
+            elif verdict is not None:
+                reason = verdict
+        for index in reversed(list(state)):
+            state = _reduced(query, key, state, index, falling)
+        if any(d not in state for d in query.loops):
+            return _Kept(tuple(state), falling)
+    return reason
+
+
+def _reduced(query: Query, key: Known, state: list[str], index: str, falling: bool) -> list[str]:
+    """The state with a computed dimension in place of a loop, where that is enough: it says less."""
+    for step in query.steps:
+        if step.kind in ("scan", "guard") or index not in query.sources({step.dim}):
+            continue
+        determined = query.determined({step.dim})
+        if index in determined or variables(key.value) <= determined:
+            continue
+        other = [step.dim if s == index else s for s in state]
+        if _is_state(query, key, other, falling) == "":
+            return other
+    return state
+
+
+def _is_state(query: Query, key: Known, state: list[str], falling: bool) -> str | None:
+    """ "" when it is proved; None when the bounds differ, else what is not proved."""
+    bounds = {n for e in (*query.find.low, *query.find.high, *key.call.arguments[:-1]) for n in variables(e)}
+    if not bounds - {query.find.dim} <= query.determined(state):
+        return None
+    answer = query.later(key.value, state, ">=" if falling else "<=")
+    if answer.proved:
+        return ""
+    return f"a later iteration may ask for a smaller key ({answer.word})"
+
+
+def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) -> State | str:
+    """Where the position is kept: a scalar, one that starts anew with its indices, or an array over them."""
+    outside = query.known_above(above)
+    inner = [s for s in kept.state if s not in outside]
+    if len(inner) > 1:
+        return f"its state would have to be kept for each combination of {', '.join(inner)}"
+    over_: tuple[Expr, ...] = tuple(Var(s) for s in inner)
+    extents: tuple[Expr, ...] = ()
+    if inner and not _side_by_side(query, inner, above):
+        sized = [_array_extent(query, s) for s in inner]
+        if any(e is None for e in sized):
+            return f"the values of {', '.join(inner)} that its state depends on have no bounds in the sizes"
+        extents = tuple(e for e in sized if e is not None)
+    needed = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
+    ready = not inner and needed <= outside
+    return State(
+        f"{query.find.dim} state{len(query.find.given) or ''}",
+        query.find.low if ready else (),
+        query.find.high if ready else (),
+        kept.falling != descending,
+        over_,
+        extents,
+        NOTHING,
+    )
+
+
+def _side_by_side(query: Query, inner: list[str], above: str) -> bool:
+    """Whether iterations with the same value of the (only) index follow one another: it never falls, or never rises."""
+    if len(inner) != 1:
+        return False
+    fixed = query.loops[: query.loops.index(above)]
+    return any(query.later(Var(inner[0]), fixed, op).proved for op in ("<=", ">="))
+
+
+def _array_extent(query: Query, index: str) -> Expr | None:
+    """n when the index is proved to lie in [0, n) for an n in the sizes."""
+    sizes = set(query.instance.sizes)
+    lower, upper = bounds(query.before.project({*sizes, index}).constraints(index), index)
+    if not any(not e.terms and e.constant <= 0 for _, e in lower):
+        return None
+    return next((expression(divided(e, a).plus(1)) for a, e in upper if e.names() <= sizes), None)
+
+
+def _times_started(query: Query, state: State, above: str) -> Expr:
+    """How often a state starts from its beginning."""
+    outside = query.loops[: query.loops.index(above)]
+    indices = [query.counts.extent(e.name) for e in state.over if isinstance(e, Var)]
+    return times(*(query.trips[d] for d in outside), *indices)

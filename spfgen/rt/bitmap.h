@@ -1,0 +1,29 @@
+/* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
+
+/* The number of words of a bitmap for keys in [0, n). */
+static inline int64_t spfgen_bitmap_words(int64_t n) {
+    return n / 64 + (n % 64 > 0);
+}
+
+/* Whether the bit of the key is set, for a key in [0, n). */
+static inline int spfgen_bitmap_has(const uint64_t *words, int64_t key) {
+    return (int)(words[key >> 6] >> (key & 63) & 1);
+}
+
+/* The number of bits that are set in a word. */
+static inline int64_t spfgen_bits(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_popcountll(word);
+#else
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    return (int64_t)(word * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
+/* The position of a key whose bit is set; spfgen_bitmap_rank_TYPE has filled `first`. */
+static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
+    const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
+    return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
+}

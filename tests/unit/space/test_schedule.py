@@ -1,0 +1,87 @@
+"""How positions are found reaches the program: by dimension, for each access of the tensor."""
+
+from __future__ import annotations
+
+import pytest
+
+import spfgen
+from spfgen.errors import SpecError, SpecErrors
+from spfgen.lang.spec import parse_tree
+from spfgen.lang.types import FINDS
+from spfgen.pipeline import resolve
+from spfgen.space.from_lang import join
+from spfgen.space.nodes import Program
+
+
+def program(text: str) -> Program:
+    tree = parse_tree(f"kernel k {{ tensor A, A_2 : csr  tensor B : coo  tensor x, y, z : dense  {text} }}")
+    kernel = tree.kernels["k"]
+    return join(kernel, resolve(kernel, tree))
+
+
+def finds(text: str) -> list[tuple[str, str]]:
+    found = program(text).finds
+    assert all(f.span is not None for f in found)
+    return [(f.dim, f.algorithm) for f in found]
+
+
+USES = "z[i] = A_2[i, i]*x[i]  x[i] = A_2[i, i]*B[i, i]*y[i] "
+
+
+@pytest.mark.parametrize("algorithm", FINDS)
+def test_every_algorithm(algorithm: str) -> None:
+    found = finds(f"y[i] = A[i, j]*B[i, j]*x[j]  {USES} schedule {{ order i  find B.p : {algorithm} }}")
+    assert found == [("B.p", algorithm)]
+
+
+def test_all_accesses_of_the_tensor_in_all_statements() -> None:
+    found = finds(f"y[i] = A[i, j]*A[j, k]*A[k, i] + A[i, i]  {USES} schedule {{ find A.pj : hash  find B.p : loop }}")
+    assert found == [("A.pj", "hash"), ("A_3.pj", "hash"), ("A_4.pj", "hash"), ("B.p", "loop")]
+
+
+def test_an_access_is_never_taken_for_another_tensor() -> None:
+    """`A_2` is a tensor: the second access of `A` is told apart by another number."""
+    whole = program(f"y[i] = A[i, j]*A[j, k]*A_2[k, i]  {USES} schedule {{ find A_2.pj : hash }}")
+    assert [f.dim for f in whole.finds] == ["A_2.pj"]
+    owners = {p: o.tensor for i in whole.groups[0].instances for o in i.reads for p in o.positions}
+    assert {p: t for p, t in owners.items() if p.endswith(".pj")} == {"A.pj": "A", "A_3.pj": "A", "A_2.pj": "A_2"}
+
+
+def test_a_tensor_that_is_only_written() -> None:
+    found = finds(f"A[i, j] = x[i]*y[j]  {USES} schedule {{ find A.pj : search  find z.p_{{1}} : loop }}")
+    assert found == [("A.pj", "search"), ("z.p_1", "loop")]
+
+
+def test_without_a_schedule_nothing_is_forced() -> None:
+    assert finds(f"y[i] = A[i, j]*x[j]  {USES}") == []
+
+
+def test_all_mistakes_are_reported() -> None:
+    with pytest.raises(SpecErrors) as caught:
+        program(f"y[i] = A[i, j]*x[j]  {USES} schedule {{ find D.p : hsah  find A.p : hash  find i : magic }}")
+    named = [e.message.rpartition("but ")[2].split("`")[1] for e in caught.value.errors]
+    assert named == ["D", "hsah", "A.p", "i", "magic"]
+
+
+# --- without a file, and in place of what the file says ------------------------------------------------
+
+
+def of(kernel: spfgen.Kernel) -> dict[str, str]:
+    return {f.dim: f.algorithm for f in kernel.generated.program.finds}
+
+
+def test_finds_of_compile() -> None:
+    layouts = {"A": "csr", "B": "csr", "C": "dense"}
+    kernel = spfgen.compile("C[i, j] = A[i, j]*B[i, j]", **layouts, finds={"B.pj": "loop"})
+    assert of(kernel) == {"B.pj": "loop"}
+    with pytest.raises(SpecError, match="`B` is a tensor"):
+        spfgen.compile("C[i, j] = A[i, j]*B[i, j]", **layouts, finds={"B": "loop"})
+
+
+def test_finds_take_the_place_of_what_the_schedule_says() -> None:
+    spec = spfgen.parse(
+        """kernel k { tensor A, B, D : csr  tensor C : dense  C[i, j] = A[i, j]*B[i, j]*D[i, j]
+            schedule { find B.pj : search  find D.pj : loop } }"""
+    )
+    assert of(spec.kernels["k"].compile()) == {"B.pj": "search", "D.pj": "loop"}
+    assert of(spec.kernels["k"].compile(finds={"B.pj": "loop"})) == {"D.pj": "loop", "B.pj": "loop"}

@@ -14,12 +14,18 @@ from spfgen.space.nodes import Program
 _PLAIN = {
     **{n: n for n in ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "log2", "over")},
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
     **dict.fromkeys(("bitmap_words", "bitmap_has", "bits", "bitmap_position"), "bitmap"),
     **dict.fromkeys(("stored_float32", "stored_float64"), "stored"),
 }
-_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "bitmap_set",
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build", "bitmap_set",
           "bitmap_clear", "bitmap_rank")  # fmt: skip
-_NEEDS = {"hash_build": ("hash",), "hash_chain": ("hash",)}
+_NEEDS = {
+    "hash_build": ("hash",),
+    "hash_chain": ("hash",),
+    "hash_filter": ("hash",),
+    "hash_filter_build": ("hash", "hash_filter"),
+}
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}

@@ -122,7 +122,7 @@ def sequential(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit
     lines, at = _moved(low, name, find.at, find.algorithm, kept, wanted, scope)
     if wanted.key.backward:
         there = c.Bin("&&", c.Bin(">=", c.Name(name), wanted.low), c.Bin("==", wanted.at(c.Name(name)), wanted.value))
-        step, at = -1, c.Bin("-", at, c.Int(1))
+        step, at = -1, _minus(at, c.Int(1))
     else:
         there, step = _there(wanted, name), 1
     if wanted.key.unique:
@@ -231,7 +231,8 @@ def _first(built: Built, wanted: Sought) -> c.Expr:
     """The first position of the key; -1, or for a hash map the end of the range, where there is none."""
     arrays = built.arrays
     if built.table.kind == "hash map":
-        return c.Call("spfgen_hash_find", (arrays["slots"], arrays["shift"], built.high, wanted.value))
+        place = (arrays["slots"], arrays["filter"], arrays["shift"], built.high, wanted.value)
+        return c.Call("spfgen_hash_find_filtered", place)
     if "first" in arrays:
         return c.Call("spfgen_bitmap_position", (arrays["bits"], arrays["first"], wanted.value))
     found = c.Bin("-", c.Load(arrays["at"], wanted.value), c.Int(1))
@@ -272,6 +273,7 @@ def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Wor
     match table.kind:
         case "hash map":
             add("slots", "struct spfgen_slot", c.Call("spfgen_hash_slots", (stored,)))
+            add("filter", "uint64_t", c.Call("spfgen_hash_filter_words", (stored,)))
         case "bitmap":
             words = c.Call("spfgen_bitmap_words", (extent,))
             add("bits", "uint64_t", words)
@@ -303,7 +305,8 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
             call = c.Call(f"spfgen_hash_chain_{kind}", (arrays["slots"], arrays["next"], arrays["shift"], *span))
         else:
             call = c.Call(f"spfgen_hash_build_{kind}", (arrays["slots"], arrays["shift"], *span))
-        return [c.Do(call)]
+        filtered = c.Call(f"spfgen_hash_filter_build_{kind}", (arrays["filter"], arrays["shift"], *span))
+        return [c.Do(call), c.Do(filtered)]
     if "first" in arrays:
         return [c.Do(c.Call(f"spfgen_bitmap_rank_{kind}", (arrays["bits"], arrays["first"], *span)))]
     lines: list[c.Stmt] = []

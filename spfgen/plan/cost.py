@@ -151,7 +151,7 @@ NEARLY = 2.0
 
 
 def cheapest(
-    costs: Sequence[Sequence[Expr]], stored: Mapping[str, tuple[str, ...]], limit: int = 3
+    costs: Sequence[Sequence[Expr]], stored: Mapping[str, tuple[str, ...]], limit: int
 ) -> list[tuple[int, ...]]:
     """The combinations (one number for each find) that are cheapest for some sizes, at most `limit` of them.
 
@@ -200,7 +200,8 @@ def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> li
             extents = stored[name]
             most = math.prod(sizes.get(e, 1.0) for e in extents)
             longest = max((sizes.get(e, 1.0) for e in extents), default=1.0)
-            sizes[name] = max(1.0, min(most, longest * 10.0 ** (2 - 6 * _spread(k, position + 7))))
+            part = most * (0.1 + 0.8 * _spread(k, position + 11))  # where all magnitudes are too large: some density
+            sizes[name] = max(1.0, min(part, longest * 10.0 ** (2 - 6 * _spread(k, position + 7))))
         result.append([sizes[n] for n in wanted])
     return result
 

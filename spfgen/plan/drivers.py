@@ -15,7 +15,7 @@ from spfgen.plan.nodes import Do, Find, Plan, Scan, chain
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, wrapped
 from spfgen.sets.named import Space
-from spfgen.space.nodes import Instance
+from spfgen.space.nodes import Instance, Operand
 
 FAR = 2.0
 """How many times less work another driver must mean, on the average of many sizes, to be taken."""
@@ -27,11 +27,13 @@ def driven(instance: Instance, context: Context) -> list[Step]:
     if context.order or sum(o.sparse for o in instance.reads) < 2:
         return best
     tried = {tuple(s.dim for s in best)}
+    alike = {_form(o) for o in instance.reads if o.positions and o.positions[0] == best[0].dim}
     cost = _rough(instance, best)
     for operand in instance.reads:
         leading = operand.positions[:1] if operand.sparse else ()
-        if not leading or leading[0] in context.forced:
+        if not leading or leading[0] in context.forced or _form(operand) in alike:
             continue
+        alike.add(_form(operand))
         try:
             dims = scan_order(instance, leading)
         except SpfgenError:
@@ -49,6 +51,12 @@ def driven(instance: Instance, context: Context) -> list[Step]:
 def _steps(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
     domain = instance.domain.reordered(Space((*instance.sizes, *dims)))
     return scan_steps(instance, domain, dims)
+
+
+def _form(operand: Operand) -> tuple[object, ...]:
+    """What makes two operands alike: either may drive as well as the other."""
+    positions = tuple(p.removeprefix(f"{operand.label}.") for p in operand.positions)
+    return positions, operand.array, operand.subscripts
 
 
 def _rough(instance: Instance, steps: list[Step]) -> Expr:

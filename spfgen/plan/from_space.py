@@ -47,16 +47,22 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Pl
     instance = with_equal_positions(instance)
     steps = driven(instance, context)
     nest, stored = _nest(instance, steps, store, context)
-    variants = [_finished(instance, v) for v in choose_finds(instance, nest, steps, context)]
+    checked: set[object] = set()
+    variants = [_finished(instance, v, checked) for v in choose_finds(instance, nest, steps, context)]
     if len(variants) == 1:
         return variants[0].body, stored
     return Choose(tuple(variants), "which is fastest depends on the sizes"), stored
 
 
-def _finished(instance: Instance, variant: Variant) -> Variant:
-    """The nest checked against the domain, and with fewer names."""
+def _finished(instance: Instance, variant: Variant, checked: set[object]) -> Variant:
+    """The nest checked against the domain, and with fewer names. Nests that only differ in how they find what they
+    find are checked once."""
     nest = weighted(variant.body)
-    check_nest(instance, nest)
+    finds = [n for n in walk(nest) if isinstance(n, Find)]
+    enforced = tuple((f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds)
+    if enforced not in checked:
+        check_nest(instance, nest)
+        checked.add(enforced)
     return replace(variant, body=simplify(nest, instance.indices))
 
 

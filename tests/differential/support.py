@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class Program:
     tree: SpecTree = SpecTree()
     shares: Mapping[str, str] | None = None
     order: tuple[str, ...] = ()
+    finds: Mapping[str, str] = field(default_factory=dict)
 
     def kernel(self, name: str) -> lang.Kernel:
         declarations = []
@@ -51,14 +53,19 @@ class Program:
         for loop in self.order:
             owner, _, own = loop.rpartition(".")
             loops.append(lang.Loop(owner or None, own))
-        return lang.Kernel(name, tuple(declarations), (), parse_statements(self.text), tuple(loops))
+        finds = []
+        for place, algorithm in self.finds.items():
+            tensor, _, position = place.rpartition(".")
+            finds.append(lang.ForcedFind(tensor, position, algorithm))
+        statements = parse_statements(self.text)
+        return lang.Kernel(name, tuple(declarations), (), statements, tuple(loops), tuple(finds))
 
     def generated(self, name: str) -> Generated:
         kernel = self.kernel(name)
         return generate(kernel, resolve(kernel, self.tree))
 
     def __str__(self) -> str:
-        return f"{self.text} {dict(self.layouts)}"
+        return f"{self.text} {dict(self.layouts)}{f' {dict(self.finds)}' if self.finds else ''}"
 
 
 # --- operands ----------------------------------------------------------------------------------------
@@ -98,21 +105,31 @@ def _can_store(layout: Layout, pattern: Array) -> bool:
     return True
 
 
+@cache
 def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -> tuple[Tensor, Array]:
-    """A random tensor in the layout, and the same as a dense array (small integers: sums are exact)."""
+    """A random tensor in the layout, and the same as a dense array (small integers: sums are exact).
+
+    Made once: nothing can be written to its arrays.
+    """
     rng = np.random.default_rng([seed, 7, *shape])
     pattern = storable_pattern(layout, shape, density, seed)
     dense = np.where(pattern, rng.integers(1, 10, shape), 0).astype(np.float64)
-    return packed(layout, dense), dense
+    made = packed(layout, dense)
+    for array in (*made.arrays.values(), dense):
+        array.flags.writeable = False
+    return made, dense
 
 
 # --- many kernels at once ----------------------------------------------------------------------------
 
 
 class Batch:
-    """Kernels compiled into one shared object, without optimisation: compiling is most of the time."""
+    """Kernels compiled into one shared object, hardly optimised: compiling is much of the time.
 
-    def __init__(self, programs: Sequence[Program], flags: Sequence[str] = ("-O1",)) -> None:
+    `eager` kernels start their threads however little there is to do.
+    """
+
+    def __init__(self, programs: Sequence[Program], flags: Sequence[str] = ("-O1",), eager: bool = False) -> None:
         self.programs = list(programs)
         self.generated = [p.generated(f"kernel_{n}") for n, p in enumerate(self.programs)]
         self._folder = tempfile.TemporaryDirectory()
@@ -120,12 +137,13 @@ class Batch:
         sources = []
         for n, made in enumerate(self.generated):
             path = folder / f"kernel_{n}.c"
-            path.write_text(made.whole, encoding="utf-8")
+            path.write_text(eager_source(made.whole) if eager else made.whole, encoding="utf-8")
             sources.append(str(path))
         compiler = find_compiler()
         target = folder / "kernels.so"
         command = [*compiler.command, "-std=c99", *flags, "-fPIC", "-shared", *compiler.openmp, *sources]
-        subprocess.run([*command, "-lm", "-o", str(target)], check=True, capture_output=True, text=True, cwd=folder)
+        result = subprocess.run([*command, "-lm", "-o", str(target)], capture_output=True, text=True, cwd=folder)
+        assert result.returncode == 0, result.stderr
         self.library = ctypes.CDLL(str(target))
 
     def run(self, number: int, tensors: Mapping[str, Tensor], threads: int = 2) -> None:
@@ -133,10 +151,19 @@ class Batch:
         Bound(self.generated[number].program, function, tensors, {}, threads)()
 
 
-def batches(programs: Iterable[Program], size: int = 60) -> Iterable[Batch]:
+def eager_source(text: str) -> str:
+    """The C of a kernel that starts its threads however little there is to do."""
+    result, count = re.subn(r"if \(work < \d+\)", "if (work < 0)", text)
+    assert count == text.count("static inline int spfgen_threads("), "the threshold is not where it was"
+    return result
+
+
+def batches(
+    programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O1",), eager: bool = False
+) -> Iterable[Batch]:
     todo = list(programs)
     for start in range(0, len(todo), size):
-        yield Batch(todo[start : start + size])
+        yield Batch(todo[start : start + size], flags, eager)
 
 
 def combinations(text: str, choices: Mapping[str, Sequence[str]]) -> list[Program]:

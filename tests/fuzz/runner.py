@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import subprocess
 import tempfile
 import traceback
@@ -21,6 +20,7 @@ from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated, generate, resolve
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
+from tests.differential.support import eager_source
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data
 
@@ -70,13 +70,6 @@ def run(cases: Sequence[Case], folder: Path | None = None) -> list[Outcome]:
     return outcomes
 
 
-def eager(text: str) -> str:
-    """The C of a kernel that starts its threads however little there is to do."""
-    result, count = re.subn(r"if \(work < \d+\)", "if (work < 0)", text)
-    assert count == text.count("static inline int spfgen_threads("), "the threshold is not where it was"
-    return result
-
-
 def _generated(case: Case, name: str) -> Outcome:
     outcome = Outcome(case)
     try:
@@ -100,7 +93,7 @@ def _compiled(ready: Sequence[tuple[int, Outcome]], folder: Path) -> Path | None
         for n, outcome in ready:
             if not outcome.problem and outcome.made is not None:
                 paths[n] = folder / f"kernel_{n}.c"
-                paths[n].write_text(eager(outcome.made.whole), encoding="utf-8")
+                paths[n].write_text(eager_source(outcome.made.whole), encoding="utf-8")
         if not paths:
             return None
         target = folder / "kernels.so"

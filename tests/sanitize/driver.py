@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.lang.reference import Stored, evaluate
+from tests.differential.support import eager_source
 from tests.fuzz import runner
 from tests.fuzz.operands import Operand
 from tests.fuzz.programs import Case, Data
@@ -126,7 +127,7 @@ class Build:
 def prepared(cases: Sequence[Case], threads: int = 2) -> tuple[Build, list[Call]]:
     """The C of all cases that spfgen compiles, eager to use threads, and a call for each of their data."""
     build, outcomes = generated(cases)
-    eager = {n: runner.eager(text) for n, text in build.sources.items()}
+    eager = {n: eager_source(text) for n, text in build.sources.items()}
     calls = [_call(o, n, data, threads) for n, o in outcomes.items() for data in o.case.data]
     return Build(eager, build.arguments), calls
 

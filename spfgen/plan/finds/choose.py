@@ -21,6 +21,10 @@ from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance
 
 
+MOST = (3, 2)
+"""Variants of one nest with one find, and with several: more would hardly be faster, and a reader has to read them."""
+
+
 @dataclass(frozen=True)
 class _Found:
     """A find with all that was offered for it; `setups` are needed whatever is chosen."""
@@ -38,9 +42,8 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
     """The nest with an algorithm for each find; more than one where the sizes decide."""
     found = _asked(instance, plan, steps, context)
     choices = [f.proposals for f in found]
-    limit = 3 if len(found) == 1 else 2
     result = []
-    for numbers in cheapest([[p.cost for p in c] for c in choices], context.stored, limit):
+    for numbers in cheapest([[p.cost for p in c] for c in choices], context.stored, MOST[len(found) > 1]):
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
         result.append(Variant(plus(*(p.cost for p in chosen)), _built(plan, found, chosen)))
     return result

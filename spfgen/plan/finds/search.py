@@ -29,4 +29,4 @@ def propose(query: Query, key: Known) -> Offer:
         parallel=False,
         because=f"{order.words} (by Z3 from the declared properties)",
     )
-    return Proposal(NAME, find, query.total(plus(nanoseconds(20), times(nanoseconds(25), log2(query.length)))))
+    return Proposal(NAME, find, query.total(plus(nanoseconds(80), times(nanoseconds(40), log2(query.length)))))

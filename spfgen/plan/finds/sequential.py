@@ -66,10 +66,10 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
         at=state.over,
     )
     states = _times_started(query, state, above)
-    walked = times(nanoseconds(12), states, query.length)
-    steps = query.total(nanoseconds(15))
+    walked = times(nanoseconds(5), states, query.length)
+    steps = query.total(nanoseconds(40))
     far = over(times(states, query.length), query.visits)
-    jumps = query.total(plus(nanoseconds(30), times(nanoseconds(20), log2(far))))
+    jumps = query.total(plus(nanoseconds(30), times(nanoseconds(45), log2(far))))
     setup = (Setup(above, state),)
     walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup)
     if backward:

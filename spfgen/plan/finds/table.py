@@ -76,16 +76,24 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
         place=table.name,
     )
     built = times(*(query.trips[d] for d in query.loops[: query.loops.index(level)]))
-    build, look, hit, clear = _COSTS[name]
+    build, look, hit, branch, clear = _COSTS[name]
     if name == BITMAP and not (order.unique and order.descending is False):
-        build, hit, clear = build + _COSTS[ARRAY][0], hit + _COSTS[ARRAY][2], _COSTS[ARRAY][3]
-    each = plus(nanoseconds(look), times(nanoseconds(hit), Bin("min", query.matches(key), ONE)))
+        build, hit, clear = build + _COSTS[ARRAY][0], hit + _COSTS[ARRAY][2], _COSTS[ARRAY][4]
+    rate = Bin("min", query.matches(key), ONE)
+    rarer = Bin("min", rate, Bin("-", ONE, rate))
+    each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))
     cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), times(extent, nanoseconds(clear)))
     return Proposal(name, found, cost, (Setup(level, table),))
 
 
-_COSTS = {HASH: (60, 40, 20, 0), ARRAY: (20, 25, 20, 1), BITMAP: (20, 12, 60, 0), SCATTER: (20, 12, 0, 1)}
-"""Tenths of nanoseconds: per position when it is built and cleared, per lookup, per hit, per possible key."""
+_COSTS = {
+    HASH: (40, 17, 45, 120, 0),
+    ARRAY: (15, 15, 0, 120, 1),
+    BITMAP: (15, 5, 7, 120, 0),
+    SCATTER: (15, 15, 0, 0, 1),
+}
+"""Tenths of nanoseconds, measured: per position when it is built and cleared; per lookup, per hit, per hit or miss
+(whichever is rarer: a branch that is not foreseen); per possible key."""
 
 
 def _copying(offer: Proposal, operand: Operand) -> Proposal:

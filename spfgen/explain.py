@@ -8,8 +8,10 @@ from typing import Any
 from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
+from spfgen.plan.cost import simplified
+from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import scanned
-from spfgen.plan.nodes import Clear, Find, Guard, Key, Plan, Reduce, Scan
+from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.show import iteration_space
 
@@ -43,13 +45,22 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         parts += [f"    {line}" for line in show_plan(plan).splitlines()]
         parts.append("  proved:")
         parts += [f"    - {fact}" for fact in proved(plan)]
+        refused = rejected(plan)
+        if refused:
+            parts.append("  not taken:")
+            parts += [f"    - {line}" for line in refused]
+        prices = costs(plan)
+        if prices:
+            parts.append("  expected nanoseconds, compared when the kernel is called:")
+            parts += [f"    - {line}" for line in prices]
         doubts = unproved(plan)
         if doubts:
             parts.append("  not proved:")
             parts += [f"    - {doubt}" for doubt in doubts]
     if generated.obligations:
         parts += ["", "obligations (asked of Z3):"]
-        parts += [_filled(obligation_line(answer, details)) for answer in generated.obligations]
+        lines = [obligation_line(answer, details) for answer in generated.obligations]
+        parts += [_filled(line) for line in dict.fromkeys(lines)]
     return "\n".join(parts)
 
 
@@ -78,6 +89,8 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "loop_order": scanned(plan),
                 "loops": show_plan(plan).splitlines(),
                 "proved": proved(plan),
+                "not_taken": rejected(plan),
+                "costs": costs(plan),
                 "not_proved": unproved(plan),
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
@@ -101,7 +114,32 @@ def proved(plan: Plan) -> list[str]:
                 facts.append(f"{text}: each place is reached exactly once")
             case Find(dim, algorithm=name, because=why, key=Key()):
                 facts.append(f"{dim} is found by {name}: {why}")
-    return facts
+    return list(dict.fromkeys(facts))
+
+
+def rejected(plan: Plan) -> list[str]:
+    """The algorithms that no variant uses for a find, with the reason, those with one reason together."""
+    taken: dict[str, set[str]] = {}
+    why: dict[tuple[str, str], dict[str, None]] = {}
+    for node in walk(plan):
+        if isinstance(node, Find | Segment):
+            taken.setdefault(node.dim, set()).add(node.algorithm)
+    for node in walk(plan):
+        if isinstance(node, Find | Segment):
+            for item in node.rejected:
+                if ALGORITHMS[item.algorithm] not in taken[node.dim]:
+                    why.setdefault((node.dim, item.why), {})[ALGORITHMS[item.algorithm]] = None
+    return [f"{dim} by {', '.join(names)}: {reason}" for (dim, reason), names in why.items()]
+
+
+def costs(plan: Plan) -> list[str]:
+    """The formula of each variant, simplified."""
+    return [
+        f"variant {number}: {simplified(variant.cost)}"
+        for node in walk(plan)
+        if isinstance(node, Choose)
+        for number, variant in enumerate(node.variants, 1)
+    ]
 
 
 def unproved(plan: Plan) -> list[str]:
@@ -118,7 +156,7 @@ def unproved(plan: Plan) -> list[str]:
                 doubts.append(f"{why}: {show_conditions(conditions)} is tested")
             case Find(dim, algorithm="plain loop"):
                 doubts.append(f"no algorithm better than the plain loop is proved for finding {dim}")
-    return doubts
+    return list(dict.fromkeys(doubts))
 
 
 # --- what Z3 was asked ----------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ _PLAIN = {
     **dict.fromkeys(("bitmap_words", "bitmap_has", "bits", "bitmap_position"), "bitmap"),
     **dict.fromkeys(("stored_float32", "stored_float64"), "stored"),
 }
-_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build", "bitmap_set",
-          "bitmap_clear", "bitmap_rank")  # fmt: skip
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
+          "bitmap_set", "bitmap_clear", "bitmap_rank", "any_hit")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),

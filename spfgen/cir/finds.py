@@ -120,9 +120,11 @@ def sequential(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit
     name = low.names[find.dim]
     kept = scope.states[find.place]
     lines, at = _moved(low, name, find.at, find.algorithm, kept, wanted, scope)
+    there: c.Expr
     if wanted.key.backward:
         there = c.Bin("&&", c.Bin(">=", c.Name(name), wanted.low), c.Bin("==", wanted.at(c.Name(name)), wanted.value))
-        step, at = -1, _minus(at, c.Int(1))
+        at = _minus(at, c.Int(1))
+        step = -1
     else:
         there, step = _there(wanted, name), 1
     if wanted.key.unique:

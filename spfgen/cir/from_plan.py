@@ -41,15 +41,19 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Reduce,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
+    Sweep,
     Table,
 )
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
 INT = "int64_t"
+BLOCK = 16
+"""Positions of a sweep that are tested at once."""
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 
@@ -219,6 +223,12 @@ class Lowering:
                 return self.state(plan, scope)
             case Table():
                 return self.table(plan, scope)
+            case Sweep():
+                return self.sweep(plan, scope)
+            case Row(dim, pointer, position, body):
+                row, following = self.names[dim], Call(pointer, (Bin("+", Var(dim), Num(1)),))
+                past = c.Bin("<=", self.expr(following, scope), c.Name(self.names[position]))
+                return [c.While(past, c.Block((c.Assign(c.Name(row), "+=", c.Int(1)),))), *self.plan(body, scope)]
             case Choose():
                 return self.choose(plan, scope)
             case Reduce():
@@ -445,6 +455,61 @@ class Lowering:
         name = self.names.new(f"{self.names[plan.dim]}_{word}")
         lines.append(c.Declare(f"const {INT}", name, value))
         return c.Name(name)
+
+    def sweep(self, plan: Sweep, scope: Scope) -> list[c.Stmt]:
+        """A part of the rows for each thread; all its positions in blocks."""
+        row, end, part = self.names[plan.row], self.names.new(f"{self.names[plan.row]}_end"), self.names.new("part")
+        low, high = self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope)
+        comment = c.Comment(
+            f"all positions {self.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; those none "
+            "of whose keys is in the bitmap are passed over"
+        )
+        if not plan.parallel:
+            lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, high), c.Declare(INT, row, low)]
+            return [comment, c.Scope(c.Block((*lines, *self.blocks(plan, end, replace(scope, looped=True)))))]
+        inner = replace(scope, thread=c.Name(part), looped=True)
+
+        def share(number: c.Expr) -> c.Expr:
+            function, array = plan.pointer.split(".", 1)
+            kind = dict(self.program.tensor(function).index_types)[array]
+            weights = c.Name(self.array_names[function, array])
+            return c.Call(f"spfgen_share_{kind}", (weights, low, high, number, c.Name("threads")))
+
+        lines = [
+            c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1)))),
+            c.Declare(INT, row, share(c.Name(part))),
+        ]
+        pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
+        more = c.Bin("<", c.Name(part), c.Name("threads"))
+        body = c.Block((*lines, *self.blocks(plan, end, inner)))
+        about = c.Comment(f"parallel over {row}: {plan.because}")
+        return [about, comment, c.For("int", part, c.Int(0), more, 1, body, (pragma,))]
+
+    def blocks(self, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
+        """The positions from the row's first to the last before `end`."""
+        name = self.names[plan.dim]
+        block, stop, last = (self.names.new(f"{name}_{w}") for w in ("block", "stop", "end"))
+        first = self.expr(Call(plan.pointer, (Var(plan.row),)), scope)
+        assert isinstance(first, c.Load)
+        keys = self.expr(substitute(plan.call, {plan.dim: Num(0)}), scope)
+        assert isinstance(keys, c.Load)
+        function, array = plan.call.function.split(".", 1)
+        kind = dict(self.program.tensor(function).index_types)[array]
+        bits = scope.tables[plan.table].arrays["bits"]
+        test = c.Call(f"spfgen_any_hit_{kind}", (bits, keys.array, c.Name(block), c.Name(stop)))
+        inside = c.For(
+            INT,
+            name,
+            c.Name(block),
+            c.Bin("<", c.Name(name), c.Name(stop)),
+            1,
+            c.Block(tuple(self.plan(plan.body, scope))),
+        )
+        limit = c.Call("spfgen_min", (c.Bin("+", c.Name(block), c.Int(BLOCK)), c.Name(last)))
+        one = c.Block((c.Declare(f"const {INT}", stop, limit), c.If(test, c.Block((inside,)))))
+        loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, one)
+        whole = c.Declare(f"const {INT}", last, c.Load(first.array, c.Name(end)))
+        return [c.If(c.Bin("<", c.Name(self.names[plan.row]), c.Name(end)), c.Block((whole, loop)))]
 
     def choose(self, plan: Choose, scope: Scope) -> list[c.Stmt]:
         """The costs are compared before memory is taken; then the variant runs."""
@@ -695,6 +760,8 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.start, node.end]
         if isinstance(node, State):
             result.append(node.name)
+        if isinstance(node, Sweep):
+            result += [node.dim, node.row]
     return result
 
 

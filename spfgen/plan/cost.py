@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, variables
@@ -242,6 +243,35 @@ def _python(cost: Expr, places: Mapping[str, str]) -> str:
         case Bin("+" | "-" | "*" as op, left, right):
             return f"({_python(left, places)} {op} {_python(right, places)})"
     raise InternalError(f"no cost for {cost!r}")
+
+
+def simplified(cost: Expr) -> str:
+    """The formula as a person reads it."""
+    import sympy  # here alone: it takes longer to import than a kernel takes to generate
+
+    symbols: dict[str, Any] = {}
+
+    def term(node: Expr) -> Any:
+        match node:
+            case Num(number):
+                return sympy.Integer(number)
+            case Var(name):
+                return symbols.setdefault(name, sympy.Symbol(name, positive=True))
+            case Call("log2", (inner,)):
+                return sympy.Function("log2")(term(inner))
+            case Bin("min" | "max" as op, left, right):
+                return (sympy.Min if op == "min" else sympy.Max)(term(left), term(right), evaluate=False)
+            case Bin("+", left, right):
+                return term(left) + term(right)
+            case Bin("-", left, right):
+                return term(left) - term(right)
+            case Bin("*", left, right):
+                return term(left) * term(right)
+            case Bin("/" | "quot", left, right):
+                return term(left) / term(right)
+        raise InternalError(f"no cost for {node!r}")
+
+    return str(sympy.N(sympy.expand(term(cost)), 3))
 
 
 def names(costs: Iterable[Expr]) -> list[str]:

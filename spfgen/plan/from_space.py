@@ -22,6 +22,7 @@ from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
+from spfgen.plan.sweep import swept
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -63,7 +64,7 @@ def _finished(instance: Instance, variant: Variant, checked: set[object]) -> Var
     if enforced not in checked:
         check_nest(instance, nest)
         checked.add(enforced)
-    return replace(variant, body=simplify(nest, instance.indices))
+    return replace(variant, body=simplify(swept(instance, nest), instance.indices))
 
 
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:

@@ -10,6 +10,8 @@
            | Segment(start, end)   the positions of one key lie side by side, in [start, end)
            | State(name)           where a find by sequential iteration stands, kept over the loops inside
            | Table(name)           where each value of an index array stands, for the finds inside
+           | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
+           | Row(dim)              the segment that holds a position of the sweep
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Do(target, value)     one value is added to (or stored in) the target
@@ -215,6 +217,35 @@ class Table(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep(Plan):
+    """The positions `dim` of all segments [pointer(row), pointer(row + 1)), low <= row < high, in one loop.
+
+    They run in blocks; a block is passed over when the bitmap `table` has none of the values that `call` holds there.
+    """
+
+    dim: str
+    row: str
+    pointer: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    call: Call
+    table: str
+    body: Plan
+    parallel: bool = False
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Plan):
+    """`dim` is advanced to the segment of `pointer` that holds the position."""
+
+    dim: str
+    pointer: str
+    position: str
+    body: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/cost.py)."""
 
@@ -255,7 +286,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
             return inner
-        case Segment(body=inner) | State(body=inner) | Table(body=inner):
+        case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
     return None
 

@@ -15,10 +15,12 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Reduce,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
+    Sweep,
     Table,
 )
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
@@ -92,6 +94,14 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(body, depth, lines)
         case Table(_, kind, dim, low, high, call, _, _, body, because=why):
             add(f"build a {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
+            _lines(body, depth, lines)
+        case Sweep(dim, row, pointer, low, high, call, body=body, parallel=parallel, because=why):
+            text = f"sweep {dim} over the segments of {pointer} for {row} in {interval(low, high)}"
+            add(f"{text}, in blocks{' parallel' if parallel else ''}", why)
+            add(f"  pass over blocks where the bitmap has no {show(call)}")
+            _lines(body, depth + 1, lines)
+        case Row(dim, pointer, position, body):
+            add(f"advance {dim} to the segment of {pointer} that holds {position}")
             _lines(body, depth, lines)
         case Choose(variants, why):
             for number, variant in enumerate(variants, 1):

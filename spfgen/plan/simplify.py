@@ -24,10 +24,12 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Reduce,
+    Row,
     Scan,
     Segment,
     Seq,
     State,
+    Sweep,
     Table,
 )
 from spfgen.space.nodes import Operand
@@ -108,6 +110,16 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 at=many(plan.at),
                 body=_renamed(body, names, values, indices),
             )
+        case Sweep(dim, row, low=low, high=high, call=call, body=body):
+            low, high = many(low), many(high)
+            position, names = _named(dim, body, names, indices)
+            row, names = _named(row, body, names, indices)
+            call = _in_terms(rename(call, names), values)
+            body = _renamed(body, names, values, indices)
+            return replace(plan, dim=position, row=row, low=low, high=high, call=call, body=body)
+        case Row(dim, position=position, body=body):
+            body = _renamed(body, names, values, indices)
+            return replace(plan, dim=names.get(dim, dim), position=names.get(position, position), body=body)
         case State(low=low, high=high, extents=extents, body=body):
             body = _renamed(body, names, values, indices)
             return replace(plan, low=many(low), high=many(high), extents=many(extents), body=body)
@@ -174,7 +186,7 @@ def _without_unused(plan: Plan) -> Plan:
             return replace(plan, body=kept) if dim in used(kept) else kept
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=_without_unused(body))
-        case Segment(body=body):
+        case Segment(body=body) | Sweep(body=body) | Row(body=body):
             return replace(plan, body=_without_unused(body))
         case Find(hit=hit, miss=miss):
             return replace(plan, hit=_without_unused(hit), miss=None if miss is None else _without_unused(miss))

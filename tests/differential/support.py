@@ -6,12 +6,11 @@ Nothing here knows a layout: what a layout can store is learnt by packing entrie
 from __future__ import annotations
 
 import ctypes
-import itertools
 import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,15 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import SpfgenError
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree
+from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
+from spfgen.plan.nodes import Find
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -66,6 +68,41 @@ class Program:
 
     def __str__(self) -> str:
         return f"{self.text} {dict(self.layouts)}{f' {dict(self.finds)}' if self.finds else ''}"
+
+
+SHORT = {
+    "plain loop": "loop",
+    "binary search": "search",
+    "galloping": "gallop",
+    "sequential iteration": "sequential",
+    "hash map": "hash",
+    "position array": "array",
+    "bitmap": "bitmap",
+    "scatter": "scatter",
+}
+"""What schedules call the algorithms of plans."""
+
+
+def provable(made: Generated) -> dict[str, set[str]]:
+    """For each position that is looked for, the algorithms that the plan says are proved right."""
+    result: dict[str, set[str]] = {}
+    for plan in made.plans:
+        for node in walk(plan):
+            if isinstance(node, Find):
+                others = {r.algorithm for r in node.rejected if r.why.startswith("proved right too")}
+                result.setdefault(node.dim, {"loop"}).update({SHORT[node.algorithm]} | others)
+    return result
+
+
+def each_forced(program: Program, made: Generated) -> list[Program]:
+    """The program with each algorithm in turn wherever it is provable; those that stay the same are left out."""
+    possible = provable(made)
+    result: list[Program] = []
+    for algorithm in FINDS:
+        finds = {dim: algorithm for dim, known in possible.items() if algorithm in known}
+        if finds:
+            result.append(replace(program, finds=finds))
+    return result
 
 
 # --- operands ----------------------------------------------------------------------------------------
@@ -164,14 +201,6 @@ def batches(
     todo = list(programs)
     for start in range(0, len(todo), size):
         yield Batch(todo[start : start + size], flags, eager)
-
-
-def combinations(text: str, choices: Mapping[str, Sequence[str]]) -> list[Program]:
-    """Every choice of a layout for every tensor."""
-    return [
-        Program(text, dict(zip(choices, combination, strict=True)))
-        for combination in itertools.product(*choices.values())
-    ]
 
 
 def zeros_like(generated: Generated, name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:

@@ -20,7 +20,14 @@ from spfgen.plan.nodes import Find, Plan, Rejected, Scan, Variant, chain, with_b
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance
 
-
+ALGORITHMS = {
+    loop.NAME: loop.ALGORITHM,
+    search.NAME: search.ALGORITHM,
+    sequential.NAME: sequential.ALGORITHM,
+    sequential.GALLOP: sequential.GALLOPING,
+    **table.ALGORITHMS,
+}
+"""What a schedule calls an algorithm, and what it is called in words."""
 MOST = (3, 2)
 """Variants of one nest with one find, and with several: more would hardly be faster, and a reader has to read them."""
 

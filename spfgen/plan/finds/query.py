@@ -43,11 +43,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Order:
-    """`descending` is None when the array is not sorted; `unique`: no value stands twice."""
+    """`descending` is None when the array is not sorted; `unique`: no value stands twice; `doubt`: why it is not
+    sorted."""
 
     descending: bool | None
     unique: bool
     words: str
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ class Query:
 
     def context(self, about: set[str]) -> list[Formula]:
         """What holds outside of these dimensions, the calls written out (C2, C3 and P5 of appendix A.1)."""
-        known = self.before.restrict({*about, *self.instance.sizes}).intersect(self.before.space.universe())
-        result: list[Formula] = []
+        known = self.before.project({*about, *self.instance.sizes})
+        result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in self.instance.sizes]
         for constraint in known.constraints():
             op = "=" if constraint.equality else ">="
             result.append(Compare(op, expression(constraint.value), ZERO))
@@ -174,15 +176,17 @@ class Query:
 
     def _order(self, call: Call) -> Order:
         if not self.facts_compare(call.function):
-            return Order(None, False, f"no property compares two values of {call.function}")
+            why = f"no property compares two values of {call.function}"
+            return Order(None, False, why, why)
         for descending, strict, weak in ((False, "<", "<="), (True, ">", ">=")):
             if self.ordered(call, weak).proved:
                 unique = self.ordered(call, strict).proved
                 words = f"{call.function} {'falls' if descending else 'rises'}{' strictly' if unique else ''}"
                 return Order(descending, unique, f"{words} within these bounds")
+        why = f"{call.function} is not proved to rise or fall within these bounds"
         if self.ordered(call, "!=").proved:
-            return Order(None, True, f"{call.function} holds no value twice within these bounds")
-        return Order(None, False, f"{call.function} is not proved to rise or fall within these bounds")
+            return Order(None, True, f"{call.function} holds no value twice within these bounds", why)
+        return Order(None, False, why, why)
 
     def ordered(self, call: Call, op: str) -> Answer:
         """Whether p < q within the bounds implies f(p) op f(q)."""

@@ -20,7 +20,7 @@ ALGORITHM = "binary search"
 def propose(query: Query, key: Known) -> Offer:
     order = query.order(key)
     if order.descending is None:
-        return Rejected(NAME, order.words)
+        return Rejected(NAME, order.doubt)
     find = replace(
         query.find,
         algorithm=ALGORITHM,

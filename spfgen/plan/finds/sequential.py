@@ -44,7 +44,7 @@ def propose(query: Query, key: Known) -> list[Offer]:
 def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
     order = query.order(key)
     if order.descending is None:
-        return order.words
+        return order.doubt
     kept = _kept(query, key)
     if isinstance(kept, str):
         return kept

@@ -1,0 +1,122 @@
+"""Every algorithm that is proved right is right: each in turn is forced wherever it is provable, in parallel.
+
+By default each layout meets all algorithms in every place of every kernel; `-m exhaustive` runs all combinations of
+layouts. Layouts that spfgen does not have, with data that packing never makes, are in tests/fuzz/test_forced_unseen.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from spfgen.errors import SpfgenError
+from tests.differential.kernels import CASES, DENSITIES, SHAPES, Array, Case, choices, einsum
+from tests.differential.support import Batch, Program, batches, each_forced, operand, zeros_like
+
+THREADS = 3
+LARGER = {"i": 61, "j": 47, "k": 23, "l": 5}
+"""Enough for threads to meet."""
+PARTNERS = 2
+"""In how many combinations each layout is in each place."""
+
+
+def shifted(x: Array, y: Array) -> Array:
+    return np.asarray(x[:-1] @ y[1:])
+
+
+def column(a: Array, x: Array) -> Array:
+    return np.asarray(a[:, 0] * x) if a.shape[1] else np.zeros(a.shape[0])
+
+
+MORE = (
+    Case("shifted", "s = x[i]*y[i + 1]", {"s": "", "x": "i", "y": "i"}, shifted),
+    Case("shifted_back", "s = x[i]*y[i - 1]", {"s": "", "x": "i", "y": "i"}, lambda x, y: shifted(y, x)),
+    Case("column", "y[i] = A[i, 0]*x[i]", {"y": "i", "A": "ij", "x": "i"}, column),
+    Case("rows", "y[i] = A[i, j]*B[i, j]", {"y": "i", "A": "ij", "B": "ij"}, einsum("ij,ij->i")),
+    Case("scaled_rows", "C[i, j] = x[i]*A[i, j]*B[i, j]", {"C": "ij", "x": "i", "A": "ij", "B": "ij"},
+         einsum("i,ij,ij->ij")),
+    Case("transposed", "C[i, j] = A[i, j]*B[j, i]", {"C": "ij", "A": "ij", "B": "ji"}, einsum("ij,ji->ij")),
+)  # fmt: skip
+"""Keys outside of the range, constant subscripts, rows that are summed, several finds in one row."""
+
+
+def cover(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Combinations in which each value is in PARTNERS, different ones each time."""
+    rng = np.random.default_rng(1)
+    longest = max(map(len, lists))
+    columns = []
+    for values in lists:
+        row: list[str] = []
+        while len(row) < PARTNERS * longest:
+            row += [str(v) for v in rng.permutation(list(values))]
+        columns.append(row[: PARTNERS * longest])
+    return list(dict.fromkeys(zip(*columns, strict=True)))
+
+
+def programs(case: Case, everything: bool) -> Iterator[Program]:
+    """The case in combinations of layouts, with each provable algorithm forced."""
+    lists = choices(case, case.operands)
+    rows = itertools.product(*lists.values()) if everything else cover(list(lists.values()))
+    output = {case.output: "dense"} if case.subscripts[case.output] else {}
+    for row in rows:
+        program = Program(case.text, {**output, **dict(zip(lists, row, strict=True))})
+        yield from each_forced(program, program.generated("kernel"))
+
+
+def check(case: Case, batch: Batch) -> Iterator[str]:
+    """Run every kernel of a batch on all shapes and densities; yields what went wrong."""
+    data = [(shape, density, 10 * n) for n, shape in enumerate(SHAPES) for density in DENSITIES]
+    data.append((LARGER, 0.3, 1))
+    for number, program in enumerate(batch.programs):
+        made = batch.generated[number]
+        for shape, density, seed in data:
+            tensors, dense = {}, []
+            for place, name in enumerate(case.operands):
+                extents = tuple(shape[i] for i in case.subscripts[name])
+                tensor, array = operand(made.program.tensor(name).layout, extents, density, seed + place)
+                tensors[name] = tensor
+                dense.append(array)
+            expected = case.meaning(*dense)
+            tensors[case.output] = zeros_like(made, case.output, tensors, expected.shape)
+            for _ in range(3 if shape is LARGER else 1):
+                try:
+                    batch.run(number, tensors, THREADS)
+                except SpfgenError as error:
+                    yield f"{program} shape {shape} density {density}: {error}"
+                    break
+                found = tensors[case.output].to_numpy()
+                if not np.array_equal(found, expected):
+                    yield f"{program} shape {shape} density {density}:\n{found}\nexpected\n{expected}"
+                    break
+
+
+@pytest.mark.parametrize("case", (*CASES, *MORE), ids=lambda c: c.name)
+def test_every_provable_algorithm(case: Case) -> None:
+    count = 0
+    for batch in batches(programs(case, everything=False), eager=True):
+        count += len(batch.programs)
+        problems = list(itertools.islice(check(case, batch), 3))
+        assert not problems, "\n".join(problems)
+    assert count or case.name == "lower_sum", "nothing was looked for"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", (*CASES, *MORE), ids=lambda c: c.name)
+def test_every_provable_algorithm_in_all_combinations(case: Case) -> None:
+    for batch in batches(programs(case, everything=True), eager=True):
+        problems = list(itertools.islice(check(case, batch), 3))
+        assert not problems, "\n".join(problems)
+
+
+def test_forcing_means_something() -> None:
+    """What is forced is what the plan has, and there is more than one algorithm to force in a kernel with a find."""
+    program = Program("C[i, j] = A[i, j]*B[i, j]", {"C": "dense", "A": "csr", "B": "csr"})
+    forced = each_forced(program, program.generated("kernel"))
+    assert len(forced) == 8
+    for one in forced:
+        (wanted,) = set(one.finds.values())
+        found = each_forced(one, one.generated("kernel"))
+        assert {a for f in found for a in f.finds.values()} == {wanted, "loop"}

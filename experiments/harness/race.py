@@ -134,9 +134,7 @@ def with_ratios(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     ours = next((e.timing for e in entries if e.name == OURS), None)
     if ours is None:
         return entries
-    return tuple(
-        replace(entry, ratio=_ratio(entry.timing, ours)) if entry.timing else entry for entry in entries
-    )
+    return tuple(replace(entry, ratio=_ratio(entry.timing, ours)) if entry.timing else entry for entry in entries)
 
 
 def _ratio(one: Timing, other: Timing) -> float:

@@ -19,7 +19,7 @@ _PLAIN = {
     **dict.fromkeys(("stored_float32", "stored_float64"), "stored"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
-          "bitmap_set", "bitmap_clear", "bitmap_rank", "any_hit")  # fmt: skip
+          "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),

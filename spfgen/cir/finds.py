@@ -212,6 +212,8 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
         if isinstance(position, c.Select):  # the bit is tested here
             position = position.yes
         body = [c.Declare(f"const {INT}", name, position), *hit()]
+        if find.place in scope.known:
+            return body
         return [c.If(_inside(built, wanted, has), c.Block(tuple(body)))]
     none = built.high if table.kind == "hash map" else None
     there = c.Bin("<", c.Name(name), none) if none is not None else c.Bin(">=", c.Name(name), c.Int(0))
@@ -355,6 +357,15 @@ def _keys(low: Lowering, table: Table, scope: Scope) -> tuple[c.Expr, c.Expr, st
     assert isinstance(loaded, c.Load)
     tensor, array = table.call.function.split(".", 1)
     return loaded.array, loaded.index, dict(low.program.tensor(tensor).index_types)[array]
+
+
+def stored_keys(low: Lowering, built: Built, kind: str, scope: Scope) -> tuple[c.Expr, c.Expr] | None:
+    """Where the keys of a table's range begin and how many there are, when their type is this one."""
+    array, base, own = _keys(low, built.table, scope)
+    if own != kind:
+        return None
+    start = built.low if base == c.Int(0) else c.Bin("+", base, built.low)
+    return (array if start == c.Int(0) else c.Bin("+", array, start)), _minus(built.high, built.low)
 
 
 def _at(table: Table, name: str, low: Lowering) -> Operand:

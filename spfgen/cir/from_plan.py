@@ -54,6 +54,9 @@ from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Va
 INT = "int64_t"
 BLOCK = 16
 """Positions of a sweep that are tested at once."""
+LARGEST = 2**31 - 1
+HITS = 32
+"""As many of them are done together."""
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 
@@ -66,7 +69,8 @@ def lower(program: Program, plans: Sequence[Plan]) -> c.Function:
 class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
-    `waiting` are states that a parallel loop must start, `when` is the condition of the variant."""
+    `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
+    that are known to have the key."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -78,6 +82,7 @@ class Scope:
     waiting: tuple[State, ...] = ()
     when: c.Expr | None = None
     atomic: bool = False
+    known: frozenset[str] = frozenset()
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})
@@ -461,8 +466,8 @@ class Lowering:
         row, end, part = self.names[plan.row], self.names.new(f"{self.names[plan.row]}_end"), self.names.new("part")
         low, high = self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope)
         comment = c.Comment(
-            f"all positions {self.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; those none "
-            "of whose keys is in the bitmap are passed over"
+            f"all positions {self.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; blocks "
+            "none of whose keys is in the bitmap are passed over"
         )
         if not plan.parallel:
             lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, high), c.Declare(INT, row, low)]
@@ -486,30 +491,47 @@ class Lowering:
         return [about, comment, c.For("int", part, c.Int(0), more, 1, body, (pragma,))]
 
     def blocks(self, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
-        """The positions from the row's first to the last before `end`."""
+        """The positions from the row's first to the last before `end`: those that hit are collected, so that what they
+        read can be on its way together, and done when there are enough."""
         name = self.names[plan.dim]
-        block, stop, last = (self.names.new(f"{name}_{w}") for w in ("block", "stop", "end"))
+        block, stop, last, hits, count, hit = (
+            self.names.new(n) for n in (f"{name}_block", f"{name}_stop", f"{name}_end", "hits", "count", "hit")
+        )
         first = self.expr(Call(plan.pointer, (Var(plan.row),)), scope)
-        assert isinstance(first, c.Load)
         keys = self.expr(substitute(plan.call, {plan.dim: Num(0)}), scope)
+        assert isinstance(first, c.Load)
         assert isinstance(keys, c.Load)
         function, array = plan.call.function.split(".", 1)
         kind = dict(self.program.tensor(function).index_types)[array]
-        bits = scope.tables[plan.table].arrays["bits"]
-        test = c.Call(f"spfgen_any_hit_{kind}", (bits, keys.array, c.Name(block), c.Name(stop)))
-        inside = c.For(
-            INT,
-            name,
-            c.Name(block),
-            c.Bin("<", c.Name(name), c.Name(stop)),
-            1,
-            c.Block(tuple(self.plan(plan.body, scope))),
+        built = scope.tables[plan.table]
+        stored, number = finds.stored_keys(self, built, kind, scope) or (keys.array, c.Int(LARGEST))
+        more = c.Call(
+            f"spfgen_collect_{kind}",
+            (
+                built.arrays["bits"],
+                stored,
+                number,
+                keys.array,
+                c.Name(block),
+                c.Name(stop),
+                c.Name(hits),
+                c.Name(count),
+            ),
         )
+        body = self.plan(plan.body, replace(scope, known=scope.known | {plan.table}))
+        position = c.Declare(f"const {INT}", name, c.Load(c.Name(hits), c.Name(hit)))
+        each = c.For("int", hit, c.Int(0), c.Bin("<", c.Name(hit), c.Name(count)), 1, c.Block((position, *body)))
+        enough = c.Bin("||", c.Bin(">=", c.Name(count), c.Int(HITS)), c.Bin("==", c.Name(stop), c.Name(last)))
         limit = c.Call("spfgen_min", (c.Bin("+", c.Name(block), c.Int(BLOCK)), c.Name(last)))
-        one = c.Block((c.Declare(f"const {INT}", stop, limit), c.If(test, c.Block((inside,)))))
-        loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, one)
+        one = (
+            c.Declare(f"const {INT}", stop, limit),
+            c.Assign(c.Name(count), "=", more),
+            c.If(enough, c.Block((each, c.Assign(c.Name(count), "=", c.Int(0))))),
+        )
+        loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, c.Block(one))
         whole = c.Declare(f"const {INT}", last, c.Load(first.array, c.Name(end)))
-        return [c.If(c.Bin("<", c.Name(self.names[plan.row]), c.Name(end)), c.Block((whole, loop)))]
+        places = (c.Declare(INT, hits, length=HITS + BLOCK), c.Declare("int", count, c.Int(0)))
+        return [c.If(c.Bin("<", c.Name(self.names[plan.row]), c.Name(end)), c.Block((whole, *places, loop)))]
 
     def choose(self, plan: Choose, scope: Scope) -> list[c.Stmt]:
         """The costs are compared before memory is taken; then the variant runs."""

@@ -128,11 +128,12 @@ class Scope(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Declare(Stmt):
-    """`type name = value;` (without `= value` when there is none)."""
+    """`type name = value;` (without `= value` when there is none), or `type name[length];`."""
 
     type: str
     name: str
     value: Expr | None = None
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)

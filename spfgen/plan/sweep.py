@@ -2,9 +2,9 @@
 
     for i { for p in [f(i), f(i + 1)) { j = g(p); find j in a bitmap: hit } }
 
-Few positions hit. The segments lie one behind the other, since f rises (proved), so the positions are swept in blocks: a
-block none of whose keys is in the bitmap is passed over, and the segment of a position is only looked for at a hit, on
-from the last one. What the hit adds to one place of the row is added there at once.
+Few positions hit. The segments lie one behind the other, since f rises (proved), so the positions are swept in
+blocks: a block none of whose keys is in the bitmap is passed over, and the segment of a position is only looked for at
+a hit, on from the last one. What the hit adds to one place of the row is added there at once.
 """
 
 from __future__ import annotations

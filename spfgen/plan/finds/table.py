@@ -89,8 +89,8 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
 _COSTS = {
     HASH: (40, 17, 45, 120, 0),
     ARRAY: (15, 15, 0, 120, 1),
-    BITMAP: (15, 5, 7, 120, 0),
-    SCATTER: (15, 15, 0, 0, 1),
+    BITMAP: (15, 6, 20, 110, 0),
+    SCATTER: (15, 20, 0, 0, 1),
 }
 """Tenths of nanoseconds, measured: per position when it is built and cleared; per lookup, per hit, per hit or miss
 (whichever is rarer: a branch that is not foreseen); per possible key."""

@@ -30,7 +30,7 @@ from spfgen.lang.spec import SpecTree
 from spfgen.layout.check import check_layout
 from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan.context import context_of
+from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.nodes import Plan
 from spfgen.space.check import check_program
@@ -90,6 +90,7 @@ def make_plans(program: Program) -> tuple[Plan, ...]:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span
             raise
+    check_met(context, plans)
     return tuple(plans)
 
 

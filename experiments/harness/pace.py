@@ -28,11 +28,11 @@ class Pace:
         if not points:
             return 0.0
         last_size, last = points[-1]
-        if len(points) == 1 or size <= last_size:
+        size_before, before = points[-2] if len(points) > 1 else points[-1]
+        if not size > last_size > size_before:
             return last
-        size_before, before = points[-2]
         grown = math.log(max(last / max(before, 1e-9), 1.0)) / math.log(last_size / size_before)
-        return last * (size / last_size) ** grown
+        return last * math.pow(size / last_size, grown)
 
     def rounds(self, seconds: float, most: int) -> int:
         """How many samples a contestant has whose call takes so long."""

@@ -88,8 +88,9 @@ def prepare_ours(data: Product, threads: int, layout: str, algorithm: str | None
 def prepare_forced(data: Product, threads: int, algorithm: str) -> Runner:
     """spfgen told how to find the entry of x; it may not know that way, or not think it right here."""
     errors = module_or_missing("spfgen.errors")
-    if algorithm == "loop" and data.matrix.nnz * data.index.size > MOST_PAIRS:
-        raise Refused(f"{data.matrix.nnz * data.index.size:.1e} pairs to try")
+    pairs = data.matrix.nnz * data.index.size
+    if algorithm == "loop" and pairs > MOST_PAIRS:
+        raise Refused(f"not tried: {pairs:.1e} pairs")
     try:
         return prepare_ours(data, threads, "csr", algorithm)
     except errors.InternalError:
@@ -138,7 +139,8 @@ def prepare_scipy(data: Product) -> Runner:
     else:
         starts = np.searchsorted(data.index, np.arange(columns + 1)).astype(np.int32)
         x = csr_array((data.value, np.zeros(size, np.int32), starts), shape=(columns, 1))
-    matrix, made = data.matrix, []
+    matrix = data.matrix
+    made: list[Any] = []
 
     def call() -> None:
         made[:] = [matrix @ x]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,8 +20,8 @@ from experiments.harness.native import cache_folder
 Array = np.ndarray[Any, Any]
 
 
-class Source(Protocol):
-    """A matrix that has not been made or read yet; hashable."""
+class Source(Hashable, Protocol):
+    """A matrix that has not been made or read yet."""
 
     @property
     def name(self) -> str: ...
@@ -77,6 +77,11 @@ class Product:
         x[self.index] = self.value
         return x
 
+    @property
+    def products(self) -> int:
+        """How many products there are in all."""
+        return int(self.hits.sum())
+
     @cached_property
     def hits(self) -> Array:
         """How many products each element of the result is the sum of."""
@@ -125,13 +130,13 @@ def check(data: Product) -> Callable[[Any], str]:
 
 def bytes_of_rows(data: Product) -> int:
     """A in csr: all columns, since any may be in x, but values only where it is; row starts, x, y."""
-    rows = data.matrix.shape[0]
-    return data.matrix.nnz * 4 + int(data.hits.sum()) * 8 + (rows + 1) * 4 + data.index.size * (4 + 8) + rows * 8
+    rows = int(data.matrix.shape[0])
+    return int(data.matrix.nnz) * 4 + data.products * 8 + (rows + 1) * 4 + data.index.size * (4 + 8) + rows * 8
 
 
 def bytes_of_columns(data: Product) -> int:
     """A in csc: the columns that x names and where they start and end; x, y."""
-    return int(data.hits.sum()) * (4 + 8) + data.index.size * (4 + 4 + 4 + 8) + data.matrix.shape[0] * 8
+    return data.products * (4 + 8) + data.index.size * (4 + 4 + 4 + 8) + int(data.matrix.shape[0]) * 8
 
 
 def facts(data: Product) -> dict[str, int]:
@@ -141,5 +146,5 @@ def facts(data: Product) -> dict[str, int]:
         "columns": data.matrix.shape[1],
         "entries": data.matrix.nnz,
         "entries of x": data.index.size,
-        "products": int(data.hits.sum()),
+        "products": data.products,
     }

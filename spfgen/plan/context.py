@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from spfgen.errors import SpecError
+from spfgen.ir import walk
+from spfgen.plan.nodes import Find, Plan, Segment
 from spfgen.space.nodes import ForcedFind, Program
 
 
@@ -26,3 +29,22 @@ def context_of(program: Program) -> Context:
         {t.name: t.value_type for t in program.tensors},
         {s: t.extents for t in program.tensors for s in t.sizes},
     )
+
+
+def check_met(context: Context, plans: Iterable[Plan]) -> None:
+    """Raises SpecError when the schedule says how to find a position that no plan looks for."""
+    met = {n.dim for plan in plans for n in walk(plan) if isinstance(n, Find | Segment)}
+    wanted: dict[tuple[object, str], list[str]] = {}
+    for dim, forced in context.forced.items():
+        wanted.setdefault((forced.span or dim, forced.algorithm), []).append(dim)
+    for dims in wanted.values():
+        if not met & set(dims):
+            forced = context.forced[dims[0]]
+            raise SpecError(
+                f"expected a position that is looked for, but `{dims[0]}` is not",
+                forced.span,
+                (
+                    "a loop runs over it, or it is computed from what is known",
+                    "`explain` without the schedule shows which positions are found; `order` decides who drives",
+                ),
+            )

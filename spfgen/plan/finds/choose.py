@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import ONE, Expr, variables
+from spfgen.facts.prove import Answer, recorded, smaller
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, cheapest, plus
 from spfgen.plan.finds import loop, search, sequential, table
@@ -18,7 +19,7 @@ from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
 from spfgen.plan.nodes import Find, Plan, Rejected, Scan, Variant, chain, with_body
 from spfgen.plan.scan import Step
-from spfgen.space.nodes import Instance
+from spfgen.space.nodes import ForcedFind, Instance
 
 ALGORITHMS = {
     loop.NAME: loop.ALGORITHM,
@@ -91,24 +92,41 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
 
 
 def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found:
+    """All that is offered for a find; with a forced algorithm only that."""
     offers: list[Offer] = []
-    if query.keys:
-        key = query.keys[0]
-        offers = [search.propose(query, key), *sequential.propose(query, key), *table.propose(query, key)]
-    if not any(isinstance(o, Proposal) for o in offers) or query.find.dim in context.forced:
-        offers.append(loop.propose(query))
     forced = context.forced.get(query.find.dim)
+    with recorded() as asked:
+        if query.keys:
+            key = query.keys[0]
+            offers = [search.propose(query, key), *sequential.propose(query, key), *table.propose(query, key)]
+    if forced is not None or not any(isinstance(o, Proposal) for o in offers):
+        offers.append(loop.propose(query))
     if forced is not None:
-        wanted = [o for o in offers if (o.name if isinstance(o, Proposal) else o.algorithm) == forced.algorithm]
-        why = wanted[0].why if wanted and isinstance(wanted[0], Rejected) else "nothing there says what is looked for"
-        if not wanted or isinstance(wanted[0], Rejected):
-            raise SpecError(
-                f"expected an algorithm that is proved right, but `{forced.algorithm}` is not: {why}",
-                forced.span,
-                ("declare the property that it needs in the layout, or choose another",),
-            )
-        offers = wanted
+        names = [o.name if isinstance(o, Proposal) else o.algorithm for o in offers]
+        wanted = offers[names.index(forced.algorithm)] if forced.algorithm in names else None
+        if not isinstance(wanted, Proposal):
+            raise _refused(query, forced, wanted, asked)
+        offers = [wanted]
     return _Found(query.find.dim, tuple(offers), setups)
+
+
+def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Sequence[Answer]) -> SpecError:
+    """Why the schedule cannot have what it wants: the reason, and the obligation that failed with values that do."""
+    why = offer.why if offer is not None else "no value is known that it could look for"
+    hints = []
+    failed = [a for a in asked if not a.proved]
+    if offer is not None and failed and offer.algorithm not in table.ALGORITHMS:
+        answer = smaller(failed[-1] if offer.why != query.order(query.keys[0]).doubt else failed[0])
+        hints.append(f"not proved: {answer.about}: {answer.goal}")
+        values = {**dict(answer.model or ()), **dict(answer.values)}
+        if values:
+            hints.append(f"for example {', '.join(f'{n} = {v}' for n, v in values.items())}")
+    hints.append("declare the property that it needs in the layout, or choose another algorithm")
+    return SpecError(
+        f"expected an algorithm that is proved right for {query.find.dim}, but `{forced.algorithm}` is not: {why}",
+        forced.span,
+        tuple(hints),
+    )
 
 
 def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:

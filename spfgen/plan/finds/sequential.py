@@ -18,8 +18,9 @@ from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
 from spfgen.plan.nodes import Key, Rejected, State
 from spfgen.plan.scan import with_quotients
-from spfgen.sets.affine import divided, expression
+from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import bounds
+from spfgen.sets.named import Constraint
 
 NAME, GALLOP = "sequential", "gallop"
 ALGORITHM, GALLOPING = "sequential iteration", "galloping"
@@ -106,10 +107,16 @@ def _reduced(query: Query, key: Known, state: list[str], index: str, falling: bo
         determined = query.determined({step.dim})
         if index in determined or variables(key.value) <= determined:
             continue
+        if any(_equal(query, step.dim, name) for name in (index, *(variables(key.value) & query.outer))):
+            continue  # another name for the loop, or for what the key is made of
         other = [step.dim if s == index else s for s in state]
         if _is_state(query, key, other, falling) == "":
             return other
     return state
+
+
+def _equal(query: Query, one: str, two: str) -> bool:
+    return query.before.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
 
 
 def _is_state(query: Query, key: Known, state: list[str], falling: bool) -> str | None:

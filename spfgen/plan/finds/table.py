@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Var, conjuncts, show, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, show, variables
 from spfgen.ir import walk
 from spfgen.plan.cost import nanoseconds, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
@@ -77,12 +77,14 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
     )
     built = times(*(query.trips[d] for d in query.loops[: query.loops.index(level)]))
     build, look, hit, branch, clear = _COSTS[name]
-    if name == BITMAP and not (order.unique and order.descending is False):
+    ranked = name == BITMAP and order.unique and order.descending is False
+    if name == BITMAP and not ranked:
         build, hit, clear = build + _COSTS[ARRAY][0], hit + _COSTS[ARRAY][2], _COSTS[ARRAY][4]
     rate = Bin("min", query.matches(key), ONE)
     rarer = Bin("min", rate, Bin("-", ONE, rate))
     each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))
-    cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), times(extent, nanoseconds(clear)))
+    memory = Bin("/", extent, Num(500)) if ranked else times(extent, nanoseconds(clear))
+    cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), memory)
     return Proposal(name, found, cost, (Setup(level, table),))
 
 

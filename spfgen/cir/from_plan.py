@@ -299,14 +299,15 @@ class Lowering:
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
         lines: list[c.Stmt] = []
-        private = ""
+        own: list[c.Stmt] = []
         inner = replace(scope, looped=True)
         if plan.parallel:
-            inner = replace(inner, thread=c.Call("spfgen_thread", ()))
-            lines, inner = self.started(inner)
-            own = [s.name for s in lines if isinstance(s, c.Declare)]
-            private = f" firstprivate({', '.join(own)})" if own else ""
-        return [*comment, *lines, self.loop(plan, scope, self.plan(plan.body, inner), private)]
+            lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
+            own = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # the thread's part of an array
+            lines = [s for s in lines if s not in own]
+        names = [s.name for s in lines if isinstance(s, c.Declare)]
+        private = f" firstprivate({', '.join(names)})" if names else ""
+        return [*comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
 
     def atomically(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """Atomic additions cost several times what plain ones do: with one thread there are none."""

@@ -52,7 +52,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         prices = costs(plan)
         if prices:
             parts.append("  expected nanoseconds, compared when the kernel is called:")
-            parts += [f"    - {line}" for line in prices]
+            parts += [_filled(line, "    ") for line in prices]
         doubts = unproved(plan)
         if doubts:
             parts.append("  not proved:")
@@ -214,7 +214,8 @@ def smt_files(generated: Generated) -> dict[str, str]:
     return result
 
 
-def _filled(text: str) -> str:
+def _filled(text: str, indent: str = "  ") -> str:
+    first, others = f"{indent}- ", f"{indent}    "
     return textwrap.fill(
-        text, 112, initial_indent="  - ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
+        text, 112, initial_indent=first, subsequent_indent=others, break_on_hyphens=False, break_long_words=False
     )

@@ -47,7 +47,7 @@ def loops(source: str) -> str:
 
 
 def shown() -> dict[str, str]:
-    kernel = KERNELS["csr_times_bcsr"].compile()
+    kernel = KERNELS["csr_times_bcsr"].compile(finds={"B.pb": "sequential"})
     return {"explain csr_times_bcsr": kernel.explain() + "\n", "loops csr_times_bcsr": loops(kernel.source)}
 
 

@@ -18,7 +18,10 @@ from experiments.harness.timing import pause
 
 
 def run(options: Options) -> int:
-    """Run, print, record; the exit code is 1 when a result was wrong or ours did not take part."""
+    """Run, print, record; the exit code is 1 when a result was wrong or ours did not take part.
+
+    An experiment may define `closing(outcomes)`, the text that ends its report.
+    """
     experiment = importlib.import_module(f"experiments.{options.name}")
     cases = [c for c in experiment.cases(options.quick, options.threads) if options.label_part in c.label]
     say_unknown_peers(cases, options.peers)

@@ -10,7 +10,7 @@ from experiments.harness.race import WRONG, Entry, Outcome
 from experiments.harness.timing import Timing, geometric_mean
 
 NAME_WIDTH = 26
-CELL_WIDTH = 12
+CELL_WIDTH = 14
 
 Column = tuple[str, Callable[[Entry, Timing], str]]
 

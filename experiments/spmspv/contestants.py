@@ -42,9 +42,9 @@ def for_rows(threads: int) -> tuple[Contestant, ...]:
         *eigen_products(by_column=False),
         Contestant("eigen-rows", partial(prepare_eigen_rows, threads=threads)),
         Contestant("scipy", prepare_scipy, "1 thread"),
-        Contestant("graphblas", partial(prepare_graphblas, threads=threads), "auto"),
+        Contestant("graphblas", partial(prepare_graphblas, threads=threads), "default"),
         Contestant("graphblas", partial(prepare_graphblas, threads=threads, method="dot"), "dot"),
-        Contestant("graphblas-bitmap", partial(prepare_graphblas, threads=threads, bitmap=True), "auto"),
+        Contestant("graphblas-bitmap", partial(prepare_graphblas, threads=threads, bitmap=True), "default"),
     )
 
 
@@ -56,9 +56,9 @@ def for_columns(threads: int) -> tuple[Contestant, ...]:
         *(Contestant("graphblas", partial(by_column, method=m), m) for m in ("default", "gustavson", "hash")),
     )
     alone = (
-        Contestant("taco", partial(prepare_taco, threads=1, schedule="static", by_column=True)),
+        Contestant("taco", partial(prepare_taco, threads=1, schedule="static", by_column=True), "1 thread"),
         *eigen_products(by_column=True),
-        Contestant("scipy", prepare_scipy),
+        Contestant("scipy", prepare_scipy, "1 thread"),
     )
     return everyone + alone if threads == 1 else everyone
 
@@ -66,8 +66,8 @@ def for_columns(threads: int) -> tuple[Contestant, ...]:
 def eigen_products(by_column: bool) -> tuple[Contestant, ...]:
     """`A * x` assigned to a sparse and to a dense vector."""
     return tuple(
-        Contestant("eigen", partial(prepare_eigen, by_column=by_column, result=result), f"{result} result")
-        for result in ("sparse", "dense")
+        Contestant(name, partial(prepare_eigen, by_column=by_column, result=result), "1 thread")
+        for name, result in (("eigen", "sparse"), ("eigen-dense", "dense"))
     )
 
 

@@ -163,20 +163,34 @@ int bcsr_times_coo(
     double *restrict C_val = C->val;
     threads = spfgen_threads(threads, nb * 2 * 2 + nnz + nrow * n_2);
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
-    const double cost_1 = (double)nnz * 2.0
+    const double cost_1 = (double)nnz * 1.5
             + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (2.5
-            + 2.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
-            ? spfgen_over((double)nnz, (double)ncol) : 1.0)) + (double)ncol * 0.1;
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.5
+            + 12.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
+            ? spfgen_over((double)nnz, (double)ncol) : 1.0) < 1.0
+            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0)
+            ? (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0) : 1.0
+            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0))) + (double)ncol * 0.1;
     const double cost_2 =
             ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (2.0
-            + 2.5 * spfgen_log2((double)nnz + 2.0));
-    const double cost_3 = (double)nnz * 4.0
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (8.0
+            + 4.0 * spfgen_log2((double)nnz + 2.0));
+    const double cost_3 = (double)nnz * 3.0
             + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.2
-            + 8.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
-            ? spfgen_over((double)nnz, (double)ncol) : 1.0)) + (double)ncol * 0.1;
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (0.6
+            + 2.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
+            ? spfgen_over((double)nnz, (double)ncol) : 1.0)
+            + 11.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
+            ? spfgen_over((double)nnz, (double)ncol) : 1.0) < 1.0
+            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0)
+            ? (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0) : 1.0
+            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
+            : 1.0))) + (double)ncol * 0.1;
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     uint64_t *B_idx_1_bits =

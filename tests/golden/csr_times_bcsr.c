@@ -163,8 +163,8 @@ int csr_times_bcsr(
     }
     const int64_t nrow = A->nrow;
     const int64_t ncol = A->ncol;
-    const int64_t nnz = A->nnz;
     const int64_t nb = B->nb;
+    const int64_t nnz = A->nnz;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
@@ -175,22 +175,42 @@ int csr_times_bcsr(
     threads = spfgen_threads(threads, nnz + nb * 2 * 2 + nrow * ncol);
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 =
-            (double)nnz * (2.0
-            + 2.5 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + 2.0));
-    const double cost_2 =
-            (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + (double)nnz * (1.2
-            + 6.0 * (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)) * 1.5
+            + (double)nnz * (0.6
+            + 2.0 * (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
             spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
             ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0));
-    const int variant = cost_1 <= cost_2 ? 1 : 2;
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)
+            + 11.0 * ((spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
+            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0) < 1.0
+            - (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
+            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)
+            ? (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
+            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0) : 1.0
+            - (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
+            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)))
+            + spfgen_over(spfgen_over((double)ncol + 1.0, 2.0), 500.0);
+    const double cost_2 =
+            (double)nnz * (8.0
+            + 4.0 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + 2.0));
+    const double cost_3 =
+            0.5 * (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + (double)nnz * 4.0;
+    const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     uint64_t *B_bcolidx_bits =
-            spfgen_workspace(variant == 2 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
+            spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
     int64_t *B_bcolidx_first =
-            spfgen_workspace(variant == 2 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
+            spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(int64_t));
     if (!B_bcolidx_bits || !B_bcolidx_first) {
         free(B_bcolidx_bits);
@@ -213,23 +233,36 @@ int csr_times_bcsr(
                 const int64_t r = i - 2 * bi;
                 const int64_t browptr_bi = B_browptr[bi];
                 const int64_t browptr_bi_1 = B_browptr[bi + 1];
+                uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
+                        + part * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
+                        + part * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                /*
+                 * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi +
+                 * 1)) is the same in all inner loops
+                 */
+                spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0,
+                        browptr_bi, browptr_bi_1);
                 for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
                     const int64_t j = A_colidx[pj];
                     const int64_t pb_key = j / 2;
                     /*
-                     * find pb with B_bcolidx[pb] == pb_key by binary search: B.bcolidx rises
-                     * strictly within these bounds (by Z3 from the declared properties)
+                     * find pb with B_bcolidx[pb] == pb_key by bitmap: B.bcolidx rises strictly
+                     * within these bounds
                      */
-                    const int64_t pb =
-                            spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key);
-                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key) {
+                    if (spfgen_bitmap_has(B_bcolidx_bits_own, pb_key)) {
+                        const int64_t pb =
+                                spfgen_bitmap_position(B_bcolidx_bits_own, B_bcolidx_first_own,
+                                pb_key);
                         const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
                         C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
                     }
                 }
+                spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi,
+                        browptr_bi_1);
             }
         }
-    } else {
+    } else if (variant == 2) {
         /* parallel over i: its iterations write different places of C */
         /* each thread takes about the same part of A_rowptr's differences */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
@@ -241,33 +274,52 @@ int csr_times_bcsr(
                 const int64_t r = i - 2 * bi;
                 const int64_t browptr_bi = B_browptr[bi];
                 const int64_t browptr_bi_1 = B_browptr[bi + 1];
-                uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
-                        + part_2 * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
-                int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
-                        + part_2 * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
-                /*
-                 * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi +
-                 * 1)) is the same in all inner loops
-                 */
-                spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0,
-                        browptr_bi, browptr_bi_1);
                 for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
                     const int64_t j = A_colidx[pj];
                     const int64_t pb_key_2 = j / 2;
                     /*
-                     * find pb with B_bcolidx[pb] == pb_key_2 by bitmap: B.bcolidx rises strictly
-                     * within these bounds
+                     * find pb with B_bcolidx[pb] == pb_key_2 by binary search: B.bcolidx rises
+                     * strictly within these bounds (by Z3 from the declared properties)
                      */
-                    if (spfgen_bitmap_has(B_bcolidx_bits_own, pb_key_2)) {
-                        const int64_t pb =
-                                spfgen_bitmap_position(B_bcolidx_bits_own, B_bcolidx_first_own,
-                                pb_key_2);
+                    const int64_t pb =
+                            spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key_2);
+                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_2) {
                         const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
                         C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
                     }
                 }
-                spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi,
-                        browptr_bi_1);
+            }
+        }
+    } else {
+        /* parallel over i: its iterations write different places of C */
+        /* each thread takes about the same part of A_rowptr's differences */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part_3 = 0; part_3 < threads; part_3++) {
+            const int64_t i_end_3 = spfgen_share_int32(A_rowptr, 0, nrow, part_3 + 1, threads);
+            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part_3, threads); i < i_end_3;
+                    i++) {
+                const int64_t bi = i / 2;
+                const int64_t r = i - 2 * bi;
+                const int64_t browptr_bi = B_browptr[bi];
+                const int64_t browptr_bi_1 = B_browptr[bi + 1];
+                int64_t pb_state = browptr_bi;
+                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                    const int64_t j = A_colidx[pj];
+                    const int64_t pb_key_3 = j / 2;
+                    /*
+                     * find pb with B_bcolidx[pb] == pb_key_3 by sequential iteration: B.bcolidx
+                     * rises strictly within these bounds and the keys never fall for one value
+                     * of A.pi (by Z3 from the declared properties)
+                     */
+                    while (pb_state < browptr_bi_1 && B_bcolidx[pb_state] < pb_key_3) {
+                        pb_state++;
+                    }
+                    const int64_t pb = pb_state;
+                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_3) {
+                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+                    }
+                }
             }
         }
     }

@@ -19,16 +19,6 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
-/* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
-static inline double spfgen_log2(double x) {
-    double whole = 0.0;
-    while (x >= 2.0) {
-        x /= 2.0;
-        whole += 1.0;
-    }
-    return x > 1.0 ? whole + (x - 1.0) : whole;
-}
-
 /* a / b, where b counts as at least 1. */
 static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
@@ -80,6 +70,30 @@ static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64
     }
 }
 
+/* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
+
+/* The number of words of the filter of a table for `count` positions. */
+static inline int64_t spfgen_hash_filter_words(int64_t count) {
+    return spfgen_hash_slots(count) / 8 + 1;
+}
+
+/* The bit of the key. */
+static inline uint64_t spfgen_hash_bit(int shift, int64_t key) {
+    return ((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> (shift - 3);
+}
+
+/* Whether the key may be in the table: never false for one that is. */
+static inline int spfgen_hash_may(const uint64_t *filter, int shift, int64_t key) {
+    const uint64_t bit = spfgen_hash_bit(shift, key);
+    return (int)(filter[bit >> 6] >> (bit & 63) & 1);
+}
+
+/* The first position with the key, or high; the table and its filter were built with this shift and range. */
+static inline int64_t spfgen_hash_find_filtered(const struct spfgen_slot *slots, const uint64_t *filter, int shift,
+                                                int64_t high, int64_t key) {
+    return spfgen_hash_may(filter, shift, key) ? spfgen_hash_find(slots, shift, high, key) : high;
+}
+
 /* `term` where the place of a workspace holds a value, else zero, without a branch: empty places hold a negative zero,
    which no stored value is. */
 static inline double spfgen_stored_float64(double place, double term) {
@@ -99,19 +113,6 @@ static inline float spfgen_stored_float32(float place, float term) {
     return term;
 }
 
-/* The first position p in [low, high) with array[base + p] <= key, or high; the array falls there. */
-static inline int64_t spfgen_search_down_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (array[base + middle] > key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* Builds the table of [low, high) in `slots`, whatever they hold: for each key the first position p with
    array[base + p] == key. The shift is spfgen_hash_shift(high - low), and there are spfgen_hash_slots(high - low)
    slots or more. Where equal keys stand side by side, the others follow. */
@@ -125,6 +126,20 @@ static inline void spfgen_hash_build_int32(struct spfgen_slot *slots, int shift,
             slots[slot].key = key;
             slots[slot].position = p;
         }
+    }
+}
+
+/* Builds the filter of the table of [low, high) in `filter`, whatever it holds: the shift is
+   spfgen_hash_shift(high - low), and there are spfgen_hash_filter_words(high - low) words or more. */
+static inline void spfgen_hash_filter_build_int32(uint64_t *filter, int shift, const int32_t *array, int64_t base, int64_t low,
+                                                 int64_t high) {
+    const int64_t last = (int64_t)(UINT64_MAX >> shift) / 8;
+    for (int64_t w = 0; w <= last; w++) {
+        filter[w] = 0;
+    }
+    for (int64_t p = low; p < high; p++) {
+        const uint64_t bit = spfgen_hash_bit(shift, array[base + p]);
+        filter[bit >> 6] |= UINT64_C(1) << (bit & 63);
     }
 }
 
@@ -165,22 +180,53 @@ int three_vectors(
     double *restrict s_val = s->val;
     (void)threads;
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
-    const double cost_1 = 1.2 * (double)y_nnz + (double)x_nnz * 1.5
-            + ((double)z_nnz * 2.0 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 1.2
+    const double cost_1 = 0.5 * (double)y_nnz + (double)x_nnz * 4.0
+            + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 2.0
             + (double)n * 0.1);
-    const double cost_2 = (double)x_nnz * (2.0 + 2.5 * spfgen_log2((double)y_nnz + 2.0))
-            + ((double)z_nnz * 6.0
-            + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * (4.0
-            + 2.0 * (spfgen_over((double)z_nnz, (double)n) < 1.0
-            ? spfgen_over((double)z_nnz, (double)n) : 1.0)));
+    const double cost_2 = (double)y_nnz * 4.0
+            + (double)x_nnz * (1.7
+            + 4.5 * (spfgen_over((double)y_nnz, (double)n) < 1.0
+            ? spfgen_over((double)y_nnz, (double)n) : 1.0)
+            + 12.0 * ((spfgen_over((double)y_nnz, (double)n) < 1.0
+            ? spfgen_over((double)y_nnz, (double)n) : 1.0) < 1.0
+            - (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
+            : 1.0)
+            ? (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
+            : 1.0) : 1.0
+            - (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
+            : 1.0)))
+            + ((double)z_nnz * 4.0
+            + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * (1.7
+            + 4.5 * (spfgen_over((double)z_nnz, (double)n) < 1.0
+            ? spfgen_over((double)z_nnz, (double)n) : 1.0)
+            + 12.0 * ((spfgen_over((double)z_nnz, (double)n) < 1.0
+            ? spfgen_over((double)z_nnz, (double)n) : 1.0) < 1.0
+            - (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
+            : 1.0)
+            ? (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
+            : 1.0) : 1.0
+            - (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
+            : 1.0))));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
+    struct spfgen_slot *y_idx_slots =
+            spfgen_workspace(variant == 2 ? spfgen_hash_slots(y_nnz) : 0, 1,
+            sizeof(struct spfgen_slot));
+    uint64_t *y_idx_filter =
+            spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(y_nnz) : 0, 1,
+            sizeof(uint64_t));
     struct spfgen_slot *z_idx_slots =
             spfgen_workspace(variant == 2 ? spfgen_hash_slots(z_nnz) : 0, 1,
             sizeof(struct spfgen_slot));
-    if (!z_idx_workspace || !z_idx_slots) {
+    uint64_t *z_idx_filter =
+            spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
+            sizeof(uint64_t));
+    if (!z_idx_workspace || !y_idx_slots || !y_idx_filter || !z_idx_slots || !z_idx_filter) {
         free(z_idx_workspace);
+        free(y_idx_slots);
+        free(y_idx_filter);
         free(z_idx_slots);
+        free(z_idx_filter);
         return SPFGEN_ERROR_MEMORY;
     }
     if (variant == 1) {
@@ -220,22 +266,29 @@ int three_vectors(
         s_val[0] = s_sum;
     } else {
         double s_sum_2 = 0.0;
+        const int y_p_shift = spfgen_hash_shift(y_nnz);
+        /* hash map of the positions by y_idx[y_p]: [0, y.nnz) is the same in all inner loops */
+        spfgen_hash_build_int32(y_idx_slots, y_p_shift, y_idx, 0, 0, y_nnz);
+        spfgen_hash_filter_build_int32(y_idx_filter, y_p_shift, y_idx, 0, 0, y_nnz);
         const int z_p_shift = spfgen_hash_shift(z_nnz);
         /* hash map of the positions by z_idx[z_p]: [0, z.nnz) is the same in all inner loops */
         spfgen_hash_build_int32(z_idx_slots, z_p_shift, z_idx, 0, 0, z_nnz);
+        spfgen_hash_filter_build_int32(z_idx_filter, z_p_shift, z_idx, 0, 0, z_nnz);
         for (int64_t x_p = 0; x_p < x_nnz; x_p++) {
             const int64_t i = x_idx[x_p];
             /*
-             * find y_p with y_idx[y_p] == i by binary search: y.idx falls strictly within these
-             * bounds (by Z3 from the declared properties)
+             * find y_p with y_idx[y_p] == i by hash map: y.idx falls strictly within these
+             * bounds
              */
-            const int64_t y_p = spfgen_search_down_int32(y_idx, 0, 0, y_nnz, i);
-            if (y_p < y_nnz && y_idx[y_p] == i) {
+            const int64_t y_p =
+                    spfgen_hash_find_filtered(y_idx_slots, y_idx_filter, y_p_shift, y_nnz, i);
+            if (y_p < y_nnz) {
                 /*
                  * find z_p with z_idx[z_p] == i by hash map: z.idx holds no value twice within
                  * these bounds
                  */
-                const int64_t z_p = spfgen_hash_find(z_idx_slots, z_p_shift, z_nnz, i);
+                const int64_t z_p =
+                        spfgen_hash_find_filtered(z_idx_slots, z_idx_filter, z_p_shift, z_nnz, i);
                 if (z_p < z_nnz) {
                     s_sum_2 += x_val[x_p] * y_val[y_p] * z_val[z_p];
                 }
@@ -244,6 +297,9 @@ int three_vectors(
         s_val[0] = s_sum_2;
     }
     free(z_idx_workspace);
+    free(y_idx_slots);
+    free(y_idx_filter);
     free(z_idx_slots);
+    free(z_idx_filter);
     return SPFGEN_OK;
 }

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.harness.case import Case, Contestant, Missing, Runner
+from experiments.harness.case import Case, Contestant, Missing, Refused, Runner
 from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.options import Options
-from experiments.harness.race import FAILED, MISSING, RIGHT, WRONG, Outcome, run_case
+from experiments.harness.pace import Pace
+from experiments.harness.race import FAILED, MISSING, REFUSED, RIGHT, SKIPPED, WRONG, Outcome, run_case
 from experiments.harness.record import record, write
 from experiments.harness.table import case_table, share_of_roof, summary
 from experiments.harness.timing import calibrate, geometric_mean, interleave, paired_ratio
@@ -54,6 +55,10 @@ def missing(data: object) -> Runner:
 
 def broken(data: object) -> Runner:
     raise ZeroDivisionError("oops")
+
+
+def unwilling(data: object) -> Runner:
+    raise Refused("not this one")
 
 
 def by_title(outcome: Outcome) -> dict:
@@ -230,3 +235,55 @@ def test_the_record_is_json_and_has_every_sample(tmp_path: Path) -> None:
     ours, gone = read["cases"][0]["contestants"]
     assert len(ours["samples_ns"]) == 5
     assert (gone["status"], gone["reason"], read["threads"]) == (MISSING, "not installed", 2)
+
+
+def test_a_peer_that_declines_is_shown_with_the_reason() -> None:
+    clock = FakeClock()
+    outcome = race(clock.runner(1000), Contestant("shy", unwilling), clock=clock)
+    assert by_title(outcome)["shy"].status == REFUSED
+    assert "refused (not this one)" in case_table(outcome, None, 0)
+
+
+def test_a_slow_contestant_has_fewer_samples_and_none_is_in_vain() -> None:
+    clock, calls = FakeClock(), []
+
+    def call() -> float:
+        calls.append(clock.now)
+        clock.now += 2_000_000_000
+        return 42.0
+
+    peer = Contestant("peer", lambda data: Runner(call, lambda: 42.0))
+    outcome = race(clock.runner(1000), peer, clock=clock, pace=Pace(30.0, 4.5))
+    entry = by_title(outcome)["peer"]
+    assert entry.timing.samples == (2e9, 2e9)
+    assert entry.ratio == 2e6
+    assert len(calls) == 3
+
+
+def test_a_contestant_that_is_too_slow_is_skipped_and_not_called_at_larger_sizes() -> None:
+    clock, pace = FakeClock(), Pace(30.0, 1.0)
+    slow = clock.runner(31e9)
+    outcome = race(clock.runner(1000), Contestant("peer", lambda data: slow), clock=clock, pace=pace, size=1.0)
+    assert by_title(outcome)["peer"].status == SKIPPED
+    assert "skipped (a call takes about 31 s, more than 30 s)" in case_table(outcome, None, 0)
+    outcome = race(clock.runner(1000), Contestant("peer", broken), clock=clock, pace=pace, size=2.0)
+    assert by_title(outcome)["peer"].status == SKIPPED
+
+
+def test_pace_goes_on_as_it_did() -> None:
+    pace = Pace(30.0, 1.0)
+    assert pace.expected("peer", 1.0) == 0.0
+    pace.note("peer", 0.01, 0.2)
+    assert pace.expected("peer", 0.1) == 0.2
+    pace.note("peer", 0.1, 2.0)
+    assert pace.expected("peer", 0.5) == pytest.approx(10.0)
+    pace.note("flat", 0.01, 7.0)
+    pace.note("flat", 0.1, 6.0)
+    assert pace.expected("flat", 0.5) == pytest.approx(6.0)
+    assert (pace.rounds(0.001, 21), pace.rounds(0.3, 21), pace.rounds(9.0, 21)) == (21, 3, 1)
+
+
+def test_a_case_may_have_its_own_threads() -> None:
+    clock = FakeClock()
+    assert race(clock.runner(1000), clock=clock, threads=1).threads == 1
+    assert race(clock.runner(1000), clock=clock).threads is None

@@ -6,10 +6,11 @@ such point, the loop is independent. Where places depend on loaded values, Z3 is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from spfgen.facts.formula import ZERO, Compare, Formula, Or, Var, rename, variables
 from spfgen.facts.prove import implied
+from spfgen.plan.scan import Step, sources
 from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import linear
@@ -21,20 +22,17 @@ def distinct_places(instance: Instance, loop: str) -> bool:
     return _distinct(instance, instance.domain, [loop])
 
 
-def distinct_by_facts(instance: Instance, loop: str, fixed: set[str], known: Piece) -> bool:
-    """The same question of Z3, for the subscripts of the place that are fixed by one iteration of the loop.
-
-    `fixed` are the dimensions that have a value before any inner loop starts, `known` what holds of them.
-    """
-    places = [p for p in instance.target.place if variables(p) <= fixed]
+def distinct_by_facts(instance: Instance, loop: str, steps: Sequence[Step]) -> bool:
+    """The same question of Z3, for two points of the scan with their loads: segments of one array do not meet, say."""
+    places = instance.target.place
+    fixed = sources(steps, {loop, *(n for p in places for n in variables(p))})
     names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
     called = [n for n in instance.calls if n in fixed]
     if not any(names.keys() & variables(p) for p in places) or not called:
         return False
-    one: list[Formula] = []
-    for constraint in known.constraints():
-        if constraint.value.names() <= fixed:
-            one.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
+    one: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():
+        one.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
     one += [Compare("=", Var(n), instance.calls[n]) for n in called]
     two = [rename(f, names) for f in one]
     same = [Compare("=", p, rename(p, names)) for p in places]

@@ -124,9 +124,7 @@ def _parallel_dim(instance: Instance, steps: list[Step]) -> tuple[str, str] | No
     text = f"its iterations write different places of {instance.target.tensor}"
     if distinct_places(instance, dim):
         return dim, text
-    last = scans[1] - 1 if len(scans) > 1 else len(steps) - 1
-    fixed = {*instance.sizes, *(s.dim for s in steps[: last + 1])}
-    if distinct_by_facts(instance, dim, fixed, steps[last].known):
+    if distinct_by_facts(instance, dim, steps):
         return dim, f"{text} (by Z3 from the declared properties)"
     return None
 

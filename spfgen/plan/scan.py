@@ -7,10 +7,11 @@ remains is a guard (Ancourt and Irigoin 1991; Zhao et al. 2022, section 6.1).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, variables
 from spfgen.ir import rewrite
 from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
@@ -202,3 +203,31 @@ def wrapped(step: Step, body: Plan, parallel: tuple[str, str] | None = None) -> 
                 return Scan(step.dim, step.low, step.high, body, True, parallel[1])
             return Scan(step.dim, step.low, step.high, body)
     return body
+
+
+def made_of(step: Step) -> set[str]:
+    """The dimensions that a step's value or bounds are made of."""
+    result: set[str] = set()
+    if step.value is not None:
+        result |= variables(step.value)
+    for expr in (*step.low, *step.high):
+        result |= variables(expr)
+    return result
+
+
+def sources(
+    steps: Sequence[Step], names: Iterable[str], defined: Mapping[str, Iterable[str]] | None = None
+) -> set[str]:
+    """These dimensions and all that their values come from; `defined` adds names that are no steps."""
+    result: set[str] = set()
+    pending = [*names]
+    by_name = {s.dim: s for s in steps}
+    while pending:
+        name = pending.pop()
+        if name in result:
+            continue
+        result.add(name)
+        pending += (defined or {}).get(name, ())
+        if name in by_name:
+            pending += made_of(by_name[name])
+    return result

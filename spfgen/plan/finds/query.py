@@ -22,7 +22,7 @@ from spfgen.facts.formula import (
 from spfgen.facts.prove import Answer, implied
 from spfgen.plan.cost import Counts, over, times
 from spfgen.plan.nodes import Find
-from spfgen.plan.scan import Step
+from spfgen.plan.scan import Step, made_of, sources
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece
@@ -116,25 +116,14 @@ class Query:
         result = {*given, *self.instance.sizes}
         for step in self.steps:
             single = step.kind != "scan" or step.dim in self.single
-            if single and self.single.get(step.dim, _sources(step)) <= result:
+            if single and self.single.get(step.dim, made_of(step)) <= result:
                 result.add(step.dim)
             result |= {name for name, needed in self.defined.items() if needed <= result}
         return result
 
     def sources(self, names: Iterable[str]) -> set[str]:
         """These dimensions and all that their values come from."""
-        result: set[str] = set()
-        pending = [*names]
-        steps = {s.dim: s for s in self.steps}
-        while pending:
-            name = pending.pop()
-            if name in result:
-                continue
-            result.add(name)
-            pending += self.defined.get(name, ())
-            if name in steps:
-                pending += _sources(steps[name])
-        return result
+        return sources(self.steps, names, self.defined)
 
     # --- formulas --------------------------------------------------------------------------------
 
@@ -260,16 +249,6 @@ class Query:
 
 _ORDER = {"<": "strictly rising", "<=": "rising", ">": "strictly falling", ">=": "falling", "!=": "all different"}
 _LATER = {"<=": "never fall", ">=": "never rise", "<": "rise", ">": "fall", "=": "are the same"}
-
-
-def _sources(step: Step) -> set[str]:
-    """The dimensions that a step's value or bounds are made of."""
-    result: set[str] = set()
-    if step.value is not None:
-        result |= variables(step.value)
-    for expr in (*step.low, *step.high):
-        result |= variables(expr)
-    return result
 
 
 def _names(exprs: Iterable[Expr]) -> set[str]:

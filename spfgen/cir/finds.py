@@ -120,17 +120,25 @@ def sequential(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit
     name = low.names[find.dim]
     kept = scope.states[find.place]
     lines, at = _moved(low, name, find.at, find.algorithm, kept, wanted, scope)
-    there: c.Expr
-    if wanted.key.backward:
+    if wanted.key.unique and wanted.key.backward:
         there = c.Bin("&&", c.Bin(">=", c.Name(name), wanted.low), c.Bin("==", wanted.at(c.Name(name)), wanted.value))
-        at = _minus(at, c.Int(1))
-        step = -1
-    else:
-        there, step = _there(wanted, name), 1
+        return [*lines, c.Declare(f"const {INT}", name, _minus(at, c.Int(1))), c.If(there, c.Block(tuple(hit())))]
     if wanted.key.unique:
-        body = c.Block(tuple(hit()))
-        return [*lines, c.Declare(f"const {INT}", name, at), c.If(there, body)]
-    return [*lines, c.For(INT, name, at, there, step, c.Block(tuple(hit())))]
+        return [*lines, c.Declare(f"const {INT}", name, at), c.If(_there(wanted, name), c.Block(tuple(hit())))]
+    if wanted.key.backward:  # back to the first of the equal keys: what is inside relies on rising positions
+        first = low.names.new(f"{name}_first")
+        lines += [c.Declare(INT, first, at), *_extended(first, wanted, -1)]
+        return [*lines, c.For(INT, name, c.Name(first), c.Bin("<", c.Name(name), at), 1, c.Block(tuple(hit())))]
+    return [*lines, c.For(INT, name, at, _there(wanted, name), 1, c.Block(tuple(hit())))]
+
+
+def _extended(name: str, wanted: Sought, step: int) -> list[c.Stmt]:
+    """A bound of the equal keys moved on as far as they stand."""
+    bound = c.Name(name)
+    next_one = bound if step > 0 else c.Bin("-", bound, c.Int(1))
+    limit = c.Bin("<", bound, wanted.high) if step > 0 else c.Bin(">", bound, wanted.low)
+    same = c.Bin("&&", limit, c.Bin("==", wanted.at(next_one), wanted.value))
+    return [c.While(same, c.Block((c.Assign(bound, "+=" if step > 0 else "-=", c.Int(1)),)))]
 
 
 def _moved(
@@ -190,12 +198,9 @@ def segment(low: Lowering, plan: Segment, scope: Scope) -> list[c.Stmt]:
         return [*lines, first, last]
     more, at = _moved(low, low.names[plan.start], plan.at, plan.algorithm, scope.states[plan.place], wanted, scope)
     lines += more
-    own, other, step = (end, start, "-=") if plan.key.backward else (start, end, "+=")
+    own, other, step = (end, start, -1) if plan.key.backward else (start, end, 1)
     lines += [c.Declare(f"const {INT}", own, at), c.Declare(INT, other, at)]
-    next_one: c.Expr = c.Bin("-", c.Name(other), c.Int(1)) if plan.key.backward else c.Name(other)
-    limit = c.Bin(">", c.Name(other), wanted.low) if plan.key.backward else c.Bin("<", c.Name(other), wanted.high)
-    same = c.Bin("&&", limit, c.Bin("==", wanted.at(next_one), wanted.value))
-    return [*lines, c.While(same, c.Block((c.Assign(c.Name(other), step, c.Int(1)),)))]
+    return [*lines, *_extended(other, wanted, step)]
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -298,16 +298,20 @@ class Lowering:
             return self.atomically(plan, scope)
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
-        lines: list[c.Stmt] = []
-        own: list[c.Stmt] = []
-        inner = replace(scope, looped=True)
-        if plan.parallel:
-            lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
-            own = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # the thread's part of an array
-            lines = [s for s in lines if s not in own]
-        names = [s.name for s in lines if isinstance(s, c.Declare)]
-        private = f" firstprivate({', '.join(names)})" if names else ""
+        lines, own, private, inner = self.divided(plan, scope)
         return [*comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
+
+    def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, Scope]:
+        """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
+        pragma, the scope inside."""
+        inner = replace(scope, looped=True)
+        if not plan.parallel:
+            return [], [], "", inner
+        lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
+        own: list[c.Stmt] = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # its part of an array
+        names = [s.name for s in lines if isinstance(s, c.Declare) and s not in own]
+        private = f" firstprivate({', '.join(names)})" if names else ""
+        return [s for s in lines if s not in own], own, private, inner
 
     def atomically(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """Atomic additions cost several times what plain ones do: with one thread there are none."""
@@ -393,7 +397,7 @@ class Lowering:
         node: Plan | None = plan.body
         while isinstance(node, State | Table | Segment):
             node = node.body
-        if isinstance(node, Scan) and node.parallel:
+        if isinstance(node, Scan | Find) and node.parallel:
             return self.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
         lines, kept = self.kept(plan, scope, seated=bool(plan.low), once=not scope.looped)
         return [*lines, *self.plan(plan.body, replace(scope, states={**scope.states, plan.name: kept}))]
@@ -572,10 +576,11 @@ class Lowering:
         return [*body, *hit], scope
 
     def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
-        body, inner = self.hits(plan, replace(scope, looped=True), found)
+        lines, own, private, within = self.divided(plan, scope)
+        body, inner = self.hits(plan, within, found)
         keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
-        return [comment, self.loop(plan, scope, body)]
+        return [comment, *lines, self.loop(plan, scope, [*own, *body], private)]
 
     def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)

@@ -55,12 +55,13 @@ class _Reader:
                 self.require(*(Compare(">=", Var(dim), e) for e in low if variables(e) <= own))
                 self.require(*(Compare("<", Var(dim), e) for e in high if variables(e) <= own))
                 if isinstance(plan, Find):
-                    self.require(*(f for f in plan.given if not variables(f) & {d for d, _ in plan.loads}))
+                    given = [f for f in plan.given if variables(f) <= own]
+                    self.require(*(f for f in given if not variables(f) & {d for d, _ in plan.loads}))
                     for name, _ in plan.loads:
                         self.load(name)
                     if plan.key is not None:
                         self.require(Compare("=", Var(plan.key.dim), plan.key.value))
-                    self.require(*plan.given, *plan.conditions)
+                    self.require(*given, *plan.conditions)
                 self.read(body)
             case Locate(dim, value, body):
                 self.define(dim)

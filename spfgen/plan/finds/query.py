@@ -239,7 +239,9 @@ class Query:
         """The conditions that the key does not already imply."""
         rest = key.numerator - Affine(((key.dim, key.divisor),))
         fixed = [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(key.divisor - 1))]
-        known = self.before.with_constraints(fixed).with_constraints(comparisons(self.find.given))
+        names = set(self.before.space.names)
+        given = [c for c in comparisons(self.find.given) if c.value.names() <= names]
+        known = self.before.with_constraints([*fixed, *given])
         return tuple(f for f in self.find.conditions if not all(known.implies(c) for c in comparisons([f])))
 
     def total(self, each: Expr) -> Expr:

@@ -155,8 +155,12 @@ def scattered(query: Query, key: Known) -> Operand | str:
     used = sum(1 for n in walk(find.hit) if isinstance(n, Var) and n.name in own)
     if used != sum(1 for n in walk(reads[0]) if isinstance(n, Var) and n.name in own):
         return f"{find.dim} is used for more than a value"
-    if query.types.get(reads[0].tensor, "").startswith("complex"):
+    kind = query.types.get(reads[0].tensor, "")
+    if kind.startswith("complex"):
         return "a missing complex value cannot be told from a stored zero"
+    operands = [do.target, *(n.operand for n in walk(do.value) if isinstance(n, Read))]
+    if any(query.types.get(o.tensor) != kind for o in operands):
+        return "the values are not all of one type"
     if not _vanishes(do.value, reads[0]):
         return f"{reads[0].tensor} is not a factor of all that is added"
     return reads[0]

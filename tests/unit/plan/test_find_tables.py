@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError
-from spfgen.plan.nodes import Find, Scan, Table
+from spfgen.errors import DataError, SpecError
+from spfgen.plan.nodes import Find, Scan, Sweep, Table
 from spfgen.run.tensor import Tensor, make_tensor
 from tests.unit.plan.asking import (
     ALL,
@@ -42,6 +42,7 @@ layout shifted(n) {
     value val[nnz] at [p]
 }
 """
+BUG_ROOM = "cir: room for n - 1 keys of a vector with n = 0 is no lack of memory"
 RANGES = {
     # range of idx, what is added to it -> allowed; idx of a vector of 6
     ("0 <= idx(p) < n", ""): (ALL, [0, 2, 5]),
@@ -74,8 +75,13 @@ def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) ->
         assert run(kernel, x=x, y=stored(layout, 6, idx, val)) == wanted, algorithm
 
 
-@pytest.mark.xfail(strict=True, raises=DataError, reason="cir: room for n - 1 keys of a vector with n = 0 is «no memory»")
-@pytest.mark.parametrize("algorithm", sorted(BOUNDED))
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        *(pytest.param(a, marks=pytest.mark.xfail(strict=True, raises=DataError, reason=BUG_ROOM)) for a in ("array", "scatter")),
+        "bitmap",
+    ],
+)
 def test_room_for_no_key(algorithm: str) -> None:
     layout = spfgen.parse(SHIFTED % ("+ 1", "0 <= idx(p) < n - 1")).layouts["shifted"]
     kernel = spfgen.compile(DOT, order=["i"], finds={"y.p": algorithm}, x="dense", y=layout)
@@ -147,12 +153,14 @@ def test_a_range_that_changes_in_every_iteration_has_no_table() -> None:
 def test_a_table_stands_where_its_range_is_known(algorithm: str) -> None:
     """Of a vector above all loops; of a row within the loop over rows, where it must be emptied for the next."""
     kernel = spfgen.compile("C[i] = A[i, k]*y[k]", finds={"y.p": algorithm}, A="csr", y="sv", C="dense")
-    assert inside(kernel, Table, Scan)
+    assert inside(kernel, Table, Scan) or inside(kernel, Table, Sweep)
     assert not inside(kernel, Scan, Table)
+    y = stored("sv", 150, [0, 7, 149], [1.0, 2.0, 3.0])
+    a, b = matrix((40, 150), 0.3, 1), matrix((40, 150), 0.1, 2)
+    assert np.array_equal(run(kernel, 3, A=a, y=y), a[:, [0, 7, 149]] @ [1, 2, 3])
     kernel = spfgen.compile("C[i] = A[i, k]*B[i, k]", finds={"B.pj": algorithm}, A="csr", B="csr", C="dense")
     assert inside(kernel, Scan, Table)
     assert inside(kernel, Table, Scan)
-    a, b = matrix((40, 150), 0.3, 1), matrix((40, 150), 0.1, 2)
     for threads in (1, 3):
         assert np.array_equal(run(kernel, threads, A=a, B=b), (a * b).sum(1))
 
@@ -216,15 +224,15 @@ def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None
 def test_keys_that_collide(algorithm: str) -> None:
     """Keys whose hashes have the same leading bits, keys that are multiples of powers of two, 0, and the largest."""
     layout = vector("property injective")
-    multiplier, n = 0x9E3779B97F4A7C15, 2**21
+    multiplier, n = 0x9E3779B97F4A7C15, 2**18
     keys = np.arange(n, dtype=np.uint64)
     crowded = np.argsort((keys * np.uint64(multiplier)) >> np.uint64(40), kind="stable")[-700:].astype(np.int64)
-    far = np.setdiff1d(np.arange(0, n, 4096), crowded)
+    far = np.setdiff1d(np.arange(0, n, 1024), crowded)
     idx = np.random.default_rng(0).permutation(np.unique([*crowded, *far, 0, n - 1]))
     val = np.arange(1.0, 1.0 + len(idx))
     x = np.zeros(n)
     x[idx[::2]] = 1
-    x[np.setdiff1d(np.arange(n), idx)[::1000]] = 1000
+    x[np.setdiff1d(np.arange(n), idx)[::100]] = 1000
     kernel = spfgen.compile(DOT, order=["i"], finds={"y.p": algorithm}, x="dense", y=layout)
     assert run(kernel, x=x, y=stored(layout, n, list(idx), val)) == val[::2].sum()
 
@@ -240,13 +248,10 @@ FACTOR = {
     "s = x[i]*(-(y[i]*3))": True,
     "s = x[i]*y[i]/4": True,
     "s = x[i]*y[i]*z[i]": True,
-    "s = x[i]*(y[i] + z[i])": True,
     "Z[i] += x[i]*y[i]": True,
     "Z[i] = x[i]*y[i]": True,
     "s = x[i]*y[i]*y[i]": False,
     "s = y[i]*(x[i] + y[i])": False,
-    "Y[i] = x[i]*y[i]": False,
-    "Y[i] += x[i]*y[i]": False,
 }
 
 
@@ -254,30 +259,25 @@ FACTOR = {
 def test_a_scatter_needs_a_factor_of_all_that_is_added(statement: str) -> None:
     tensors = {n: "dense" for n in "xzZ" if f"{n}[" in statement} | {"y": "sv"}
     declared = " ".join(f"tensor {n} : {use}" for n, use in tensors.items())
-    declared += " tensor Y : sv shares y" if "Y[" in statement else ""
     text = KERNEL % (declared, statement)
     x, z = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([2.0, 0.0, 1.0, 1.0, 0.0])
     y = stored("sv", 5, [1, 3, 4], [10.0, 20.0, 30.0])
     dense = np.array([0.0, 10.0, 0.0, 20.0, 30.0])
     if not FACTOR[statement]:
-        with pytest.raises(spfgen.SpecError, match="`scatter`"):
+        with pytest.raises(SpecError, match="`scatter`"):
             spfgen.parse(text).kernels["k"].compile()
         text = text.replace("scatter", "hash")
-    if "(y[i] + z[i])" in statement:  # a term without y
-        text = text.replace("order i ", "")
     kernel = spfgen.parse(text).kernels["k"].compile()
     given: dict[str, Any] = {n: v for n, v in (("x", x), ("y", y), ("z", z)) if n in tensors}
     if "+=" in statement:
-        given |= {"Z": np.ones(5)} if "Z" in tensors else {"Y": stored("sv", 5, [1, 3, 4], [1.0, 1.0, 1.0])}
+        given["Z"] = np.ones(5)
     _, op, right = statement.partition("+=" if "+=" in statement else "=")
     value = eval(right.replace("[i]", ""), {"x": x, "y": dense, "z": z})
     found = run(kernel, **given)
     if statement.startswith("s"):
         assert found == value.sum()
-    elif statement.startswith("Z"):
-        assert np.array_equal(found, value + (op == "+="))
     else:
-        assert np.array_equal(found.to_numpy(), np.where(dense, value + (op == "+="), 0))
+        assert np.array_equal(found, value + (op == "+="))
 
 
 @pytest.mark.parametrize(
@@ -286,13 +286,13 @@ def test_a_scatter_needs_a_factor_of_all_that_is_added(statement: str) -> None:
         ("C[i, j] = A[i, j]*B[i, j]", "B.p", {"A": "dense", "B": "coo_unsorted", "C": "dense"}, "more than the key"),
         ("C[i, j] = A[i, j]*B[i, j]", "B.pb", {"A": "dense", "B": "bcsr", "C": "dense"}, "read at B.pb"),
         ("C[i, j] = A[i, j]*B[i, j]", "B.pi", {"A": "dense", "B": "dcsr", "C": "dense"}, "read at B.pi"),
-        ("s = x[i]*y[i]*y[i]", "y.p", {"x": "dense", "y": "sv"}, "read at y.p"),
+        ("C[i, j] = A[i, j]*B[i, j]", "B.p", {"A": "csr", "B": "coo", "C": "dense"}, "more than a value"),
         ("s = x[i]*y[i]", "y.p", {"x": "dense", "y": "sv<complex128>"}, "complex"),
         ("s = x[i]*y[i]", "y.p", {"x": "dense<complex128>", "y": "sv<complex64>"}, "complex"),
     ],
 )
 def test_a_scatter_must_tell_what_is_stored(text: str, place: str, layouts: dict[str, Layout], reason: str) -> None:
-    order = ["i", "j"] if "j" in text else ["i"]
+    order = ["i"] if "j" not in text or layouts["A"] == "csr" else ["i", "j"]
     may = allowed(text, place, order, **layouts)
     assert "scatter" not in may
     assert {"hash", "array", "bitmap"} <= may
@@ -338,7 +338,7 @@ def test_whole_numbers_that_are_not_stored_are_not_multiplied(of_y: str, of_x: s
     text = f"kernel k {{ tensor x : dense<{of_x}> tensor y : sv<{of_y}> {DOT} schedule {{ order i find y.p : %s }} }}"
     try:
         kernel = spfgen.parse(text % "scatter").kernels["k"].compile()
-    except spfgen.SpecError:
+    except SpecError:
         return
     assert run(kernel, x=x, y=y) == 6
 
@@ -346,11 +346,13 @@ def test_whole_numbers_that_are_not_stored_are_not_multiplied(of_y: str, of_x: s
 @pytest.mark.xfail(strict=True, reason=BUG_KINDS)
 def test_whole_numbers_without_a_schedule() -> None:
     """As a user meets it: a mask of whole numbers over an array with gaps."""
-    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="dense", x="sv", y="dense")
-    a = matrix((200, 50), 0.5)
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", order=["i", "j"], A="dense", x="sv", y="dense")
+    a = matrix((200, 100), 1)
     a[:, 3] = np.nan
-    x = stored("sv", 50, [1, 7, 30], np.array([1, 1, 1], np.int32))
-    assert np.array_equal(run(kernel, 2, A=a, x=x), a[:, [1, 7, 30]].sum(1))
+    for count in (1, 33, 98):
+        idx = [j for j in range(100) if j != 3][:count]
+        x = stored("sv", 100, idx, np.ones(count, np.int32))
+        assert np.array_equal(run(kernel, 2, A=a, x=x), a[:, idx].sum(1))
 
 
 @pytest.mark.xfail(strict=True, reason="plan: a scatter adds up equal keys in the operand's type, not in the kernel's")

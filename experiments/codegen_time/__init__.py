@@ -6,6 +6,7 @@ Zhao et al., "Polyhedral Specification and Code Generation of Sparse Tensor Cont
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -75,7 +76,14 @@ def prepare_anew(program: Program) -> Runner:
     def call() -> str:
         for clear in forget:
             clear()
-        return again.call()
+        before = os.environ.get("SPFGEN_CACHE")
+        os.environ["SPFGEN_CACHE"] = "off"  # or the answers of Z3 would come from the disk
+        try:
+            return again.call()
+        finally:
+            os.environ.pop("SPFGEN_CACHE")
+            if before is not None:
+                os.environ["SPFGEN_CACHE"] = before
 
     return Runner(call)
 

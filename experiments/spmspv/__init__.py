@@ -15,10 +15,10 @@ from functools import partial
 from experiments.data import stored
 from experiments.harness.case import Case
 from experiments.harness.pace import Pace
-from experiments.spmspv.closing import closing
 from experiments.spmspv.contestants import for_columns, for_rows, prepare_ours
 from experiments.spmspv.data import RMat, Source, bytes_of_columns, bytes_of_rows, check, facts, product
 from experiments.spmspv.point import Point
+from experiments.spmspv.targets import closing
 
 __all__ = ["case", "cases", "closing"]
 

@@ -24,15 +24,18 @@ from spfgen.facts.formula import (
     ZERO,
     Bin,
     Call,
+    Compare,
     Exists,
     Expr,
     Forall,
     Formula,
     Not,
     Num,
+    Or,
     Var,
     calls,
     conjunction,
+    conjuncts,
     evaluate,
     implies,
     show,
@@ -291,17 +294,36 @@ def instantiate(facts: Facts, occurring: Mapping[Call, None], new_calls: bool = 
         patterns = calls(body)
         if not new_calls and not all(p.function in functions for p in patterns):
             continue
+        strict = _strict_pairs(body)
         for values in _substitutions(bound, patterns, list(occurring)):
+            if any(values.get(a) == values.get(b) for a, b in strict):
+                continue  # p < p: says nothing
             if not new_calls and not all(substitute(p, values) in occurring for p in patterns):
                 continue
             instance = substitute(body, values)
             inside = [
                 within(argument, ZERO, extent)
-                for call in calls(instance)
+                for call in dict.fromkeys(calls(instance))
                 for argument, extent in zip(call.arguments, facts.extents[call.function], strict=True)
             ]
             result.append(implies(conjunction(inside), instance))
     return result
+
+
+def _strict_pairs(body: Formula) -> list[tuple[str, str]]:
+    """The pairs of variables that an implication assumes to differ: p < q."""
+    match body:
+        case Or((Not(condition), _)):
+            parts = conjuncts(condition)
+            return [
+                (part.left.name, part.right.name)
+                for part in parts
+                if isinstance(part, Compare)
+                and part.op in ("<", ">")
+                and isinstance(part.left, Var)
+                and isinstance(part.right, Var)
+            ]
+    return []
 
 
 def _substitutions(bound: tuple[str, ...], patterns: list[Call], occurring: list[Call]) -> list[dict[str, Expr]]:

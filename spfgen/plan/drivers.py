@@ -27,7 +27,8 @@ def driven(instance: Instance, context: Context) -> list[Step]:
     if context.order or sum(o.sparse for o in instance.reads) < 2:
         return best
     tried = {tuple(s.dim for s in best)}
-    alike = {_form(o) for o in instance.reads if o.positions and o.positions[0] == best[0].dim}
+    first = next((s.dim for s in best if s.kind == "scan"), "")
+    alike = {_form(o) for o in instance.reads if first in o.positions}
     cost = _rough(instance, best)
     for operand in instance.reads:
         leading = operand.positions[:1] if operand.sparse else ()

@@ -51,10 +51,23 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
     found = _asked(instance, plan, steps, context)
     choices = [f.proposals for f in found]
     result = []
-    for numbers in cheapest([[p.cost for p in c] for c in choices], context.stored, MOST[len(found) > 1]):
+    numbers_taken = cheapest([[p.cost for p in c] for c in choices], context.stored, MOST[len(found) > 1])
+    for numbers in _with_frugal(choices, numbers_taken, context):
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
         result.append(Variant(plus(*(p.cost for p in chosen)), _built(plan, found, chosen)))
     return result
+
+
+def _with_frugal(
+    choices: Sequence[Sequence[Proposal]], taken: list[tuple[int, ...]], context: Context
+) -> list[tuple[int, ...]]:
+    """With one combination that needs no memory for each possible key, where there is one: extents may be huge."""
+    frugal = [[n for n, p in enumerate(c) if p.name not in table.FOR_EACH_KEY] for c in choices]
+    if not all(frugal) or any(all(n in f for n, f in zip(numbers, frugal, strict=True)) for numbers in taken):
+        return taken
+    costs = [[c[n].cost for n in f] for c, f in zip(choices, frugal, strict=True)]
+    (best,) = cheapest(costs, context.stored, 1)
+    return [*taken[: MOST[1]], tuple(f[n] for f, n in zip(frugal, best, strict=True))]
 
 
 def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[_Found]:

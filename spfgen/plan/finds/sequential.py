@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import Expr, Var, variables
+from spfgen.facts.formula import Expr, Num, Var, variables
 from spfgen.plan.cost import log2, nanoseconds, over, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
@@ -92,8 +92,11 @@ def _kept(query: Query, key: Known) -> _Kept | str:
                 state = fewer
             elif verdict is not None:
                 reason = verdict
+        above = next((d for d in query.loops if d not in state), query.loops[0])
         for index in reversed(list(state)):
-            state = _reduced(query, key, state, index, falling)
+            inside = query.loops.index(index) >= query.loops.index(above)  # further out it takes no room
+            if inside and not isinstance(query.trips[index], Num):  # nor does a small block
+                state = _reduced(query, key, state, index, falling)
         if any(d not in state for d in query.loops):
             return _Kept(tuple(state), falling)
     return reason
@@ -158,7 +161,7 @@ def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) 
 
 def _side_by_side(query: Query, inner: list[str], above: str) -> bool:
     """Whether iterations with the same value of the (only) index follow one another: it never falls, or never rises."""
-    if len(inner) != 1:
+    if len(inner) != 1 or inner[0] in query.loops:  # a loop inside comes again for every iteration outside
         return False
     fixed = query.loops[: query.loops.index(above)]
     return any(query.later(Var(inner[0]), fixed, op).proved for op in ("<=", ">="))

@@ -22,6 +22,8 @@ from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
 HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}
+FOR_EACH_KEY = frozenset({ARRAY, BITMAP, SCATTER})
+"""These need memory for each possible key, stored or not."""
 
 
 def propose(query: Query, key: Known) -> list[Offer]:
@@ -78,8 +80,8 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
     built = times(*(query.trips[d] for d in query.loops[: query.loops.index(level)]))
     build, look, hit, branch, clear = _COSTS[name]
     ranked = name == BITMAP and order.unique and order.descending is False
-    if name == BITMAP and not ranked:
-        build, hit, clear = build + _COSTS[ARRAY][0], hit + _COSTS[ARRAY][2], _COSTS[ARRAY][4]
+    if name == BITMAP and not ranked:  # hardly better than the position array behind it
+        build, look, hit, branch, clear = (c + 1 for c in _COSTS[ARRAY])
     rate = Bin("min", query.matches(key), ONE)
     rarer = Bin("min", rate, Bin("-", ONE, rate))
     each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))

@@ -15,8 +15,9 @@ from experiments.harness.pace import Pace
 from experiments.harness.race import MISSING, REFUSED, RIGHT, SKIPPED, Entry, Outcome, first_result, run_case
 from experiments.harness.timing import Timing
 from experiments.peers import eigen
-from experiments.spmspv import closing, contestants, data
+from experiments.spmspv import contestants, data
 from experiments.spmspv.point import Point
+from experiments.spmspv.targets import closing
 
 TINY = data.RMat(5, 4)
 
@@ -62,7 +63,7 @@ def test_vector_has_distinct_rising_places(density: float, count: int) -> None:
     assert index.size == value.size == count
     assert (index.dtype, value.dtype) == (np.int32, np.float64)
     assert np.all(np.diff(index) > 0)
-    assert 0 <= index[0]
+    assert index[0] >= 0
     assert index[-1] < 2000
     assert np.array_equal(index, data.sparse_vector(2000, density)[0])
 
@@ -182,7 +183,7 @@ def outcome(layout: str, threads: int, **ratios: float) -> Outcome:
 
 
 def test_targets_that_are_met() -> None:
-    text = closing.closing(
+    text = closing(
         [
             outcome("csr", 1, merge=30.0, spfgen_sequential=10.0, taco=40.0, scipy=4.0, graphblas=3.0),
             outcome("csr", 1, merge=30.0, spfgen_sequential=10.0, taco=40.0, scipy=4.0, graphblas=12.0),
@@ -198,7 +199,7 @@ def test_targets_that_are_met() -> None:
 
 
 def test_targets_that_are_not_met() -> None:
-    lines = closing.closing([outcome("csr", 2, merge=4.0, graphblas=0.5, graphblas_bitmap=0.25)]).splitlines()
+    lines = closing([outcome("csr", 2, merge=4.0, graphblas=0.5, graphblas_bitmap=0.25)]).splitlines()
     assert lines[0] == "A in csr, 2 threads, 1 cases"
     verdicts = [line for line in lines if "target" in line and not line.startswith("note")]
     assert len(verdicts) == 6
@@ -207,11 +208,11 @@ def test_targets_that_are_not_met() -> None:
 
 
 def test_csc_with_several_threads_has_no_target() -> None:
-    text = closing.closing([outcome("csc", 4, graphblas=0.5)])
+    text = closing([outcome("csc", 4, graphblas=0.5)])
     assert "target" not in "".join(line for line in text.splitlines() if not line.startswith("note"))
 
 
 def test_who_was_skipped_is_named() -> None:
     entries = (Entry("merge", "static", SKIPPED, "a call takes about 99 s"),)
-    text = closing.closing([Outcome(Point("m", "csr", 0.5, 1).label, {}, None, None, entries)])
+    text = closing([Outcome(Point("m", "csr", 0.5, 1).label, {}, None, None, entries)])
     assert "skipped: m, csr, x 0.5, 1 thread: merge [static]: a call takes about 99 s" in text

@@ -216,7 +216,6 @@ def test_the_second_key_is_sorted_because_the_list_is_sorted_by_the_first(proper
             assert len(only(kernel, Find).conditions) == 1, "the row is found, the column must be compared"
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="compiler: a segment in a segment, KeyError 'B.p start'")
 @pytest.mark.parametrize("order", [["i", "j"], ["j", "i"]])
 def test_segments_of_three_coordinates(order: list[str]) -> None:
     """coo of rank 3: the positions of a row, of a fibre in it, of an element in that."""

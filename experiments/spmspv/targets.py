@@ -26,7 +26,8 @@ NOTES = (
     "dense one, which costs a write of all of y",
     "A and x are in each library's own form beforehand, untimed; graphblas-bitmap has x as an array of the full "
     "length, which is no list of its entries any more: hence apart",
-    "bytes that must move: csr all columns, values where x has an entry; csc the columns that x names; both x and y",
+    "bytes that must move: csr all columns and the values that meet an entry of x (who searches long rows for a "
+    "few entries may read less); csc the columns that x names; both x and y",
 )
 
 Ratio = tuple[float, str]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spfgen.cir import finds
+from spfgen.cir import around, finds
 from spfgen.cir import nodes as c
-from spfgen.cir.cost import cost_expr
 from spfgen.cir.finds import Built, Kept
 from spfgen.cir.layout import field_name, struct_name
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
+from spfgen.cir.sweep import sweep
+from spfgen.cir.variants import choose
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
 from spfgen.facts.formula import (
@@ -52,11 +53,6 @@ from spfgen.plan.nodes import (
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
 INT = "int64_t"
-BLOCK = 16
-"""Positions of a sweep that are tested at once."""
-LARGEST = 2**31 - 1
-HITS = 32
-"""As many of them are done together."""
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 
@@ -225,17 +221,17 @@ class Lowering:
                 comment = c.Comment(words)
                 return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
             case State():
-                return self.state(plan, scope)
+                return around.state(self, plan, scope)
             case Table():
-                return self.table(plan, scope)
+                return around.table(self, plan, scope)
             case Sweep():
-                return self.sweep(plan, scope)
+                return sweep(self, plan, scope)
             case Row(dim, pointer, position, body):
                 row, following = self.names[dim], Call(pointer, (Bin("+", Var(dim), Num(1)),))
                 past = c.Bin("<=", self.expr(following, scope), c.Name(self.names[position]))
                 return [c.While(past, c.Block((c.Assign(c.Name(row), "+=", c.Int(1)),))), *self.plan(body, scope)]
             case Choose():
-                return self.choose(plan, scope)
+                return choose(self, plan, scope)
             case Reduce():
                 return self.reduce(plan, scope)
             case Do(target, op, value):
@@ -325,7 +321,7 @@ class Lowering:
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
         lines: list[c.Stmt] = []
         for state in scope.waiting:
-            more, kept = self.kept(state, scope, seated=False, once=True)
+            more, kept = around.kept(self, state, scope, seated=False, once=True)
             lines += more
             scope = replace(scope, states={**scope.states, state.name: kept})
         return lines, replace(scope, waiting=())
@@ -389,175 +385,6 @@ class Lowering:
     def sought(self, plan: Segment, scope: Scope) -> str:
         loaded = self.expr(plan.call, scope)
         return print_expr(c.Bin("==", loaded, self.expr(plan.key.value, scope)))
-
-    # --- what finds need around them -------------------------------------------------------------
-
-    def state(self, plan: State, scope: Scope) -> list[c.Stmt]:
-        """Where a sequential find stands; a parallel loop directly inside starts it for each thread."""
-        node: Plan | None = plan.body
-        while isinstance(node, State | Table | Segment):
-            node = node.body
-        if isinstance(node, Scan | Find) and node.parallel:
-            return self.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
-        lines, kept = self.kept(plan, scope, seated=bool(plan.low), once=not scope.looped)
-        return [*lines, *self.plan(plan.body, replace(scope, states={**scope.states, plan.name: kept}))]
-
-    def kept(self, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], Kept]:
-        """Declare a state and start it; an array that starts more than `once` is cleared each time."""
-        stem = self.names[plan.name]
-        if plan.extents:
-            count = self.joined([self.expr(e, scope) for e in plan.extents])
-            array = self.workspace(Workspace(self.names.new(f"{stem}s"), INT, count), scope)
-            lines, pointer = self.slice(array, scope)
-            if not once:
-                counter = self.names.new(f"{stem}_place")
-                clear = c.Assign(c.Load(pointer, c.Name(counter)), "=", c.Int(0))
-                lines.append(c.For(INT, counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, clear))
-            assert isinstance(pointer, c.Name)
-            return lines, Kept(pointer.name, "", True, False)
-        if plan.over:
-            tag = self.names.new(f"{stem}_of")
-            return [c.Declare(INT, stem, c.Int(-1)), c.Declare(INT, tag, c.Int(-1))], Kept(stem, tag, False, False)
-        start: c.Expr = c.Int(-1)
-        if seated:
-            function, bounds = ("spfgen_min", plan.high) if plan.backward else ("spfgen_max", plan.low)
-            start = self.fold(function, bounds, scope)
-        return [c.Declare(INT, stem, start)], Kept(stem, "", False, seated)
-
-    def workspace(self, wanted: Workspace, scope: Scope) -> Workspace:
-        made = replace(wanted, each_thread=scope.thread is not None, when=scope.when)
-        self.workspaces.append(made)
-        return made
-
-    def slice(self, made: Workspace, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
-        """The thread's part of a workspace."""
-        if scope.thread is None:
-            return [], c.Name(made.name)
-        name = self.names.new(f"{made.name}_own")
-        place = c.Bin("*", scope.thread, made.count)
-        return [c.Declare(f"{made.kind} *restrict", name, c.Bin("+", c.Name(made.name), place))], c.Name(name)
-
-    def table(self, plan: Table, scope: Scope) -> list[c.Stmt]:
-        """Build, use, and (where it will be built again) reset."""
-        lines: list[c.Stmt] = []
-        arrays: dict[str, c.Expr] = {}
-        for role, wanted in finds.table_workspaces(self, plan, scope).items():
-            more, arrays[role] = self.slice(self.workspace(wanted, scope), scope)
-            lines += more
-        low = self.bound(lines, plan, "start", self.fold("spfgen_max", plan.low, scope))
-        high = self.bound(lines, plan, "stop", self.fold("spfgen_min", plan.high, scope))
-        if plan.kind == "hash map":
-            shift = self.names.new(f"{self.names[plan.dim]}_shift")
-            span = high if low == c.Int(0) else c.Bin("-", high, low)
-            lines.append(c.Declare("const int", shift, c.Call("spfgen_hash_shift", (span,))))
-            arrays["shift"] = c.Name(shift)
-        built = Built(plan, arrays, low, high, self.expr(plan.extent, scope))
-        keys = print_expr(self.expr(plan.call, scope))
-        comment = c.Comment(f"{plan.kind} of the positions by {keys}: {plan.because}")
-        inside = replace(scope, tables={**scope.tables, plan.name: built})
-        after = finds.reset(self, built, scope) if scope.looped else []
-        return [*lines, comment, *finds.build(self, built, scope), *self.plan(plan.body, inside), *after]
-
-    def bound(self, lines: list[c.Stmt], plan: Table, word: str, value: c.Expr) -> c.Expr:
-        """A bound of a table's range under a name."""
-        if isinstance(value, c.Name | c.Int):
-            return value
-        name = self.names.new(f"{self.names[plan.dim]}_{word}")
-        lines.append(c.Declare(f"const {INT}", name, value))
-        return c.Name(name)
-
-    def sweep(self, plan: Sweep, scope: Scope) -> list[c.Stmt]:
-        """A part of the rows for each thread; all its positions in blocks."""
-        row, end, part = self.names[plan.row], self.names.new(f"{self.names[plan.row]}_end"), self.names.new("part")
-        low, high = self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope)
-        comment = c.Comment(
-            f"all positions {self.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; blocks "
-            "none of whose keys is in the bitmap are passed over"
-        )
-        if not plan.parallel:
-            lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, high), c.Declare(INT, row, low)]
-            return [comment, c.Scope(c.Block((*lines, *self.blocks(plan, end, replace(scope, looped=True)))))]
-        inner = replace(scope, thread=c.Name(part), looped=True)
-
-        def share(number: c.Expr) -> c.Expr:
-            function, array = plan.pointer.split(".", 1)
-            kind = dict(self.program.tensor(function).index_types)[array]
-            weights = c.Name(self.array_names[function, array])
-            return c.Call(f"spfgen_share_{kind}", (weights, low, high, number, c.Name("threads")))
-
-        lines = [
-            c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1)))),
-            c.Declare(INT, row, share(c.Name(part))),
-        ]
-        pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
-        more = c.Bin("<", c.Name(part), c.Name("threads"))
-        body = c.Block((*lines, *self.blocks(plan, end, inner)))
-        about = c.Comment(f"parallel over {row}: {plan.because}")
-        return [about, comment, c.For("int", part, c.Int(0), more, 1, body, (pragma,))]
-
-    def blocks(self, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
-        """The positions from the row's first to the last before `end`: those that hit are collected, so that what they
-        read can be on its way together, and done when there are enough."""
-        name = self.names[plan.dim]
-        block, stop, last, hits, count, hit = (
-            self.names.new(n) for n in (f"{name}_block", f"{name}_stop", f"{name}_end", "hits", "count", "hit")
-        )
-        first = self.expr(Call(plan.pointer, (Var(plan.row),)), scope)
-        keys = self.expr(substitute(plan.call, {plan.dim: Num(0)}), scope)
-        assert isinstance(first, c.Load)
-        assert isinstance(keys, c.Load)
-        function, array = plan.call.function.split(".", 1)
-        kind = dict(self.program.tensor(function).index_types)[array]
-        built = scope.tables[plan.table]
-        stored, number = finds.stored_keys(self, built, kind, scope) or (keys.array, c.Int(LARGEST))
-        more = c.Call(
-            f"spfgen_collect_{kind}",
-            (
-                built.arrays["bits"],
-                stored,
-                number,
-                keys.array,
-                c.Name(block),
-                c.Name(stop),
-                c.Name(hits),
-                c.Name(count),
-            ),
-        )
-        body = self.plan(plan.body, replace(scope, known=scope.known | {plan.table}))
-        position = c.Declare(f"const {INT}", name, c.Load(c.Name(hits), c.Name(hit)))
-        each = c.For("int", hit, c.Int(0), c.Bin("<", c.Name(hit), c.Name(count)), 1, c.Block((position, *body)))
-        enough = c.Bin("||", c.Bin(">=", c.Name(count), c.Int(HITS)), c.Bin("==", c.Name(stop), c.Name(last)))
-        limit = c.Call("spfgen_min", (c.Bin("+", c.Name(block), c.Int(BLOCK)), c.Name(last)))
-        one = (
-            c.Declare(f"const {INT}", stop, limit),
-            c.Assign(c.Name(count), "=", more),
-            c.If(enough, c.Block((each, c.Assign(c.Name(count), "=", c.Int(0))))),
-        )
-        loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, c.Block(one))
-        whole = c.Declare(f"const {INT}", last, c.Load(first.array, c.Name(end)))
-        places = (c.Declare(INT, hits, length=HITS + BLOCK), c.Declare("int", count, c.Int(0)))
-        return [c.If(c.Bin("<", c.Name(self.names[plan.row]), c.Name(end)), c.Block((whole, *places, loop)))]
-
-    def choose(self, plan: Choose, scope: Scope) -> list[c.Stmt]:
-        """The costs are compared before memory is taken; then the variant runs."""
-        prices = [self.names.new(f"cost_{k + 1}") for k in range(len(plan.variants))]
-        chosen = self.names.new("variant")
-        self.choices.append(c.Comment(f"{plan.because}: expected nanoseconds of each variant"))
-        for name, variant in zip(prices, plan.variants, strict=True):
-            self.choices.append(c.Declare("const double", name, cost_expr(variant.cost, self, scope)))
-        number: c.Expr = c.Int(len(prices))
-        for k in range(len(prices) - 1, 0, -1):
-            least = [c.Bin("<=", c.Name(prices[k - 1]), c.Name(p)) for p in prices[k:]]
-            number = c.Select(_joined("&&", least), c.Int(k), number)
-        self.choices.append(c.Declare("const int", chosen, number))
-        tests = [c.Bin("==", c.Name(chosen), c.Int(k + 1)) for k in range(len(prices))]
-        bodies = [
-            c.Block(tuple(self.plan(v.body, replace(scope, when=t)))) for v, t in zip(plan.variants, tests, strict=True)
-        ]
-        result: c.Stmt = bodies[-1]
-        for test, body in zip(reversed(tests[:-1]), reversed(bodies[:-1]), strict=True):
-            result = c.If(test, body, result)
-        return [result]
 
     def hits(self, plan: Find, scope: Scope, found: str | None) -> tuple[list[c.Stmt], Scope]:
         """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""

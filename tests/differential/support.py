@@ -84,13 +84,14 @@ SHORT = {
 
 
 def provable(made: Generated) -> dict[str, set[str]]:
-    """For each position that is looked for, the algorithms that the plan says are proved right."""
+    """For each position that is looked for, the algorithms that the plan says are proved right wherever it is."""
     result: dict[str, set[str]] = {}
     for plan in made.plans:
         for node in walk(plan):
             if isinstance(node, Find):
                 others = {r.algorithm for r in node.rejected if r.why.startswith("proved right too")}
-                result.setdefault(node.dim, {"loop"}).update({SHORT[node.algorithm]} | others)
+                known = {"loop", SHORT[node.algorithm]} | others
+                result[node.dim] = result.get(node.dim, known) & known
     return result
 
 
@@ -99,7 +100,7 @@ def each_forced(program: Program, made: Generated) -> list[Program]:
     possible = provable(made)
     result: list[Program] = []
     for algorithm in FINDS:
-        finds = {dim: algorithm for dim, known in possible.items() if algorithm in known}
+        finds = {dim: algorithm for dim, known in possible.items() if "." in dim and algorithm in known}
         if finds:
             result.append(replace(program, finds=finds))
     return result

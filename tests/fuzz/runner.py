@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import tempfile
 import traceback
@@ -23,6 +24,10 @@ from spfgen.run.compile import find_compiler
 from tests.differential.support import eager_source
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data
+
+
+PATIENCE = 120
+"""Seconds for all kernels of a call of the compiler."""
 
 
 @dataclass
@@ -116,6 +121,7 @@ def _run_in_child(todo: Sequence[tuple[int, Outcome]], library: Path) -> None:
         child = os.fork()
         if child == 0:
             os.close(reading)
+            signal.alarm(PATIENCE)  # a kernel that does not end is a crash
             with os.fdopen(writing, "wb") as pipe:
                 try:
                     _child(waiting, library, pipe)

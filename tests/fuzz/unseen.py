@@ -200,6 +200,64 @@ def one_based_vector(rng: np.random.Generator, shape: tuple[int, ...], density: 
     return {"nnz": len(found)}, {"idx": found}
 
 
+def _several(rng: np.random.Generator, n: int, density: float) -> Array:
+    """Sorted coordinates, some of them several times."""
+    found = subset(rng, n, density)
+    return np.repeat(found, rng.integers(1, 4, len(found)))
+
+
+@layout(
+    1,
+    """
+layout NAME(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] {
+        range 0 <= idx(p) < n
+        property increasing
+    }
+    value val[nnz] at [p]
+}""",
+)
+def rising_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    found = _several(rng, shape[0], density)
+    return {"nnz": len(found)}, {"idx": found}
+
+
+@layout(
+    1,
+    """
+layout NAME(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] {
+        range 0 <= idx(p) < n
+        property decreasing
+    }
+    value val[nnz] at [p]
+}""",
+)
+def falling_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    found = _several(rng, shape[0], density)[::-1]
+    return {"nnz": len(found)}, {"idx": found}
+
+
+@layout(
+    1,
+    """
+layout NAME(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] { range -3 <= idx(p) }
+    value val[nnz] at [p]
+}""",
+)
+def unbounded_vector(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Coordinates outside of the vector stand for nothing."""
+    found = rng.integers(-3, shape[0] + 4, int(rng.integers(0, 9)))
+    return {"nnz": len(found)}, {"idx": found}
+
+
 # --- dense matrices in other orders -------------------------------------------------------------------
 
 
@@ -469,6 +527,55 @@ def sell(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Ma
         sptr.append(len(colidx))
         colidx += [int(t[k]) if k < len(t) else -1 for k in range(width[-1]) for t in two]
     return {"nnz": len(colidx)}, {"width": width, "sptr": sptr, "colidx": colidx}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [r, p] -> [i, j] : 0 <= r < nrow and rowptr(r) <= p < rowptr(r + 1) and i = r and j = colidx(p) }
+    index rowptr[nrow + 1] {
+        range 0 <= rowptr(p) <= nnz
+        property increasing
+        property rowptr(0) = 0
+        property rowptr(nrow) = nnz
+    }
+    index colidx[nnz] {
+        range 0 <= colidx(p) < ncol
+        property decreasing within rowptr
+    }
+    value val[nnz] at [p]
+}""",
+)
+def falling_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """From right to left, some columns several times."""
+    found = [_several(rng, shape[1], density)[::-1] for _ in range(shape[0])]
+    rowptr = pointer([len(f) for f in found])
+    return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr, "colidx": [c for f in found for c in f]}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = ridx(p) and j = cidx(p) }
+    index ridx[nnz] {
+        range 0 <= ridx(p) < nrow
+        property decreasing
+    }
+    index cidx[nnz] {
+        range 0 <= cidx(p) < ncol
+        property forall p < q : ridx(p) = ridx(q) => cidx(p) <= cidx(q)
+    }
+    value val[nnz] at [p]
+}""",
+)
+def falling_list(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """The last row first, each from left to right, some entries several times."""
+    found = [(r, c) for r in reversed(range(shape[0])) for c in _several(rng, shape[1], density)]
+    return {"nnz": len(found)}, {"ridx": [r for r, _ in found], "cidx": [c for _, c in found]}
 
 
 # --- blocks and several arrays ------------------------------------------------------------------------

@@ -52,34 +52,74 @@ static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
 }
 
-/* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
+/* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
+   position `high`, so that a look-up that ends there returns it. */
+struct spfgen_slot {
+    int64_t key;
+    int64_t position;
+};
 
-/* The number of words of a bitmap for keys in [0, n). */
-static inline int64_t spfgen_bitmap_words(int64_t n) {
-    return n / 64 + (n % 64 > 0);
+/* Which bits of a hash choose the slot in a table for `count` positions: those from this number on, 3 to 63. */
+static inline int spfgen_hash_shift(int64_t count) {
+    int shift = 63;
+    while (shift > 3 && (int64_t)(UINT64_MAX >> shift) < 2 * count - 1) {
+        shift--;
+    }
+    return shift;
 }
 
-/* Whether the bit of the key is set, for a key in [0, n). */
-static inline int spfgen_bitmap_has(const uint64_t *words, int64_t key) {
-    return (int)(words[key >> 6] >> (key & 63) & 1);
+/* The number of slots that a table for `count` positions takes: a power of two, at least 2 * count and 2. What is
+   enough for the longest range is enough for all: a table uses only the first of the slots. */
+static inline int64_t spfgen_hash_slots(int64_t count) {
+    return (int64_t)(UINT64_MAX >> spfgen_hash_shift(count)) + 1;
 }
 
-/* The number of bits that are set in a word. */
-static inline int64_t spfgen_bits(uint64_t word) {
-#if defined(__GNUC__)
-    return __builtin_popcountll(word);
-#else
-    word -= word >> 1 & UINT64_C(0x5555555555555555);
-    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
-    word = (word + (word >> 4)) & UINT64_C(0x0F0F0F0F0F0F0F0F);
-    return (int64_t)(word * UINT64_C(0x0101010101010101) >> 56);
-#endif
+/* The slot that holds the key or, if there is none, the empty one where it belongs. */
+static inline uint64_t spfgen_hash_slot(const struct spfgen_slot *slots, int shift, int64_t high, int64_t key) {
+    const uint64_t last = UINT64_MAX >> shift;
+    uint64_t slot = ((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> shift;
+    while (slots[slot].key != key && slots[slot].position != high) {
+        slot = (slot + 1) & last;
+    }
+    return slot;
 }
 
-/* The position of a key whose bit is set; spfgen_bitmap_rank_ has filled `first`. */
-static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
-    const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
-    return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
+/* The first position with the key, or high; the table was built with this shift and high. */
+static inline int64_t spfgen_hash_find(const struct spfgen_slot *slots, int shift, int64_t high, int64_t key) {
+    return slots[spfgen_hash_slot(slots, shift, high, key)].position;
+}
+
+/* Makes all slots empty that a table with this shift uses. */
+static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64_t high) {
+    const int64_t count = (int64_t)(UINT64_MAX >> shift) + 1;
+    for (int64_t s = 0; s < count; s++) {
+        slots[s].key = 0;
+        slots[s].position = high;
+    }
+}
+
+/* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
+
+/* The number of words of the filter of a table for `count` positions. */
+static inline int64_t spfgen_hash_filter_words(int64_t count) {
+    return spfgen_hash_slots(count) / 8 + 1;
+}
+
+/* The bit of the key. */
+static inline uint64_t spfgen_hash_bit(int shift, int64_t key) {
+    return ((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> (shift - 3);
+}
+
+/* Whether the key may be in the table: never false for one that is. */
+static inline int spfgen_hash_may(const uint64_t *filter, int shift, int64_t key) {
+    const uint64_t bit = spfgen_hash_bit(shift, key);
+    return (int)(filter[bit >> 6] >> (bit & 63) & 1);
+}
+
+/* The first position with the key, or high; the table and its filter were built with this shift and range. */
+static inline int64_t spfgen_hash_find_filtered(const struct spfgen_slot *slots, const uint64_t *filter, int shift,
+                                                int64_t high, int64_t key) {
+    return spfgen_hash_may(filter, shift, key) ? spfgen_hash_find(slots, shift, high, key) : high;
 }
 
 /* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
@@ -119,10 +159,33 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
-/* Sets the bit of array[base + p] for each p in [low, high); these keys lie in [0, n). */
-static inline void spfgen_bitmap_set_int32(uint64_t *words, const int32_t *array, int64_t base, int64_t low, int64_t high) {
+/* Builds the table of [low, high) in `slots`, whatever they hold: for each key the first position p with
+   array[base + p] == key. The shift is spfgen_hash_shift(high - low), and there are spfgen_hash_slots(high - low)
+   slots or more. Where equal keys stand side by side, the others follow. */
+static inline void spfgen_hash_build_int32(struct spfgen_slot *slots, int shift, const int32_t *array, int64_t base,
+                                          int64_t low, int64_t high) {
+    spfgen_hash_clear(slots, shift, high);
     for (int64_t p = low; p < high; p++) {
-        words[array[base + p] >> 6] |= UINT64_C(1) << (array[base + p] & 63);
+        const int64_t key = array[base + p];
+        const uint64_t slot = spfgen_hash_slot(slots, shift, high, key);
+        if (slots[slot].position == high) {
+            slots[slot].key = key;
+            slots[slot].position = p;
+        }
+    }
+}
+
+/* Builds the filter of the table of [low, high) in `filter`, whatever it holds: the shift is
+   spfgen_hash_shift(high - low), and there are spfgen_hash_filter_words(high - low) words or more. */
+static inline void spfgen_hash_filter_build_int32(uint64_t *filter, int shift, const int32_t *array, int64_t base, int64_t low,
+                                                 int64_t high) {
+    const int64_t last = (int64_t)(UINT64_MAX >> shift) / 8;
+    for (int64_t w = 0; w <= last; w++) {
+        filter[w] = 0;
+    }
+    for (int64_t p = low; p < high; p++) {
+        const uint64_t bit = spfgen_hash_bit(shift, array[base + p]);
+        filter[bit >> 6] |= UINT64_C(1) << (bit & 63);
     }
 }
 
@@ -178,28 +241,30 @@ int bcsr_times_coo(
             ((double)nrow + 1.0) * spfgen_over((double)nb,
             spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (8.0
             + 4.0 * spfgen_log2((double)nnz + 2.0));
-    const double cost_3 = (double)nnz * 3.0
+    const double cost_3 = (double)nnz * 4.0
             + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (0.6
-            + 2.0 * (spfgen_over((double)nnz, (double)ncol) < 1.0
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.7
+            + 4.5 * (spfgen_over((double)nnz, (double)ncol) < 1.0
             ? spfgen_over((double)nnz, (double)ncol) : 1.0)
-            + 11.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
+            + 12.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
             ? spfgen_over((double)nnz, (double)ncol) : 1.0) < 1.0
             - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
             : 1.0)
             ? (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
             : 1.0) : 1.0
             - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0))) + (double)ncol * 0.1;
+            : 1.0)));
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
-    uint64_t *B_idx_1_bits =
-            spfgen_workspace(variant == 3 ? spfgen_bitmap_words(ncol) : 0, 1, sizeof(uint64_t));
-    int64_t *B_idx_1_at_2 = spfgen_workspace(variant == 3 ? ncol : 0, 1, sizeof(int64_t));
-    if (!B_idx_1_at || !B_idx_1_bits || !B_idx_1_at_2) {
+    struct spfgen_slot *B_idx_1_slots =
+            spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
+            sizeof(struct spfgen_slot));
+    uint64_t *B_idx_1_filter =
+            spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
+    if (!B_idx_1_at || !B_idx_1_slots || !B_idx_1_filter) {
         free(B_idx_1_at);
-        free(B_idx_1_bits);
-        free(B_idx_1_at_2);
+        free(B_idx_1_slots);
+        free(B_idx_1_filter);
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, k] += A[i, j]*B[j, k] */
@@ -272,11 +337,10 @@ int bcsr_times_coo(
         }
     } else {
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
-        /* bitmap of the positions by B_idx_1[p]: [0, B.nnz) is the same in all inner loops */
-        spfgen_bitmap_set_int32(B_idx_1_bits, B_idx_1, 0, 0, nnz);
-        for (int64_t p_3 = nnz - 1; p_3 >= 0; p_3--) {
-            B_idx_1_at_2[B_idx_1[p_3]] = p_3 + 1;
-        }
+        const int p_shift = spfgen_hash_shift(nnz);
+        /* hash map of the positions by B_idx_1[p]: [0, B.nnz) is the same in all inner loops */
+        spfgen_hash_build_int32(B_idx_1_slots, p_shift, B_idx_1, 0, 0, nnz);
+        spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
         /* each thread takes about the same part of A_browptr's differences */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
@@ -292,11 +356,12 @@ int bcsr_times_coo(
                         for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
                             const int64_t j = 2 * bcolidx_pb + c;
                             /*
-                             * find p with B_idx_1[p] == j by bitmap: B.idx_1 rises within these
-                             * bounds: equal values stand side by side
+                             * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
+                             * these bounds: equal values stand side by side
                              */
-                            for (int64_t p = spfgen_bitmap_has(B_idx_1_bits, j) ? B_idx_1_at_2[j]
-                                    - 1 : -1; p >= 0 && p < nnz && B_idx_1[p] == j; p++) {
+                            for (int64_t p =
+                                    spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                    p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
                                 C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
                                         + c] * B_val[p];
                             }
@@ -307,7 +372,7 @@ int bcsr_times_coo(
         }
     }
     free(B_idx_1_at);
-    free(B_idx_1_bits);
-    free(B_idx_1_at_2);
+    free(B_idx_1_slots);
+    free(B_idx_1_filter);
     return SPFGEN_OK;
 }

@@ -202,10 +202,7 @@ int csr_times_bcsr(
             (double)nnz * (8.0
             + 4.0 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
             + 2.0));
-    const double cost_3 =
-            0.5 * (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + (double)nnz * 4.0;
-    const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
+    const int variant = cost_1 <= cost_2 ? 1 : 2;
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
@@ -262,7 +259,7 @@ int csr_times_bcsr(
                         browptr_bi_1);
             }
         }
-    } else if (variant == 2) {
+    } else {
         /* parallel over i: its iterations write different places of C */
         /* each thread takes about the same part of A_rowptr's differences */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
@@ -284,38 +281,6 @@ int csr_times_bcsr(
                     const int64_t pb =
                             spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key_2);
                     if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_2) {
-                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
-                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
-                    }
-                }
-            }
-        }
-    } else {
-        /* parallel over i: its iterations write different places of C */
-        /* each thread takes about the same part of A_rowptr's differences */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < threads; part_3++) {
-            const int64_t i_end_3 = spfgen_share_int32(A_rowptr, 0, nrow, part_3 + 1, threads);
-            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part_3, threads); i < i_end_3;
-                    i++) {
-                const int64_t bi = i / 2;
-                const int64_t r = i - 2 * bi;
-                const int64_t browptr_bi = B_browptr[bi];
-                const int64_t browptr_bi_1 = B_browptr[bi + 1];
-                int64_t pb_state = browptr_bi;
-                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
-                    const int64_t j = A_colidx[pj];
-                    const int64_t pb_key_3 = j / 2;
-                    /*
-                     * find pb with B_bcolidx[pb] == pb_key_3 by sequential iteration: B.bcolidx
-                     * rises strictly within these bounds and the keys never fall for one value
-                     * of A.pi (by Z3 from the declared properties)
-                     */
-                    while (pb_state < browptr_bi_1 && B_bcolidx[pb_state] < pb_key_3) {
-                        pb_state++;
-                    }
-                    const int64_t pb = pb_state;
-                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_3) {
                         const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
                         C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
                     }

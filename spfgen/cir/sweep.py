@@ -1,0 +1,96 @@
+"""Sweeps in C: all positions of many segments in one loop of blocks (plan/sweep.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir import finds
+from spfgen.cir import nodes as c
+from spfgen.cir.finds import INT
+from spfgen.facts.formula import Call, Num, Var, substitute
+from spfgen.plan.nodes import Sweep
+
+if TYPE_CHECKING:
+    from spfgen.cir.from_plan import Lowering, Scope
+
+BLOCK = 16
+"""Positions of a sweep that are tested at once."""
+HITS = 32
+"""As many of them are done together."""
+MANY = 2**31 - 1
+"""More keys than it is worth comparing with one by one."""
+
+
+def sweep(low: Lowering, plan: Sweep, scope: Scope) -> list[c.Stmt]:
+    """A part of the rows for each thread; all its positions in blocks."""
+    row, end, part = low.names[plan.row], low.names.new(f"{low.names[plan.row]}_end"), low.names.new("part")
+    first, last = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    comment = c.Comment(
+        f"all positions {low.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; blocks "
+        "none of whose keys is in the bitmap are passed over"
+    )
+    if not plan.parallel:
+        lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, last), c.Declare(INT, row, first)]
+        return [comment, c.Scope(c.Block((*lines, *blocks(low, plan, end, replace(scope, looped=True)))))]
+    inner = replace(scope, thread=c.Name(part), looped=True)
+
+    def share(number: c.Expr) -> c.Expr:
+        function, array = plan.pointer.split(".", 1)
+        kind = dict(low.program.tensor(function).index_types)[array]
+        weights = c.Name(low.array_names[function, array])
+        return c.Call(f"spfgen_share_{kind}", (weights, first, last, number, c.Name("threads")))
+
+    lines = [
+        c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1)))),
+        c.Declare(INT, row, share(c.Name(part))),
+    ]
+    pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
+    more = c.Bin("<", c.Name(part), c.Name("threads"))
+    body = c.Block((*lines, *blocks(low, plan, end, inner)))
+    about = c.Comment(f"parallel over {row}: {plan.because}")
+    return [about, comment, c.For("int", part, c.Int(0), more, 1, body, (pragma,))]
+
+
+def blocks(low: Lowering, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
+    """The positions from the row's first to the last before `end`: those that hit are collected, so that what they
+    read can be on its way together, and done when there are enough."""
+    name = low.names[plan.dim]
+    block, stop, last, hits, count, hit = (
+        low.names.new(n) for n in (f"{name}_block", f"{name}_stop", f"{name}_end", "hits", "count", "hit")
+    )
+    first = low.expr(Call(plan.pointer, (Var(plan.row),)), scope)
+    keys = low.expr(substitute(plan.call, {plan.dim: Num(0)}), scope)
+    assert isinstance(first, c.Load)
+    assert isinstance(keys, c.Load)
+    function, array = plan.call.function.split(".", 1)
+    kind = dict(low.program.tensor(function).index_types)[array]
+    built = scope.tables[plan.table]
+    stored, number = finds.stored_keys(low, built, kind, scope) or (keys.array, c.Int(MANY))
+    more = c.Call(
+        f"spfgen_collect_{kind}",
+        (
+            built.arrays["bits"],
+            stored,
+            number,
+            keys.array,
+            c.Name(block),
+            c.Name(stop),
+            c.Name(hits),
+            c.Name(count),
+        ),
+    )
+    body = low.plan(plan.body, replace(scope, known=scope.known | {plan.table}))
+    position = c.Declare(f"const {INT}", name, c.Load(c.Name(hits), c.Name(hit)))
+    each = c.For("int", hit, c.Int(0), c.Bin("<", c.Name(hit), c.Name(count)), 1, c.Block((position, *body)))
+    enough = c.Bin("||", c.Bin(">=", c.Name(count), c.Int(HITS)), c.Bin("==", c.Name(stop), c.Name(last)))
+    limit = c.Call("spfgen_min", (c.Bin("+", c.Name(block), c.Int(BLOCK)), c.Name(last)))
+    one = (
+        c.Declare(f"const {INT}", stop, limit),
+        c.Assign(c.Name(count), "=", more),
+        c.If(enough, c.Block((each, c.Assign(c.Name(count), "=", c.Int(0))))),
+    )
+    loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, c.Block(one))
+    whole = c.Declare(f"const {INT}", last, c.Load(first.array, c.Name(end)))
+    places = (c.Declare(INT, hits, length=HITS + BLOCK), c.Declare("int", count, c.Int(0)))
+    return [c.If(c.Bin("<", c.Name(low.names[plan.row]), c.Name(end)), c.Block((whole, *places, loop)))]

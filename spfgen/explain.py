@@ -10,7 +10,7 @@ from spfgen.ir import walk
 from spfgen.pipeline import Generated
 from spfgen.plan.cost import simplified
 from spfgen.plan.finds.choose import ALGORITHMS
-from spfgen.plan.from_space import scanned
+from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.show import iteration_space
@@ -41,6 +41,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts.append("  iteration space: empty")
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
+        found = looked_for(plan)
+        if found:
+            driving = [d for d in order if d not in found]
+            parts.append(f"  driven by {', '.join(driving) or 'nothing'}; looked for: {', '.join(found)}")
         parts.append("  loops:")
         parts += [f"    {line}" for line in show_plan(plan).splitlines()]
         parts.append("  proved:")
@@ -87,6 +91,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "text": group.text,
                 "iteration_spaces": [iteration_space(i) for i in group.instances],
                 "loop_order": scanned(plan),
+                "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
                 "proved": proved(plan),
                 "not_taken": rejected(plan),

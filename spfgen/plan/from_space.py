@@ -18,7 +18,7 @@ from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Seq, Variant
+from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
@@ -130,5 +130,10 @@ def _parallel_dim(instance: Instance, steps: list[Step]) -> tuple[str, str] | No
 
 
 def scanned(plan: Plan) -> list[str]:
-    """The dimensions that are loops, outermost first."""
-    return [n.dim for n in walk(plan) if isinstance(n, Scan | Find)]
+    """The dimensions that are loops or looked for, outermost first."""
+    return list(dict.fromkeys(n.dim for n in walk(plan) if isinstance(n, Scan | Sweep | Find)))
+
+
+def looked_for(plan: Plan) -> list[str]:
+    """Those of them that are looked for: the others drive."""
+    return list(dict.fromkeys(n.dim for n in walk(plan) if isinstance(n, Segment | Find)))

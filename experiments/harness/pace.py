@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+CALIBRATION_CALLS = 3
+
 
 @dataclass(slots=True)
 class Pace:
     """What the series has seen of each contestant.
 
-    One whose call takes longer than `call_seconds` is not timed. The samples of one may take about
-    `total_seconds` together, so a slow one has fewer of them.
+    One whose call takes longer than `call_seconds` is not timed. All calls of one may take about `total_seconds`
+    together: a slow one is not woken before each sample, and when that does not help, has fewer of them.
     """
 
     call_seconds: float
@@ -34,6 +36,11 @@ class Pace:
         grown = math.log(max(last / max(before, 1e-9), 1.0)) / math.log(last_size / size_before)
         return last * math.pow(size / last_size, grown)
 
-    def rounds(self, seconds: float, most: int) -> int:
-        """How many samples a contestant has whose call takes so long."""
-        return max(1, min(most, int(self.total_seconds / max(seconds, 1e-9))))
+    def rounds(self, seconds: float, most: int) -> int | None:
+        """How many samples a slow contestant has, whose call takes so long; None for one that is not slow.
+
+        0 when the first call has used up its time: then that call is its only sample.
+        """
+        if (2 * most + CALIBRATION_CALLS) * seconds <= self.total_seconds:
+            return None
+        return min(most, int(self.total_seconds / seconds))

@@ -100,6 +100,7 @@ def run_case(
     entries: dict[str, Entry] = {}
     runners: dict[str, Runner] = {}
     fewer: dict[str, int] = {}
+    only: dict[str, Timing] = {}
     for contestant in chosen_contestants(case, peers):
         ready = _too_slow(contestant, case) or prepare(contestant, data)
         entry = ready if isinstance(ready, Entry) else Entry(contestant.name, contestant.setting, RIGHT)
@@ -111,10 +112,14 @@ def run_case(
                 entry = _too_slow(contestant, case) or entry
             if entry.status == RIGHT:
                 runners[contestant.title] = ready
-                if case.pace and (count := case.pace.rounds(watch.seconds, rounds)) < rounds:
+                count = case.pace.rounds(watch.seconds, rounds) if case.pace else None
+                if count is not None:
                     fewer[contestant.title] = count
+                if count == 0:
+                    only[contestant.title] = Timing((watch.seconds * 1e9,), 1)
         entries[contestant.title] = entry
-    timings = interleave({title: r.call for title, r in runners.items()}, rounds, clock, between, waited, fewer)
+    calls = {title: runner.call for title, runner in runners.items() if title not in only}
+    timings = only | interleave(calls, rounds, clock, between, waited, fewer)
     for title, runner in runners.items():
         # Again, after all the runs: a race between threads may show only now and then.
         entry = _checked(entries[title], runner, complain, _last_result)
@@ -138,9 +143,10 @@ def with_ratios(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
 
 
 def _ratio(one: Timing, other: Timing) -> float:
-    """The ratio of their times; of the rounds that both took part in, which are the first ones."""
-    both = min(len(one.samples), len(other.samples))
-    return paired_ratio(one.samples[:both], other.samples[:both])
+    """The ratio of their times; a slow one that had fewer rounds cannot be paired."""
+    if len(one.samples) != len(other.samples):
+        return one.median / other.median
+    return paired_ratio(one.samples, other.samples)
 
 
 class _Watch:

@@ -80,9 +80,8 @@ def compiled(text: str, threads: int) -> Any:
 def prepare_ours(data: Product, threads: int, layout: str, algorithm: str | None = None) -> Runner:
     """spfgen's kernel, its arrays bound once."""
     kernel = compiled(kernel_text(layout, algorithm), threads)
-    x = module_or_missing("spfgen").tensor("sv", shape=data.matrix.shape[1], idx=data.index, val=data.value)
     y = np.full(data.matrix.shape[0], np.nan)
-    return Runner(kernel.bind(A=data.matrix, x=x, y=y), lambda: y, (data, x))
+    return Runner(kernel.bind(**data.tensors, y=y), lambda: y, (data,))
 
 
 def prepare_forced(data: Product, threads: int, algorithm: str) -> Runner:
@@ -93,8 +92,8 @@ def prepare_forced(data: Product, threads: int, algorithm: str) -> Runner:
         raise Refused(f"not tried: {pairs:.1e} pairs")
     try:
         return prepare_ours(data, threads, "csr", algorithm)
-    except errors.InternalError:
-        raise
+    except (errors.InternalError, errors.DataError):
+        raise  # a bug, or a mistake in our data: no refusal
     except errors.SpfgenError as error:
         raise Refused(next(iter(str(error).splitlines()), type(error).__name__)) from error
 

@@ -16,6 +16,7 @@ from scipy.sparse import csc_array, csr_array
 from experiments.data import made
 from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.native import cache_folder
+from experiments.peers.spfgen import module_or_missing
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +77,18 @@ class Product:
         x = np.zeros(self.matrix.shape[1])
         x[self.index] = self.value
         return x
+
+    @cached_property
+    def tensors(self) -> dict[str, Any]:
+        """A and x as spfgen has them, over the same arrays; checked once, for all of its kernels."""
+        tensor = module_or_missing("spfgen").tensor
+        names = ("colptr", "rowidx") if isinstance(self.matrix, csc_array) else ("rowptr", "colidx")
+        index = dict(zip(names, (self.matrix.indptr, self.matrix.indices), strict=True))
+        layout = "csc" if isinstance(self.matrix, csc_array) else "csr"
+        return {
+            "A": tensor(layout, shape=self.matrix.shape, **index, val=self.matrix.data),
+            "x": tensor("sv", shape=self.matrix.shape[1], idx=self.index, val=self.value),
+        }
 
     @property
     def products(self) -> int:

@@ -175,7 +175,9 @@ def cheapest(
 
         def loss(b: tuple[int, ...], served: list[float] = served) -> float:
             own = totals[b]
-            return sum(math.log(min(s, t) / max(m, 1e-9)) for s, t, m in zip(served, own, least, strict=True))
+            return sum(
+                math.log(max(min(s, t), 1e-9) / max(m, 1e-9)) for s, t, m in zip(served, own, least, strict=True)
+            )
 
         taken.append(min(candidates, key=loss))
     return taken

@@ -24,8 +24,16 @@ def distinct_places(instance: Instance, loop: str) -> bool:
 
 def distinct_by_facts(instance: Instance, loop: str, steps: Sequence[Step]) -> bool:
     """The same question of Z3, for two points of the scan with their loads: segments of one array do not meet, say."""
+    near = sources(steps, {loop, *(n for p in instance.target.place for n in variables(p))})
+    everything = {*(s.dim for s in steps if s.dim), *near}
+    return any(
+        _distinct_by(instance, loop, steps, fixed) for fixed in ([near, everything] if near < everything else [near])
+    )
+
+
+def _distinct_by(instance: Instance, loop: str, steps: Sequence[Step], fixed: set[str]) -> bool:
+    """The same, with what is known of these dimensions."""
     places = instance.target.place
-    fixed = sources(steps, {loop, *(n for p in places for n in variables(p))})
     names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
     called = [n for n in instance.calls if n in fixed]
     if not any(names.keys() & variables(p) for p in places) or not called:

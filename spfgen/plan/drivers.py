@@ -7,7 +7,8 @@ rough count of its work, every find for the price of one look-up, is far below t
 from __future__ import annotations
 
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import Expr, Num
+from spfgen.facts.formula import Compare, Expr, Num, calls, variables
+from spfgen.ir import walk
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.finds import with_finds
@@ -17,15 +18,17 @@ from spfgen.plan.scan import Step, scan_steps, wrapped
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
 
+_ORDERS = ("<", "<=", ">", ">=")
 FAR = 2.0
 """How many times less work another driver must mean, on the average of many sizes, to be taken."""
 
 
-def driven(instance: Instance, context: Context) -> list[Step]:
-    """The steps of the order that the schedule wants, or of the one that promises the least work."""
-    best = _steps(instance, scan_order(instance, context.order))
+def driven(instance: Instance, context: Context) -> list[list[Step]]:
+    """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
+    order of the text, should the promise not be kept."""
+    best = first_of_all = _steps(instance, scan_order(instance, context.order))
     if context.order or sum(o.sparse for o in instance.reads) < 2:
-        return best
+        return [best]
     tried = {tuple(s.dim for s in best)}
     first = next((s.dim for s in best if s.kind == "scan"), "")
     alike = {_form(o) for o in instance.reads if first in o.positions}
@@ -46,12 +49,20 @@ def driven(instance: Instance, context: Context) -> list[Step]:
         price = _rough(instance, other)
         if mean_ratio(cost, price, context.stored) > FAR:
             best, cost = other, price
-    return best
+    return [best] if best is first_of_all else [best, first_of_all]
 
 
 def _steps(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
     domain = instance.domain.reordered(Space((*instance.sizes, *dims)))
     return scan_steps(instance, domain, dims)
+
+
+def _quick(instance: Instance, find: Find) -> bool:
+    """Whether there is hope for more than a plain loop: an order, or a range that does not change."""
+    call = find.loads[0].call
+    compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
+    ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
+    return ordered or all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
 
 
 def _form(operand: Operand) -> tuple[object, ...]:
@@ -73,6 +84,7 @@ def _rough(instance: Instance, steps: list[Step]) -> Expr:
             trips.append(counts.trips(node.low, node.high))
             total.append(times(*trips))
         elif isinstance(node, Find):
-            total.append(times(Num(5), *trips))
-            trips.append(over(counts.trips(node.low, node.high), counts.extent(node.loads[0].dim)))
+            length = counts.trips(node.low, node.high)
+            total.append(times(Num(5) if _quick(instance, node) else length, *trips))
+            trips.append(over(length, counts.extent(node.loads[0].dim)))
     return plus(*total, times(Num(2), *trips))

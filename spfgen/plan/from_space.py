@@ -46,10 +46,13 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Pl
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
     instance = with_equal_positions(instance)
-    steps = driven(instance, context)
-    nest, stored = _nest(instance, steps, store, context)
+    for steps in driven(instance, context):
+        nest, stored = _nest(instance, steps, store, context)
+        chosen = choose_finds(instance, nest, steps, context)
+        if not any(n.key is None for v in chosen for n in walk(v.body) if isinstance(n, Find)):
+            break  # else what should be found would have to be compared with everything
     checked: set[object] = set()
-    variants = [_finished(instance, v, checked) for v in choose_finds(instance, nest, steps, context)]
+    variants = [_finished(instance, v, checked) for v in chosen]
     if len(variants) == 1:
         return variants[0].body, stored
     return Choose(tuple(variants), "which is fastest depends on the sizes"), stored

@@ -86,7 +86,9 @@ def _made_safe(instance: Instance, dim: str, steps: list[Step], known: Piece) ->
 def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known: Piece) -> Step:
     """How `dim` gets its value when `prefix` is known."""
     if dim in instance.calls:
-        alias = instance.aliases.get(dim)
+        alias = next(
+            (n for n in prefix if n in instance.calls and _original(instance, n) == _original(instance, dim)), None
+        )
         if alias is not None:
             same = known.with_constraints([Constraint(True, Affine(((dim, 1), (alias, -1))))])
             return Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
@@ -104,6 +106,11 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]
     enforced += [Constraint(False, e - Affine(((dim, a),))) for a, e in upper]
     return Step(dim, "scan", None, low, high, (), known.with_constraints(enforced))
+
+
+def _original(instance: Instance, call: str) -> str:
+    """The call that this one is an alias of, or itself."""
+    return instance.aliases.get(call, call)
 
 
 def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:

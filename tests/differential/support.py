@@ -95,12 +95,23 @@ def provable(made: Generated) -> dict[str, set[str]]:
     return result
 
 
+def places(made: Generated) -> dict[str, set[str]]:
+    """The same by tensor and position, for all accesses of the tensor: what a schedule speaks of."""
+    owners = {p: o.tensor for g in made.program.groups for i in g.instances for o in (i.target, *i.reads) for p in o.positions}
+    result: dict[str, set[str]] = {}
+    for dim, known in provable(made).items():
+        if dim in owners:
+            place = f"{owners[dim]}.{dim.partition('.')[2]}"
+            result[place] = result.get(place, known) & known
+    return result
+
+
 def each_forced(program: Program, made: Generated) -> list[Program]:
     """The program with each algorithm in turn wherever it is provable; those that stay the same are left out."""
-    possible = provable(made)
+    possible = places(made)
     result: list[Program] = []
     for algorithm in FINDS:
-        finds = {dim: algorithm for dim, known in possible.items() if "." in dim and algorithm in known}
+        finds = {place: algorithm for place, known in possible.items() if algorithm in known}
         if finds:
             result.append(replace(program, finds=finds))
     return result

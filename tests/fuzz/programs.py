@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
 
+from spfgen.errors import SpecError
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SpecTree, parse_tree
-from spfgen.pipeline import RANK, layout_of
+from spfgen.lang.types import FINDS
+from spfgen.pipeline import RANK, Generated, generate, layout_of, resolve
 from tests.differential.kernels import layouts_of_rank
+from tests.differential.support import places
 from tests.fuzz import unseen
 
 CLASSES = ("n0", "n1", "n2")
@@ -58,10 +61,38 @@ class Case:
         parsed = parse_tree(self.kernel.replace("kernel NAME", f"kernel {name}"), "program.spf")
         return SpecTree(unseen.tree().layouts, parsed.kernels)
 
+    def with_finds(self, finds: Mapping[str, str]) -> Case:
+        """The case with a schedule that says how these positions are found."""
+        words = " ".join(f"find {place} : {algorithm}" for place, algorithm in finds.items())
+        if "schedule {" in self.kernel:
+            return replace(self, kernel=self.kernel.replace("schedule {", f"schedule {{ {words} ", 1))
+        return replace(self, kernel=f"{self.kernel.rstrip().removesuffix('}')}    schedule {{ {words} }}\n}}")
+
     def text(self) -> str:
         """The whole program, with the layouts that it uses and spfgen does not have."""
         used = [u.text for u in unseen.ALL.values() if f": {u.name}" in self.kernel]
         return "\n".join([*used, self.kernel.replace("kernel NAME", "kernel k")])
+
+
+def forced(case: Case) -> Iterator[Case]:
+    """The case with each algorithm wherever it is provable; one place at a time where what is forced would change
+    who drives."""
+    possible = places(compiled(case))
+    for algorithm in FINDS:
+        finds = {p: algorithm for p, known in possible.items() if algorithm in known}
+        if not finds:
+            continue
+        try:
+            compiled(case.with_finds(finds))
+            yield case.with_finds(finds)
+        except SpecError:
+            yield from (case.with_finds({p: algorithm}) for p in finds)
+
+
+def compiled(case: Case) -> Generated:
+    """What the compiler makes of it; SpfgenError when it is refused."""
+    tree = case.tree("k")
+    return generate(tree.kernels["k"], resolve(tree.kernels["k"], tree))
 
 
 @dataclass
@@ -342,5 +373,17 @@ class _Builder:
 
 @st.composite
 def cases(draw: Any, focus: str) -> Case:
-    """`focus` is one of `dense`, `outputs`, `unseen`, `order`: what there is more of."""
+    """`focus` is one of `dense`, `outputs`, `unseen`, `order`, `finds`: what there is more of."""
+    if focus == "finds":
+        return _with_forced_finds(draw, _Builder(draw, draw(st.sampled_from(("unseen", "order")))).case())
     return _Builder(draw, focus).case()
+
+
+def _with_forced_finds(draw: Any, case: Case) -> Case:
+    """The case with a provable algorithm for each position that is looked for."""
+    try:
+        possible = places(compiled(case))
+    except Exception:  # refused, or what the runner will report
+        return case
+    finds = {place: draw(st.sampled_from(sorted(known))) for place, known in possible.items() if known}
+    return case.with_finds(finds) if finds else case

@@ -4,17 +4,15 @@ forced at random in random programs: refused with a reason, or right."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from spfgen.errors import SpecError
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.types import FINDS
-from spfgen.pipeline import RANK, generate, layout_of, resolve
-from tests.differential.support import provable
+from spfgen.pipeline import RANK, layout_of
 from tests.fuzz import runner, unseen
-from tests.fuzz.programs import Case, Data, known_layouts, unseen_layouts
+from tests.fuzz.programs import Case, Data, compiled, forced, known_layouts, unseen_layouts
 
 SMALL = ((5, 6, 4), (1, 1, 1), (0, 3, 2), (3, 0, 0))
 DATA = tuple(
@@ -82,20 +80,6 @@ def cases(rank: int, number: int, everything: bool) -> Iterator[Case]:
         yield from forced(case)
 
 
-def forced(case: Case) -> Iterator[Case]:
-    """The case with each algorithm wherever it is provable."""
-    tree = case.tree("k")
-    kernel = tree.kernels["k"]
-    possible = provable(generate(kernel, resolve(kernel, tree)))
-    places = {".".join((d.partition(".")[0].split("_")[0], d.partition(".")[2])): a for d, a in possible.items() if "." in d}
-    for algorithm in FINDS:
-        finds = " ".join(f"find {p} : {algorithm}" for p, known in places.items() if algorithm in known)
-        if finds and "schedule" in case.kernel:
-            yield replace(case, kernel=case.kernel.replace("schedule { ", f"schedule {{ {finds} "))
-        elif finds:
-            yield replace(case, kernel=case.kernel.replace("\n}", f"\n    schedule {{ {finds} }}\n}}"))
-
-
 STATEMENTS = [(r, n) for r, texts in TEXTS.items() for n in range(len(texts))]
 
 
@@ -123,7 +107,5 @@ def checked(every: list[Case]) -> None:
 
 def test_a_refusal_is_an_error_of_the_user() -> None:
     case = made("s = B[i]*A[i]", {"A": "unbounded_vector", "B": "sv"}, "B.p", 1)
-    wrong = replace(case, kernel=case.kernel.replace("schedule { ", "schedule { find A.p : bitmap "))
-    tree = wrong.tree("k")
     with pytest.raises(SpecError, match="range"):
-        generate(tree.kernels["k"], resolve(tree.kernels["k"], tree))
+        compiled(case.with_finds({"A.p": "bitmap"}))

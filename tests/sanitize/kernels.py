@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from spfgen.lang.types import TYPES
-from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
+from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, forced, known_layouts, unseen_layouts
 
 SHAPES = ((5, 6, 4), (1, 1, 1), (0, 3, 2), (3, 0, 0))
 DATA = tuple(
@@ -75,5 +76,42 @@ def every_type(layouts: tuple[str, ...] = TYPED) -> Iterator[Case]:
         )  # fmt: skip
 
 
+FINDS: tuple[tuple[str, int, dict[str, str], str], ...] = (
+    # statement, rank of A and B, layouts, order: where positions are looked for
+    ("s = A[i]*x[i]", 1, {"A": "sv"}, "i"),
+    ("s = A[i]*x[i]", 1, {"A": "coo_unsorted"}, "i"),
+    ("s = A[i]*B[i]", 1, {"A": "falling_vector", "B": "sv"}, "B.p"),
+    ("s = A[i + 1]*B[i]", 1, {"A": "rising_vector", "B": "sv_unsorted"}, "B.p"),
+    ("s = A[i]*B[i]", 1, {"A": "unbounded_vector", "B": "sv"}, "B.p"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csr", "B": "csr"}, "i"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csc", "B": "csr"}, "A.pj"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "dense", "B": "csr"}, "j, i"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csr", "B": "coo_unsorted"}, "i"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csr", "B": "falling_list"}, "i"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "falling_rows", "B": "csr"}, "A.r"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "bcsr", "B": "bcsr(R=3, C=2)"}, ""),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "coo", "B": "dcsr"}, "A.p"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr", "x": "sv"}, ""),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr_permuted", "x": "sv"}, ""),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "coo", "x": "coo_unsorted"}, "A.p"),
+    ("y[i] = A[i, 2]*x[i]*B[i, j]", 2, {"A": "coo", "B": "csr", "x": "sv"}, "A.p"),
+    ("y[i] = A[i, 2]*B[i, j]*B[i, j]", 2, {"A": "coo", "B": "falling_rows"}, "A.p"),
+    ("C[i, j] = A[i, j, k]*B[i, j, k]", 3, {"A": "csf", "B": "csf"}, ""),
+    ("C[i, j] = A[i, j, k]*B[i, j, k]", 3, {"A": "csf", "B": "coo"}, ""),
+)
+
+
+def every_find(data: tuple[Data, ...] = DATA) -> Iterator[Case]:
+    """Each provable algorithm in turn: equal keys in chains, tables in parallel loops, arrays of states, keys outside of
+    the range, parallel loops that only look for positions."""
+    for text, rank, layouts, order in FINDS:
+        made = case(text, layouts, rank, data)
+        if "x[i]" in text:
+            made = replace(made, dims=tuple((n, ("n0",) if n == "x" else d) for n, d in made.dims))
+        if order:
+            made = replace(made, kernel=made.kernel.replace("\n}", f"\n    schedule {{ order {order} }}\n}}"))
+        yield from forced(made)
+
+
 def every_kernel() -> list[Case]:
-    return [*every_layout(), *every_output(), *every_type()]
+    return [*every_layout(), *every_output(), *every_type(), *every_find()]

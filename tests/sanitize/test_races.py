@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import PARTNERS, case
+from tests.sanitize.kernels import PARTNERS, case, every_find
 
 FLAGS = ("-std=c99", "-O1", "-g1", "-fopenmp", "-fsanitize=thread")
 DATA = (Data((("n0", 13), ("n1", 12), ("n2", 7)), (("w", 2),), 0.5, 1),)
@@ -103,10 +104,18 @@ def cases() -> list[Case]:
     return found
 
 
-def test_parallel_kernels_have_no_races(tmp_path: Path) -> None:
-    build, calls = prepared(cases(), threads=3)
+def finds() -> list[Case]:
+    """Each provable algorithm in turn in loops that are parallel."""
+    return list(every_find(DATA))
+
+
+@pytest.mark.parametrize("made", [cases, finds], ids=["layouts", "finds"])
+def test_parallel_kernels_have_no_races(made: Callable[[], list[Case]], tmp_path: Path) -> None:
+    build, calls = prepared(made(), threads=3)
     parallel = [n for n, text in build.sources.items() if "#pragma omp parallel" in text]
     assert len(parallel) > 30
+    if made is cases:
+        assert any("#pragma omp atomic" in text for text in build.sources.values())
     built = compile_program(build, command(), tmp_path)
     code, output = run(built, calls, tmp_path, environment())
     assert code == 0, told(calls, output)

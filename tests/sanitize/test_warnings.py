@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.sanitize.driver import generated
-from tests.sanitize.kernels import case, every_output, every_type
+from tests.sanitize.kernels import case, every_find, every_output, every_type
 
 FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-c")
 JOBS = 2
@@ -25,7 +25,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         case("s = A[i, j]*B[i, j] - 2.5*A[j, i]/s2", layouts, 2),
         case("C[i, j] += A[2*i, j - 1]", {"A": "tiled"}, 2),
     ]
-    build, _ = generated([*every_type(("csr", "hyb")), *every_output(), *conditions])
+    build, _ = generated([*every_type(("csr", "hyb")), *every_output(), *every_find(), *conditions])
     paths = []
     for number, source in build.sources.items():
         paths.append(str(folder / f"kernel_{number}.c"))

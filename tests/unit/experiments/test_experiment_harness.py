@@ -260,6 +260,20 @@ def test_a_slow_contestant_has_fewer_samples_and_none_is_in_vain() -> None:
     assert len(calls) == 3
 
 
+def test_of_a_very_slow_contestant_the_first_call_is_the_sample() -> None:
+    clock, calls = FakeClock(), []
+
+    def call() -> float:
+        calls.append(clock.now)
+        clock.now += 5_000_000_000
+        return 42.0
+
+    peer = Contestant("peer", lambda data: Runner(call, lambda: 42.0))
+    outcome = race(clock.runner(1000), peer, clock=clock, pace=Pace(30.0, 4.0))
+    assert by_title(outcome)["peer"].timing.samples == pytest.approx((5e9,))
+    assert len(calls) == 1
+
+
 def test_a_contestant_that_is_too_slow_is_skipped_and_not_called_at_larger_sizes() -> None:
     clock, pace = FakeClock(), Pace(30.0, 1.0)
     slow = clock.runner(31e9)
@@ -280,7 +294,8 @@ def test_pace_goes_on_as_it_did() -> None:
     pace.note("flat", 0.01, 7.0)
     pace.note("flat", 0.1, 6.0)
     assert pace.expected("flat", 0.5) == pytest.approx(6.0)
-    assert (pace.rounds(0.001, 21), pace.rounds(0.3, 21), pace.rounds(9.0, 21)) == (21, 3, 1)
+    assert (pace.rounds(0.001, 21), pace.rounds(0.03, 21), pace.rounds(9.0, 21)) == (None, 21, 0)
+    assert pace.rounds(0.3, 21) == 3
 
 
 def test_a_case_may_have_its_own_threads() -> None:

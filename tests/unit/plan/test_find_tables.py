@@ -386,3 +386,43 @@ def test_one_type_for_all(algorithm: str, kind: str) -> None:
 def test_sorted_or_not_makes_no_difference_to_a_table() -> None:
     for properties in ("property strictly increasing", "property strictly decreasing", "property injective", ""):
         assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) - SORTED == TABLES | {"loop"}
+
+
+# --- sweeps: a bitmap that is asked for the keys of all rows in one loop ----------------------------------------
+
+PERMUTED = """
+layout permuted(nrow, ncol) {
+    size nnz, m
+    relation { [r, p] -> [i, j] : 0 <= r < nrow and ptr(r) <= p < ptr(r + 1) and i = r and j = perm(%s) }
+    index ptr[nrow + 1] { range 0 <= ptr(p) <= nnz  property increasing }
+    index col[nnz] { range 0 <= col(p) < m }
+    index perm[m] { range 0 <= perm(q) < ncol }
+    value val[nnz] at [p]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        *sorted(ALL - {"bitmap"}),
+        pytest.param("bitmap", marks=pytest.mark.xfail(strict=True, reason="sweep: reads perm(p) for perm(col(p))")),
+    ],
+)
+def test_keys_that_are_read_from_another_place(algorithm: str) -> None:
+    """The column of an element is that of a place which its position does not say."""
+    layout = spfgen.parse(PERMUTED % "col(p)").layouts["permuted"]
+    text, layouts = "y[i] = A[i, j]*x[j]", {"A": layout, "x": "sv", "y": "dense"}
+    if algorithm not in allowed(text, "x.p", **layouts):
+        return
+    rng = np.random.default_rng(2)
+    nrow, ncol, nnz, m = 20, 30, 100, 200
+    ptr = np.sort(np.concatenate([[0], rng.integers(0, nnz + 1, nrow - 1), [nnz]]))
+    col, perm, val = rng.integers(0, m, nnz), rng.integers(0, ncol, m), rng.integers(1, 9, nnz).astype(float)
+    arrays: dict[str, Any] = {"ptr": ptr.astype(np.int32), "col": col.astype(np.int32), "perm": perm.astype(np.int32), "val": val}
+    a = np.zeros((nrow, ncol))
+    np.add.at(a, (np.repeat(np.arange(nrow), np.diff(ptr)), perm[col]), val)
+    x = np.where(rng.random(ncol) < 0.3, rng.integers(1, 9, ncol), 0).astype(float)
+    kernel = spfgen.compile(text, finds={"x.p": algorithm}, **layouts)
+    for threads in (1, 3):
+        assert np.array_equal(run(kernel, threads, A=spfgen.tensor(layout, shape=a.shape, **arrays), x=x), a @ x)

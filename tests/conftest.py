@@ -1,12 +1,16 @@
-"""Shared by all tests: `--update-golden`, a cache folder of the run's own."""
+"""Shared by all tests: `--update-golden`, a cache folder of the run's own, threads that do not spin."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+"""Threads that wait sleep: kernels of the tests are short, and several processes share the processors. Read by OpenMP
+when it is loaded."""
 GOLDEN = Path(__file__).parent / "golden"
 
 

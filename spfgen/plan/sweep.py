@@ -28,7 +28,7 @@ def swept(instance: Instance, plan: Plan) -> Plan:
     if not (isinstance(rows, Scan) and isinstance(positions, Scan) and isinstance(find, Find)):
         return plan
     between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
-    call = _key(find, before)
+    call = _key(find, before, positions.dim)
     pointer = _pointer(rows, positions, between)
     if call is None or pointer is None or rows.atomic or not _separate(rows, between, before, find):
         return plan
@@ -63,8 +63,8 @@ def _nested(nodes: list[Plan], inside: Plan) -> Plan:
     return inside
 
 
-def _key(find: Find, before: list[Plan]) -> Call | None:
-    """The loaded call that the bitmap is asked for."""
+def _key(find: Find, before: list[Plan], position: str) -> Call | None:
+    """The call that the bitmap is asked for, when it is what an array holds at the position itself."""
     if (
         find.algorithm != "bitmap"
         or find.key is None
@@ -87,7 +87,7 @@ def _key(find: Find, before: list[Plan]) -> Call | None:
     value: Expr = find.key.value
     while isinstance(value, Var) and value.name in values:
         value = values[value.name]
-    return value if isinstance(value, Call) else None
+    return value if isinstance(value, Call) and value.arguments == (Var(position),) else None
 
 
 def _pointer(rows: Scan, positions: Scan, between: list[Plan]) -> str | None:

@@ -19,8 +19,8 @@ from tests.differential.support import Batch, Program, batches, each_forced, ope
 THREADS = 3
 LARGER = {"i": 61, "j": 47, "k": 23, "l": 5}
 """Enough for threads to meet."""
-PARTNERS = 2
-"""In how many combinations each layout is in each place."""
+PARTNERS = {1: 1, 2: 2, 3: 1}
+"""In how many combinations each layout is in each place, by the number of operands."""
 
 
 def shifted(x: Array, y: Array) -> Array:
@@ -44,15 +44,15 @@ MORE = (
 
 
 def cover(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Combinations in which each value is in PARTNERS, different ones each time."""
+    """Combinations in which each value is in PARTNERS of them, with different others each time."""
     rng = np.random.default_rng(1)
-    longest = max(map(len, lists))
+    rows = PARTNERS[len(lists)] * max(map(len, lists))
     columns = []
     for values in lists:
         row: list[str] = []
-        while len(row) < PARTNERS * longest:
+        while len(row) < rows:
             row += [str(v) for v in rng.permutation(list(values))]
-        columns.append(row[: PARTNERS * longest])
+        columns.append(row[:rows])
     return list(dict.fromkeys(zip(*columns, strict=True)))
 
 

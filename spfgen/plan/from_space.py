@@ -49,7 +49,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Pl
     for steps in driven(instance, context):
         nest, stored = _nest(instance, steps, store, context)
         chosen = choose_finds(instance, nest, steps, context)
-        if not any(n.key is None for v in chosen for n in walk(v.body) if isinstance(n, Find)):
+        compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}
+        if compared <= set(context.forced):
             break  # else what should be found would have to be compared with everything
     checked: set[object] = set()
     variants = [_finished(instance, v, checked) for v in chosen]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import SpfgenError
+from spfgen.errors import SpecError, SpfgenError
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_layout_use, parse_statements
@@ -26,7 +26,7 @@ from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Find
+from spfgen.plan.nodes import Find, Scan, Sweep
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -107,14 +107,27 @@ def places(made: Generated) -> dict[str, set[str]]:
 
 
 def each_forced(program: Program, made: Generated) -> list[Program]:
-    """The program with each algorithm in turn wherever it is provable; those that stay the same are left out."""
+    """The program with each algorithm in turn wherever it is provable; with the driver that it had before where what
+    is forced would change that."""
     possible = places(made)
     result: list[Program] = []
     for algorithm in FINDS:
         finds = {place: algorithm for place, known in possible.items() if algorithm in known}
-        if finds:
-            result.append(replace(program, finds=finds))
+        if not finds:
+            continue
+        forced = replace(program, finds=finds)
+        try:
+            forced.generated("kernel")
+        except SpecError as error:
+            assert "a position that is looked for" in str(error)
+            forced = replace(forced, order=(driver(made),))
+        result.append(forced)
     return result
+
+
+def driver(made: Generated) -> str:
+    """The outermost loop."""
+    return next(n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan | Sweep))
 
 
 # --- operands ----------------------------------------------------------------------------------------

@@ -34,9 +34,9 @@ from spfgen.run.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """Statements with a layout for every tensor."""
+    """Statements with a layout for every tensor; `finds` are forced."""
 
     text: str
     layouts: Mapping[str, str]
@@ -97,7 +97,9 @@ def provable(made: Generated) -> dict[str, set[str]]:
 
 def places(made: Generated) -> dict[str, set[str]]:
     """The same by tensor and position, for all accesses of the tensor: what a schedule speaks of."""
-    owners = {p: o.tensor for g in made.program.groups for i in g.instances for o in (i.target, *i.reads) for p in o.positions}
+    owners = {
+        p: o.tensor for g in made.program.groups for i in g.instances for o in (i.target, *i.reads) for p in o.positions
+    }
     result: dict[str, set[str]] = {}
     for dim, known in provable(made).items():
         if dim in owners:
@@ -106,22 +108,24 @@ def places(made: Generated) -> dict[str, set[str]]:
     return result
 
 
-def each_forced(program: Program, made: Generated) -> list[Program]:
-    """The program with each algorithm in turn wherever it is provable; with the driver that it had before where what
-    is forced would change that."""
+def each_forced(program: Program, name: str) -> dict[Program, Generated]:
+    """The program with each algorithm in turn wherever it is provable, each under its own name; with the driver that
+    it had before where what is forced would change that."""
+    made = program.generated(name)
     possible = places(made)
-    result: list[Program] = []
+    result: dict[Program, Generated] = {}
     for algorithm in FINDS:
         finds = {place: algorithm for place, known in possible.items() if algorithm in known}
         if not finds:
             continue
         forced = replace(program, finds=finds)
+        own = f"{name}_{algorithm}"
         try:
-            forced.generated("kernel")
+            result[forced] = forced.generated(own)
         except SpecError as error:
-            assert "a position that is looked for" in str(error)
+            assert "a position that is looked for" in str(error)  # noqa: PT017
             forced = replace(forced, order=(driver(made),))
-        result.append(forced)
+            result[forced] = forced.generated(own)
     return result
 
 
@@ -188,12 +192,18 @@ def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -
 class Batch:
     """Kernels compiled into one shared object, hardly optimised: compiling is much of the time.
 
-    `eager` kernels start their threads however little there is to do.
+    `eager` kernels start their threads however little there is to do. What is `generated` already has names of its own.
     """
 
-    def __init__(self, programs: Sequence[Program], flags: Sequence[str] = ("-O1",), eager: bool = False) -> None:
+    def __init__(
+        self,
+        programs: Sequence[Program],
+        flags: Sequence[str] = ("-O1",),
+        eager: bool = False,
+        generated: Sequence[Generated] | None = None,
+    ) -> None:
         self.programs = list(programs)
-        self.generated = [p.generated(f"kernel_{n}") for n, p in enumerate(self.programs)]
+        self.generated = list(generated or [p.generated(f"kernel_{n}") for n, p in enumerate(self.programs)])
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         sources = []
@@ -209,7 +219,7 @@ class Batch:
         self.library = ctypes.CDLL(str(target))
 
     def run(self, number: int, tensors: Mapping[str, Tensor], threads: int = 2) -> None:
-        function = getattr(self.library, f"kernel_{number}")
+        function = getattr(self.library, self.generated[number].program.name)
         Bound(self.generated[number].program, function, tensors, {}, threads)()
 
 
@@ -220,12 +230,10 @@ def eager_source(text: str) -> str:
     return result
 
 
-def batches(
-    programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O1",), eager: bool = False
-) -> Iterable[Batch]:
+def batches(programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O1",)) -> Iterable[Batch]:
     todo = list(programs)
     for start in range(0, len(todo), size):
-        yield Batch(todo[start : start + size], flags, eager)
+        yield Batch(todo[start : start + size], flags)
 
 
 def zeros_like(generated: Generated, name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:

@@ -25,7 +25,6 @@ from tests.differential.support import eager_source
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data
 
-
 PATIENCE = 120
 """Seconds for all kernels of a call of the compiler."""
 

@@ -18,7 +18,12 @@ SMALL = ((5, 6, 4), (1, 1, 1), (0, 3, 2), (3, 0, 0))
 DATA = tuple(
     Data((("n0", a), ("n1", b), ("n2", c)), (), density, 3 * k + 2)
     for k, ((a, b, c), density) in enumerate(
-        [*((SMALL[0], d) for d in (0.4, 0.0, 1.0)), *((s, 1.0) for s in SMALL[1:]), ((23, 19, 7), 0.3), ((40, 9, 5), 0.5)]
+        [
+            *((SMALL[0], d) for d in (0.4, 0.0, 1.0)),
+            *((s, 1.0) for s in SMALL[1:]),
+            ((23, 19, 7), 0.3),
+            ((40, 9, 5), 0.5),
+        ]
     )
 )
 """Seeds leave 2, 0 and 1 modulo 3: the kernels run with one to three threads."""

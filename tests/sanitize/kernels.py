@@ -103,7 +103,7 @@ FINDS: tuple[tuple[str, int, dict[str, str], str], ...] = (
 
 def every_find(data: tuple[Data, ...] = DATA) -> Iterator[Case]:
     """Each provable algorithm in turn: equal keys in chains, tables in parallel loops, arrays of states, keys outside of
-    the range, parallel loops that only look for positions."""
+    the range, parallel loops that only look for positions."""  # noqa: E501
     for text, rank, layouts, order in FINDS:
         made = case(text, layouts, rank, data)
         if "x[i]" in text:

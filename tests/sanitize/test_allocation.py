@@ -38,7 +38,7 @@ KERNELS = {
     # statement, layouts, order, places that are forced
     "states for rows": ("C[i, j] = A[i, j]*B[i, j]", {"A": "csc", "B": "csr"}, ["A.pj"], {"B.pj": "sequential"}),
     "states for rows and a table": (
-        "C[i, j] = A[i, j]*B[i, j]*D[i, j]", {"A": "csc", "B": "csr", "D": "csc"}, ["A.pj"], {"B.pj": "gallop", "D.pi": "hash"},
+        "C[i, j] = A[i, j]*B[i, j]*D[i, j]", {"A": "csc", "B": "csr", "D": "csc"}, ["A.pj"], {"B.pj": "gallop", "D.pi": "hash"},  # noqa: E501
     ),
     **{
         f"{a} in each row": ("C[i, j] = A[i, j]*B[i, j]", {"A": "csr", "B": "csr"}, ["i"], {"B.pj": a})
@@ -48,9 +48,9 @@ KERNELS = {
         f"{a} of a list": ("C[i, j] = A[i, j]*B[i, j]", {"A": "csr", "B": "coo_unsorted"}, ["i"], {"B.p": a})
         for a in ("hash", "array", "bitmap")
     },
-    "two tables": ("C[i, j] = A[i, j]*B[i, j]*D[i, j]", {"A": "csr", "B": "csr", "D": "csr"}, ["i"], {"B.pj": "bitmap", "D.pj": "scatter"}),
+    "two tables": ("C[i, j] = A[i, j]*B[i, j]*D[i, j]", {"A": "csr", "B": "csr", "D": "csr"}, ["i"], {"B.pj": "bitmap", "D.pj": "scatter"}),  # noqa: E501
     "variants": ("C[i, j] = A[i, j]*B[i, j]", {"A": "csr", "B": "csr"}, [], {}),
-    "two statements": ("C[i, j] = A[i, j]*B[i, j]; C[i, j] += B[i, j]*A[i, j]", {"A": "csr", "B": "csr"}, [], {"B.pj": "hash"}),
+    "two statements": ("C[i, j] = A[i, j]*B[i, j]; C[i, j] += B[i, j]*A[i, j]", {"A": "csr", "B": "csr"}, [], {"B.pj": "hash"}),  # noqa: E501
 }  # fmt: skip
 
 
@@ -63,7 +63,18 @@ def test_every_allocation_may_fail(name: str, tmp_path: Path) -> None:
     source = source.replace("calloc(", "counted_calloc(").replace("free(", "counted_free(")
     (tmp_path / "kernel.c").write_text(COUNTED + source, encoding="utf-8")
     compiler = find_compiler()
-    command = [*compiler.command, "-std=c99", "-O1", "-fPIC", "-shared", *compiler.openmp, "kernel.c", "-lm", "-o", "kernel.so"]
+    command = [
+        *compiler.command,
+        "-std=c99",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        *compiler.openmp,
+        "kernel.c",
+        "-lm",
+        "-o",
+        "kernel.so",
+    ]
     subprocess.run(command, check=True, cwd=tmp_path)
     library = ctypes.CDLL(str(tmp_path / "kernel.so"))
     library.spfgen_live.restype = ctypes.c_int64
@@ -78,7 +89,7 @@ def test_every_allocation_may_fail(name: str, tmp_path: Path) -> None:
         try:
             Bound(program, library.kernel, tensors, {}, 3)()
         except (DataError, MemoryError) as error:
-            assert "memory" in str(error)
+            assert "memory" in str(error)  # noqa: PT017
             assert np.isnan(tensors["C"].arrays["val"]).all(), "something was written"
             assert library.spfgen_live() == 0, f"{library.spfgen_live()} were not given back"
             continue

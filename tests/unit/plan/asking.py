@@ -84,9 +84,9 @@ def allowed(statement: str, place: str, order: Sequence[str] = (), **layouts: La
             kernel = spfgen.compile(statement, order=order, finds={place: algorithm}, **layouts)
         except SpecError as error:
             reasons = why_not(statement, place, order, **layouts)
-            assert algorithm in reasons, f"the plan calls right what is refused: {error}"
+            assert algorithm in reasons, f"the plan calls right what is refused: {error}"  # noqa: PT017
             assert reasons[algorithm], "a refusal without a reason"
-            assert reasons[algorithm] in error.message
+            assert reasons[algorithm] in error.message  # noqa: PT017
             continue
         assert {f.algorithm for f in of_kind(kernel, Find) if f.dim == place} == {FULL[algorithm]}
         result.add(algorithm)

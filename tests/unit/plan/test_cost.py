@@ -25,7 +25,6 @@ from spfgen.plan.cost import (
     SAMPLES,
     _compiled,
     _samples,
-    cheapest as cheapest_of,
     log2,
     mean_ratio,
     names,
@@ -33,6 +32,9 @@ from spfgen.plan.cost import (
     over,
     plus,
     times,
+)
+from spfgen.plan.cost import (
+    cheapest as cheapest_of,
 )
 from spfgen.plan.nodes import Choose, Find
 from spfgen.run import compile as compiling
@@ -119,9 +121,7 @@ def choices(name: str) -> tuple[spfgen.Kernel, list[tuple[Expr, tuple[str, ...]]
     text, layouts, order = KERNELS[name]
     kernel = spfgen.compile(text, order=order, **layouts)
     (choose,) = of_kind(kernel, Choose)
-    return kernel, [
-        (v.cost, tuple(n.algorithm for n in walk(v.body) if isinstance(n, Find))) for v in choose.variants
-    ]
+    return kernel, [(v.cost, tuple(n.algorithm for n in walk(v.body) if isinstance(n, Find))) for v in choose.variants]
 
 
 def compiled(costs: Sequence[Expr]) -> Any:
@@ -162,7 +162,9 @@ def test_c_and_python_agree(name: str) -> None:
     for k in range(300):
         sizes = [rng.choice([0, 1, 2, 3]) if k < 40 else int(10 ** rng.uniform(0, 9)) for _ in wanted]
         found, meant = [f(*sizes) for f in in_c], [f(*sizes) for f in in_python]
-        np.testing.assert_allclose(found, meant, rtol=0.1, atol=1e-6, err_msg=f"{dict(zip(wanted, sizes, strict=True))}")
+        np.testing.assert_allclose(
+            found, meant, rtol=0.1, atol=1e-6, err_msg=f"{dict(zip(wanted, sizes, strict=True))}"
+        )
         least = sorted(meant)
         if len(least) > 1 and least[1] > 1.3 * least[0]:
             agreed += 1
@@ -226,7 +228,7 @@ def winner(name: str, **sizes: float) -> tuple[str, ...]:
 MANY, FEW = 10.0**8, 10.0**3
 OBVIOUS = [
     # a table pays when it is asked often, and does not when it has more places than there are questions
-    ("spmspv", {"A__ncol": 1e6, "A__nnz": MANY, "x__nnz": 1e5, "A__nrow": 1e6}, {"bitmap", "scatter", "position array"}),
+    ("spmspv", {"A__ncol": 1e6, "A__nnz": MANY, "x__nnz": 1e5, "A__nrow": 1e6}, {"bitmap", "scatter", "position array"}),  # noqa: E501
     ("spmspv", {"A__ncol": 1e9, "A__nnz": FEW, "x__nnz": 1e5, "A__nrow": 1e2}, {"binary search", "hash map"}),
     ("spmspv", {"A__ncol": 1e7, "A__nnz": 10, "x__nnz": 1e6, "A__nrow": 10}, {"binary search"}),
     # two long vectors of one length are walked through; a short one jumps through a long one
@@ -309,7 +311,7 @@ def test_samples_are_sizes_that_occur() -> None:
         assert 1 <= other <= n
     sizes = np.log10(np.array(samples))
     assert sizes[:, 0].max() - sizes[:, 0].min() > 5, "few and many"
-    full = (sizes[:, 0] - sizes[:, 1])
+    full = sizes[:, 0] - sizes[:, 1]
     assert full.min() < 0.3, "full"
     assert full.max() > 3, "nearly empty"
     assert abs(np.corrcoef(sizes[:, 1], sizes[:, 2])[0, 1]) < 0.95, "one need not be as full as the other"

@@ -81,7 +81,9 @@ def test_the_schedule_decides(text: str, layouts: dict[str, str], one: list[str]
         if order:
             for nest in loops(kernel):
                 assert [d for d in nest if d in order] == [d for d in order if d in nest]
-                assert {d.partition(".")[0] for d in nest if "." in d} == {d.partition(".")[0] for d in order if "." in d}
+                assert {d.partition(".")[0] for d in nest if "." in d} == {
+                    d.partition(".")[0] for d in order if "." in d
+                }
         results.append(run(kernel, 2, **operands))
     assert all(np.array_equal(r, results[0]) for r in results)
 

@@ -107,7 +107,9 @@ def test_memory_that_is_not_there(x: str, y: str, algorithm: str) -> None:
     """Room for 2**60 keys: an error, no crash, and nothing was written. A hash map needs no such room."""
     matrices = x == "csr"
     text = "C[i] = A[i, k]*B[i, k]" if matrices else "C[i] = A[i, k]*y[k]"
-    layouts: dict[str, Layout] = {"A": "csr", "B": "csr", "C": "dense"} if matrices else {"A": "csr", "y": "sv", "C": "dense"}
+    layouts: dict[str, Layout] = (
+        {"A": "csr", "B": "csr", "C": "dense"} if matrices else {"A": "csr", "y": "sv", "C": "dense"}
+    )
     place = "B.pj" if matrices else "y.p"
     huge = 2**60
     a = csr((3, huge), [0, 1, 1, 2], [5, 7], [2.0, 3.0])
@@ -128,7 +130,11 @@ def test_memory_that_is_not_there(x: str, y: str, algorithm: str) -> None:
 
 def csr(shape: tuple[int, int], rowptr: list[int], colidx: list[int], val: list[float]) -> Tensor:
     layout = spfgen.parse("").layouts["csr"].layout(2)
-    arrays: dict[str, Any] = {"rowptr": np.array(rowptr, np.int32), "colidx": np.array(colidx, np.int32), "val": np.array(val)}
+    arrays: dict[str, Any] = {
+        "rowptr": np.array(rowptr, np.int32),
+        "colidx": np.array(colidx, np.int32),
+        "val": np.array(val),
+    }
     return make_tensor(layout, arrays, shape)
 
 
@@ -195,7 +201,9 @@ def test_equal_keys_are_kept_as_the_layout_allows(properties: str, algorithm: st
 def test_equal_keys_come_in_their_order(properties: str, algorithm: str) -> None:
     """Not only all of them: the columns of a row rise with the positions, and x is followed in that order."""
     layout = listed(properties, "property forall p < q : row(p) = row(q) => col(p) < col(q)")
-    order = {"property increasing": slice(None), "property decreasing": slice(None, None, -1), "": [3, 0, 2, 1]}[properties]
+    order = {"property increasing": slice(None), "property decreasing": slice(None, None, -1), "": [3, 0, 2, 1]}[
+        properties
+    ]
     row = np.repeat(np.arange(4)[order], 3) if properties else np.array([3, 0, 3, 2, 0, 0, 2, 3, 1])
     a = np.zeros((4, 8))
     col = np.zeros(len(row), int)
@@ -363,7 +371,7 @@ def test_equal_keys_add_up_in_the_type_of_the_kernel(kind: str, other: str, val:
     may = allowed(DOT, "y.p", ["i"], **layouts)
     assert "hash" in may
     for algorithm in may:
-        text = "kernel k {{ tensor x : {x} tensor y : {y} tensor s : scalar<{o}> {d} schedule {{ order i find y.p : {a} }} }}"
+        text = "kernel k {{ tensor x : {x} tensor y : {y} tensor s : scalar<{o}> {d} schedule {{ order i find y.p : {a} }} }}"  # noqa: E501
         kernel = spfgen.parse(text.format(d=DOT, a=algorithm, o=other, **layouts)).kernels["k"].compile()
         assert run(kernel, x=np.ones(4, other), y=y) == sum(val), algorithm
     kernel = spfgen.compile(DOT, order=["i"], x="dense", y="coo_unsorted")
@@ -375,7 +383,9 @@ def test_equal_keys_add_up_in_the_type_of_the_kernel(kind: str, other: str, val:
 def test_one_type_for_all(algorithm: str, kind: str) -> None:
     """Equal keys, in the type of the kernel; uint16 and int8 wrap as they do without a table."""
     layouts = {"x": f"dense<{kind}>", "y": f"coo_unsorted<{kind}>"}
-    text = "kernel k {{ tensor x : {x} tensor y : {y} tensor s : scalar<{o}> {d} schedule {{ order i find y.p : {a} }} }}"
+    text = (
+        "kernel k {{ tensor x : {x} tensor y : {y} tensor s : scalar<{o}> {d} schedule {{ order i find y.p : {a} }} }}"
+    )
     kernel = spfgen.parse(text.format(d=DOT, a=algorithm, o=kind, **layouts)).kernels["k"].compile()
     x = np.array([1, 1, 0, 1]).astype(kind)
     y = stored("coo_unsorted", 4, [3, 0, 3, 2, 3], np.array([1, 1, 1, 1, 1]).astype(kind))
@@ -419,7 +429,12 @@ def test_keys_that_are_read_from_another_place(algorithm: str) -> None:
     nrow, ncol, nnz, m = 20, 30, 100, 200
     ptr = np.sort(np.concatenate([[0], rng.integers(0, nnz + 1, nrow - 1), [nnz]]))
     col, perm, val = rng.integers(0, m, nnz), rng.integers(0, ncol, m), rng.integers(1, 9, nnz).astype(float)
-    arrays: dict[str, Any] = {"ptr": ptr.astype(np.int32), "col": col.astype(np.int32), "perm": perm.astype(np.int32), "val": val}
+    arrays: dict[str, Any] = {
+        "ptr": ptr.astype(np.int32),
+        "col": col.astype(np.int32),
+        "perm": perm.astype(np.int32),
+        "val": val,
+    }
     a = np.zeros((nrow, ncol))
     np.add.at(a, (np.repeat(np.arange(nrow), np.diff(ptr)), perm[col]), val)
     x = np.where(rng.random(ncol) < 0.3, rng.integers(1, 9, ncol), 0).astype(float)

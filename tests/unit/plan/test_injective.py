@@ -120,7 +120,7 @@ SHARED = ("csr", "csc", "dcsr", "dcsc", "coo", "csf", "bcsr(R=2, C=3)", "dia", "
 
 @pytest.mark.parametrize("layout", SHARED)
 def test_sddmm_in_every_layout_that_stores_once(layout: str) -> None:
-    text = f"kernel k {{ tensor A : {layout} tensor B, D : dense tensor C : {layout} shares A  C[i, j] = A[i, j]*B[i, k]*D[k, j] }}"
+    text = f"kernel k {{ tensor A : {layout} tensor B, D : dense tensor C : {layout} shares A  C[i, j] = A[i, j]*B[i, k]*D[k, j] }}"  # noqa: E501
     kernel = spfgen.parse(text).kernels["k"].compile()
     if layout != "ell":  # sorted up to the first place that is not used: too much for the prover
         assert not of_kind(kernel, Find)
@@ -147,7 +147,13 @@ def test_ttm_shares_its_fibres() -> None:
     assert parallel(shared)
 
 
-@pytest.mark.parametrize("col", ["property forall p < q : row(p) = row(q) => col(p) < col(q)", "property forall p, q : p != q and row(p) = row(q) => col(p) != col(q)"])
+@pytest.mark.parametrize(
+    "col",
+    [
+        "property forall p < q : row(p) = row(q) => col(p) < col(q)",
+        "property forall p, q : p != q and row(p) = row(q) => col(p) != col(q)",
+    ],
+)
 @pytest.mark.parametrize("row", ["property increasing", ""])
 def test_pairs_of_coordinates(row: str, col: str) -> None:
     """A list in which no pair stands twice: two keys together say which position it is."""
@@ -155,7 +161,9 @@ def test_pairs_of_coordinates(row: str, col: str) -> None:
     kernel = spfgen.compile("E[i, j] = A[i, j]*A[i, j]", A=layout, E="dense")
     assert not of_kind(kernel, Find)
     order = [0, 1, 2, 3] if row else [2, 0, 3, 1]
-    tensor, dense = entries(layout, (3, 5), np.array([0, 0, 1, 2])[order].tolist(), [1, 4, 0, 3] if row else [0, 1, 3, 4])
+    tensor, dense = entries(
+        layout, (3, 5), np.array([0, 0, 1, 2])[order].tolist(), [1, 4, 0, 3] if row else [0, 1, 3, 4]
+    )
     assert np.array_equal(run(kernel, 3, A=tensor), dense * dense)
 
 
@@ -169,7 +177,9 @@ def test_pairs_that_may_stand_twice() -> None:
     assert "search" in other
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="plan: a position that is one with a later one has no value: 'y.idx(Y.p)'")
+@pytest.mark.xfail(
+    strict=True, raises=KeyError, reason="plan: a position that is one with a later one has no value: 'y.idx(Y.p)'"
+)
 def test_a_shared_vector_that_does_not_drive() -> None:
     text = "kernel k { tensor x : dense tensor y : sv tensor Y : sv shares y  Y[i] = x[i]*y[i] schedule { order i } }"
     kernel = spfgen.parse(text).kernels["k"].compile()

@@ -184,7 +184,9 @@ def test_columns_by_rows_keep_a_position_for_each_row(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", WALKS)
-@pytest.mark.parametrize(("blocks", "others"), [("R=2, C=3", "R=2, C=3"), ("R=2, C=2", "R=2, C=4"), ("R=2, C=3", "R=2, C=2")])
+@pytest.mark.parametrize(
+    ("blocks", "others"), [("R=2, C=3", "R=2, C=3"), ("R=2, C=2", "R=2, C=4"), ("R=2, C=3", "R=2, C=2")]
+)
 def test_blocks_by_blocks(blocks: str, others: str, algorithm: str) -> None:
     """bcsr x bcsr: keys are block columns, where the blocks differ floors of columns; they never fall in a block row,
     or (when the key changes within a block, which is passed by rows) in a row."""

@@ -15,8 +15,7 @@ _PLAIN = {
     **{n: n for n in ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "log2", "over")},
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
-    **dict.fromkeys(("bitmap_words", "bitmap_has", "bits", "bitmap_position"), "bitmap"),
-    **dict.fromkeys(("stored_float32", "stored_float64"), "stored"),
+    **{n: n for n in ("bitmap_words", "bitmap_has", "bitmap_position", "stored_float32", "stored_float64")},
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
           "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
@@ -30,7 +29,7 @@ _NEEDS = {
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
-_INCLUDES = {"workspace": "<stdlib.h>", "stored": "<string.h>"}
+_INCLUDES = {"workspace": "<stdlib.h>", "stored_float32": "<string.h>", "stored_float64": "<string.h>"}
 """What a piece needs of the C library."""
 _SERIAL = """#ifdef _OPENMP
 #include <omp.h>

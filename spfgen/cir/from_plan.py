@@ -117,7 +117,10 @@ class Lowering:
         threads = self.threads(nests)  # may speak of sizes that the nests do not need
         memory = [*self.choices, *taken(self.workspaces)]
         free = given_back(self.workspaces)
-        body = [*self.checks(), *self.prologue(), *threads, *memory, *nests, *free, c.Return(c.Name("SPFGEN_OK"))]
+        rest = [*threads, *memory, *nests, *free]
+        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
+        named = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
+        body = [*self.checks(), *named, *rest, c.Return(c.Name("SPFGEN_OK"))]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
@@ -257,17 +260,11 @@ class Lowering:
                 result.append(c.Assign(target, "=", _zero(kind)))
                 continue
             total = _joined("*", extents)
-            result.append(
-                c.For(
-                    INT,
-                    counter,
-                    c.Int(0),
-                    c.Bin("<", c.Name(counter), total),
-                    1,
-                    c.Assign(target, "=", _zero(kind)),
-                    (PARALLEL,),
-                )
-            )
+            more = c.Bin("<", c.Name(counter), total)
+            alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", _zero(kind)))
+            shared = replace(alone, pragmas=(PARALLEL,))
+            several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
+            result.append(c.If(several, c.Block((shared,)), c.Block((alone,))))
         return result
 
     def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:

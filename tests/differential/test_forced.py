@@ -111,6 +111,7 @@ def test_every_provable_algorithm(case: Case) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(14400)
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda c: c.name)
 def test_every_provable_algorithm_in_all_combinations(case: Case) -> None:
     for batch in forced_batches(case, everything=True):

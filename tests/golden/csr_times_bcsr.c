@@ -54,7 +54,6 @@ static inline double spfgen_over(double a, double b) {
 }
 
 /* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
-
 /* The number of words of a bitmap for keys in [0, n). */
 static inline int64_t spfgen_bitmap_words(int64_t n) {
     return n / 64 + (n % 64 > 0);
@@ -215,9 +214,15 @@ int csr_times_bcsr(
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, j] = A[i, j]*B[i, j] */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < nrow * ncol; p++) {
-        C_val[p] = 0.0;
+    if (threads > 1) {
+        #pragma omp parallel for schedule(static) num_threads(threads)
+        for (int64_t p = 0; p < nrow * ncol; p++) {
+            C_val[p] = 0.0;
+        }
+    } else {
+        for (int64_t p = 0; p < nrow * ncol; p++) {
+            C_val[p] = 0.0;
+        }
     }
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */

@@ -90,9 +90,15 @@ int mttkrp(
     double *restrict D_val = D->val;
     threads = spfgen_threads(threads, nnz_3 + A_n_2 * B_n_2 + n_3 * B_n_2 + n_1 * B_n_2);
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t p = 0; p < n_1 * B_n_2; p++) {
-        D_val[p] = 0.0;
+    if (threads > 1) {
+        #pragma omp parallel for schedule(static) num_threads(threads)
+        for (int64_t p = 0; p < n_1 * B_n_2; p++) {
+            D_val[p] = 0.0;
+        }
+    } else {
+        for (int64_t p = 0; p < n_1 * B_n_2; p++) {
+            D_val[p] = 0.0;
+        }
     }
     /*
      * parallel over p_1: its iterations write different places of D (by Z3 from the declared

@@ -104,14 +104,6 @@ static inline double spfgen_stored_float64(double place, double term) {
     memcpy(&term, &value, sizeof term);
     return term;
 }
-static inline float spfgen_stored_float32(float place, float term) {
-    int32_t bits, value;
-    memcpy(&bits, &place, sizeof bits);
-    memcpy(&value, &term, sizeof value);
-    value &= -(int32_t)(bits != INT32_MIN);
-    memcpy(&term, &value, sizeof term);
-    return term;
-}
 
 /* Builds the table of [low, high) in `slots`, whatever they hold: for each key the first position p with
    array[base + p] == key. The shift is spfgen_hash_shift(high - low), and there are spfgen_hash_slots(high - low)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -101,10 +101,12 @@ FINDS: tuple[tuple[str, int, dict[str, str], str], ...] = (
 )
 
 
-def every_find(data: tuple[Data, ...] = DATA) -> Iterator[Case]:
+def every_find(
+    data: tuple[Data, ...] = DATA, statements: Sequence[tuple[str, int, dict[str, str], str]] = FINDS
+) -> Iterator[Case]:
     """Each provable algorithm in turn: equal keys in chains, tables in parallel loops, arrays of states, keys outside of
     the range, parallel loops that only look for positions."""  # noqa: E501
-    for text, rank, layouts, order in FINDS:
+    for text, rank, layouts, order in statements:
         made = case(text, layouts, rank, data)
         if "x[i]" in text:
             made = replace(made, dims=tuple((n, ("n0",) if n == "x" else d) for n, d in made.dims))

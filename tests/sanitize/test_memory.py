@@ -13,7 +13,7 @@ import pytest
 
 from spfgen.run.compile import find_compiler
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import every_find, every_layout, every_output, every_type
+from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_type
 
 FLAGS = ("-std=c99", "-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover")
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
@@ -46,6 +46,28 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     assert code == 0, told(calls, output)
     problems = differences(calls, tmp_path / "results")
     assert not problems, "\n".join(problems[:3])
+
+
+@pytest.mark.parametrize(
+    "threads",
+    [
+        pytest.param(
+            -5, marks=pytest.mark.xfail(strict=True, reason="cir: num_threads(threads) of a serial kernel's scatter")
+        ),
+        0,
+        1,
+        9,
+    ],
+)
+def test_any_number_of_threads(threads: int, tmp_path: Path) -> None:
+    """0 or less leaves the choice to OpenMP; a kernel without parallel loops has work for threads all the same."""
+    chosen = [s for s in FINDS if s[2] in ({"A": "sv"}, {"A": "csr", "B": "csr"})]
+    build, calls = prepared(list(every_find(DATA[:1], chosen)), threads=threads)
+    assert any("#pragma omp" not in text for text in build.sources.values())
+    program = compile_program(build, command(), tmp_path)
+    code, output = run(program, calls, tmp_path, ENVIRONMENT)
+    assert code == 0, told(calls, output)
+    assert not differences(calls, tmp_path / "results")
 
 
 WRONG = {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.plan.nodes import Choose, Find, Plan, Scan, Sweep
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
@@ -108,8 +109,23 @@ def test_what_is_forced_to_be_found_does_not_drive() -> None:
     assert np.array_equal(run(forced, A=a, x=x), a @ x)
 
 
-@pytest.mark.xfail(strict=True, reason="drivers: a find that only a plain loop can do is priced like one look-up")
 def test_a_row_that_must_be_searched_from_end_to_end_is_no_look_up() -> None:
     """ell rows are not proved sorted: with x driving, all of A is compared once for every element of x."""
     kernel = spfgen.compile(SPMV, A="ell", x="sv", y="dense")
     assert found(kernel) == {"x.p"}
+
+
+@pytest.mark.xfail(
+    strict=True, raises=SpecError, reason="plan: `finds` of compile want every access looked for, a schedule any"
+)
+def test_one_access_that_is_looked_for_is_enough() -> None:
+    """y is read twice, at one position: it is looked for once."""
+    text = "s = x[i]*y[i]*y[i]"
+    written = spfgen.parse(
+        f"kernel k {{ tensor x : dense tensor y : sv {text} schedule {{ order i find y.p : hash }} }}"
+    )
+    x, y = np.arange(5.0), np.array([1.0, 0.0, 2.0, 0.0, 3.0])
+    assert run(written.kernels["k"].compile(), x=x, y=y) == (x * y * y).sum()
+    assert (
+        run(spfgen.compile(text, order=["i"], finds={"y.p": "hash"}, x="dense", y="sv"), x=x, y=y) == (x * y * y).sum()
+    )

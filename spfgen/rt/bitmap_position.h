@@ -1,15 +1,3 @@
-/* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
-
-/* The number of words of a bitmap for keys in [0, n). */
-static inline int64_t spfgen_bitmap_words(int64_t n) {
-    return n / 64 + (n % 64 > 0);
-}
-
-/* Whether the bit of the key is set, for a key in [0, n). */
-static inline int spfgen_bitmap_has(const uint64_t *words, int64_t key) {
-    return (int)(words[key >> 6] >> (key & 63) & 1);
-}
-
 /* The number of bits that are set in a word. */
 static inline int64_t spfgen_bits(uint64_t word) {
 #if defined(__GNUC__)

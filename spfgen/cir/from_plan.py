@@ -114,8 +114,8 @@ class Lowering:
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
-        threads = self.threads(nests)  # may speak of sizes that the nests do not need
         memory = [*self.choices, *taken(self.workspaces)]
+        threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
         free = given_back(self.workspaces)
         rest = [*threads, *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out

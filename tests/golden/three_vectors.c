@@ -10,6 +10,21 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
+#ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    (void)work;
+    return 1;
+#endif
+}
+
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -170,7 +185,7 @@ int three_vectors(
     const double *restrict z_val = z->val;
     const int32_t *restrict z_idx = z->idx;
     double *restrict s_val = s->val;
-    (void)threads;
+    threads = spfgen_threads(threads, x_nnz + y_nnz + z_nnz);
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = 0.5 * (double)y_nnz + (double)x_nnz * 4.0
             + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 2.0

@@ -51,9 +51,7 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "threads",
     [
-        pytest.param(
-            -5, marks=pytest.mark.xfail(strict=True, reason="cir: num_threads(threads) of a serial kernel's scatter")
-        ),
+        -5,
         0,
         1,
         9,

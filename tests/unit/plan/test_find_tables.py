@@ -412,13 +412,7 @@ layout permuted(nrow, ncol) {
 """
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        *sorted(ALL - {"bitmap"}),
-        pytest.param("bitmap", marks=pytest.mark.xfail(strict=True, reason="sweep: reads perm(p) for perm(col(p))")),
-    ],
-)
+@pytest.mark.parametrize("algorithm", sorted(ALL))
 def test_keys_that_are_read_from_another_place(algorithm: str) -> None:
     """The column of an element is that of a place which its position does not say."""
     layout = spfgen.parse(PERMUTED % "col(p)").layouts["permuted"]

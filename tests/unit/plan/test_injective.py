@@ -177,9 +177,6 @@ def test_pairs_that_may_stand_twice() -> None:
     assert "search" in other
 
 
-@pytest.mark.xfail(
-    strict=True, raises=KeyError, reason="plan: a position that is one with a later one has no value: 'y.idx(Y.p)'"
-)
 def test_a_shared_vector_that_does_not_drive() -> None:
     text = "kernel k { tensor x : dense tensor y : sv tensor Y : sv shares y  Y[i] = x[i]*y[i] schedule { order i } }"
     kernel = spfgen.parse(text).kernels["k"].compile()

@@ -347,7 +347,6 @@ def test_each_thread_has_an_array_of_states(algorithm: str) -> None:
     assert all(np.array_equal(run(kernel, 3, A=TALL, B=WIDE), TALL * WIDE) for _ in range(20))
 
 
-@pytest.mark.xfail(strict=True, reason="cir: a plain loop that is parallel neither carries states nor divides tables")
 def test_a_parallel_plain_loop_carries_the_state() -> None:
     """The entries of one column of a list: a plain loop, whose iterations write different rows."""
     kernel = forced("y[i] = A[i, 3]*x[i]", {"x.p": "sequential"}, [], A="coo", x="sv", y="dense")

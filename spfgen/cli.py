@@ -24,6 +24,8 @@ INTERRUPTED = 130
 COMPLETION = "_SPFGEN_COMPLETE"
 """The shell sets it when it asks click for completions."""
 LARGEST = 2**63 - 1
+SHORT_KEY = 12
+"""So many digits of a key are shown to people."""
 LIVING = 100_000
 """After how many new objects Python looks for garbage."""
 
@@ -351,3 +353,87 @@ def doctor(as_json: bool) -> None:
         return
     width = max(map(len, found))
     show("\n".join(f"{key:<{width}}  {value}" for key, value in found.items()))
+
+
+@command.group()
+def cache() -> None:
+    """Look after the cache of compiled kernels.
+
+    It is kept in the folder that SPFGEN_CACHE_DIR names; SPFGEN_CACHE=off keeps nothing.
+
+    \b
+    spfgen cache ls
+    spfgen cache path
+    spfgen cache clear
+    """
+
+
+@cache.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def ls(as_json: bool) -> None:
+    """List what is kept, the newest first: when it was made, its size, its key and what it is.
+
+    \b
+    spfgen cache ls
+    spfgen cache ls --json
+    """
+    from datetime import datetime
+
+    from spfgen.folder import small_files
+    from spfgen.run.cache import entries as entries_in
+    from spfgen.run.cache import kept
+
+    folder = kept()
+    entries, small = entries_in(folder), small_files(folder)
+    total = sum(e.bytes for e in entries)
+    times = [datetime.fromtimestamp(e.made).astimezone() for e in entries]
+    if as_json:
+        kernels = [
+            {"key": e.key, "about": e.about, "bytes": e.bytes, "made": t.isoformat(timespec="seconds")}
+            for e, t in zip(entries, times, strict=True)
+        ]
+        others = {kind: {"files": count, "bytes": size} for kind, (count, size) in small.items()}
+        show_json({"path": str(folder), "kernels": kernels, "bytes": total, "others": others})
+        return
+    lines = [
+        f"{t:%Y-%m-%d %H:%M}  {human_bytes(e.bytes):>8}  {e.key[:SHORT_KEY]}  {e.about}".rstrip()
+        for e, t in zip(entries, times, strict=True)
+    ]
+    lines.append(f"{len(entries)} compiled, {human_bytes(total)}, in {folder}")
+    lines += [f"{count} {kind}, {human_bytes(size)}" for kind, (count, size) in small.items() if count]
+    show("\n".join(lines))
+
+
+@cache.command(name="path")
+def cache_path() -> None:
+    """Print the folder.
+
+    \b
+    spfgen cache path
+    """
+    from spfgen.run.cache import kept
+
+    show(str(kept()))
+
+
+@cache.command()
+def clear() -> None:
+    """Remove what is kept. Kernels that are loaded go on working, and those that are being compiled stay.
+
+    \b
+    spfgen cache clear
+    """
+    from spfgen.run.cache import clear as clear_folder
+    from spfgen.run.cache import kept
+
+    folder = kept()
+    message(f"{clear_folder()} compiled kernels removed from {folder}")
+
+
+def human_bytes(count: int) -> str:
+    """`1.5 kB`: a number of bytes in the unit that suits it, units of 1000."""
+    units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+    size, power = float(count), 0
+    while size >= 999.5 and power + 1 < len(units):
+        size, power = size / 1000, power + 1
+    return f"{size:.3g} {units[power]}"

@@ -104,6 +104,19 @@ def clear_small_files(folder: Path) -> None:
             (folder / kind).rmdir()
 
 
+def small_files(folder: Path) -> dict[str, tuple[int, int]]:
+    """How many small files of each kind the folder holds, and their bytes."""
+    found = {}
+    for kind in KINDS:
+        sizes = []
+        with contextlib.suppress(OSError):
+            for file in (folder / kind).iterdir():
+                with contextlib.suppress(OSError):
+                    sizes.append(file.stat().st_size)
+        found[kind] = (len(sizes), sum(sizes))
+    return found
+
+
 def _folder(kind: str) -> Path | None:
     """Where the small files of a kind lie; None when nothing is to be kept beyond the process."""
     assert kind in KINDS

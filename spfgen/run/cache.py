@@ -1,4 +1,4 @@
-"""Disk cache of shared objects: one file `<key>.so` per kernel, its checksum beside it in `<key>.json`.
+"""Disk cache of shared objects: one file `<key>.so` per kernel, beside it in `<key>.json` its checksum and what it is.
 
 A key names everything that determines the object file, so an entry never has to be invalidated. Entries are
 made under a lock per key (many processes that start at once compile once) and appear by a rename, so nobody
@@ -9,6 +9,7 @@ Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
 
 
 _OURS = re.compile(r"([0-9a-f]{64})\.(?:so|json|lock|.*tmp)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A shared object in the folder: its key, what it is, its size, and when it was made (seconds since 1970)."""
+
+    key: str
+    about: str
+    bytes: int
+    made: float
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,23 @@ def path() -> Path:
     return folder.path
 
 
-def fetch(key: str, make: Callable[[Path], None]) -> Path:
+def kept() -> Path:
+    """The folder that outlives the process, for those who look after it.
+
+    Raises UsageError when `SPFGEN_CACHE` is off, ToolError when the folder cannot be used.
+    """
+    folder = where()
+    if folder.problem:
+        raise ToolError(f"expected a cache folder, but {folder.problem}", notes=["set SPFGEN_CACHE_DIR to another one"])
+    if folder.wanted is None:
+        raise UsageError("expected a cache folder, but SPFGEN_CACHE is off, so that nothing is kept")
+    return folder.path
+
+
+def fetch(key: str, make: Callable[[Path], None], about: str = "") -> Path:
     """The shared object of `key`; calls `make(temporary path)` when there is none or it is damaged.
+
+    `about` says to people what it is.
 
     Of many processes and threads that ask at once, one calls `make`; the others wait for it. What `make`
     raises is passed on and leaves nothing behind; only an OSError becomes a ToolError about the folder.
@@ -83,9 +109,9 @@ def fetch(key: str, make: Callable[[Path], None]) -> Path:
     from filelock import FileLock
 
     try:
-        with FileLock(folder / f"{key}.lock"):
+        with FileLock(folder / f"{key}.lock", mode=0o600):
             if not _is_intact(entry):  # nobody was faster while we waited
-                _create(entry, make)
+                _create(entry, make, about)
     except OSError as error:
         raise ToolError(
             f"expected to write the kernel cache, but {folder}: {error.strerror or error}",
@@ -94,9 +120,17 @@ def fetch(key: str, make: Callable[[Path], None]) -> Path:
     return entry
 
 
-def entries() -> tuple[Path, ...]:
-    """The shared objects in the folder, sorted by name."""
-    return tuple(sorted(path().glob("*.so")))
+def entries(folder: Path) -> tuple[Entry, ...]:
+    """The shared objects in the folder, the newest first."""
+    found = []
+    for file in folder.glob("*.so"):
+        # Another process may clear the folder while this one looks.
+        with contextlib.suppress(OSError):
+            if _OURS.fullmatch(file.name) and file.is_file():
+                status = file.stat()
+                about = str(_record(file).get("about", ""))
+                found.append(Entry(file.stem, about, status.st_size, status.st_mtime))
+    return tuple(sorted(found, key=lambda e: (-e.made, e.key)))
 
 
 def clear() -> int:
@@ -118,7 +152,7 @@ def clear() -> int:
                 count += sum(file.suffix == ".so" for file in files)
                 for file in files:
                     if file != lock:
-                        file.unlink(missing_ok=True)
+                        _remove(file)
                 # Two processes may now make one entry, if one waits for this very file: twice the work
                 # at worst, since entries appear by a rename.
                 lock.unlink(missing_ok=True)
@@ -130,7 +164,7 @@ def clear() -> int:
     return count
 
 
-def _create(entry: Path, make: Callable[[Path], None]) -> None:
+def _create(entry: Path, make: Callable[[Path], None], about: str) -> None:
     handle, name = tempfile.mkstemp(prefix=f"{entry.stem}.", suffix=".tmp", dir=entry.parent)
     os.close(handle)
     temporary = Path(name)
@@ -140,7 +174,7 @@ def _create(entry: Path, make: Callable[[Path], None]) -> None:
             raise InternalError(f"expected a shared object but {temporary.name} is empty or missing")
         # A linker makes its output readable for all; the cache is for its owner.
         temporary.chmod(0o700)
-        record = {"sha256": _checksum(temporary), "bytes": temporary.stat().st_size}
+        record = {"sha256": _checksum(temporary), "bytes": temporary.stat().st_size, "about": about}
         _replace(temporary, entry)
         temporary.write_text(json.dumps(record) + "\n", encoding="utf-8")
         temporary.chmod(0o600)
@@ -153,16 +187,35 @@ def _create(entry: Path, make: Callable[[Path], None]) -> None:
 def _replace(temporary: Path, target: Path) -> None:
     with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
+    if target.is_dir() and not target.is_symlink():
+        _remove(target)  # a rename replaces all but folders
     temporary.replace(target)
 
 
+def _remove(file: Path) -> None:
+    """Remove what bears the name of an entry, whatever it has become."""
+    if file.is_dir() and not file.is_symlink():
+        shutil.rmtree(file)
+    else:
+        file.unlink(missing_ok=True)
+
+
 def _is_intact(entry: Path) -> bool:
+    record = _record(entry)
+    try:
+        size = entry.stat().st_size
+        return size > 0 and size == record.get("bytes") and _checksum(entry) == record.get("sha256")
+    except OSError:
+        return False
+
+
+def _record(entry: Path) -> dict[str, object]:
+    """What is written down about an entry; nothing when that is missing or damaged."""
     try:
         record = json.loads(entry.with_suffix(".json").read_text(encoding="utf-8"))
-        size = entry.stat().st_size
-        return size > 0 and size == record["bytes"] and _checksum(entry) == record["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _checksum(file: Path) -> str:

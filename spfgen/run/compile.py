@@ -11,6 +11,7 @@ import ctypes
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -57,6 +58,18 @@ int spfgen_probe(void) {
 }
 """
 NATIVE_TEST = "int spfgen_probe(void) { return 1; }\n"
+ABOUT = 72  # so many characters say what a cached object is
+# What compilers read besides their command line; each changes which headers, libraries or tools they take.
+ENVIRONMENT = (
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "CCC_OVERRIDE_OPTIONS",
+    "SDKROOT",
+    "MACOSX_DEPLOYMENT_TARGET",
+)
 DEPENDENCIES = ("numpy", "scipy", "islpy", "z3-solver", "sympy", "lark", "click")
 
 
@@ -77,6 +90,20 @@ class Compiler:
     def command(self) -> tuple[str, ...]:
         """The first words of every command line."""
         return (self.path, *self.flags)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What two compilers that make different objects of one text and one command line differ in.
+
+        A wrapper can be edited and a compiler exchanged without another version: the file's size and time tell.
+        """
+        try:
+            status = Path(self.path).stat()
+            file = f"{status.st_size} {status.st_mtime_ns}"
+        except OSError:
+            file = ""
+        environment = (f"{name}={os.environ[name]}" for name in ENVIRONMENT if os.environ.get(name))
+        return (self.path, self.version, self.target, file, *environment)
 
 
 def find_compiler() -> Compiler:
@@ -111,14 +138,19 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
     after = (*compiler.openmp, "-lm")
     identity = cache.key(
         source,
-        compiler.version,
-        compiler.target,
+        *compiler.identity,
         shlex.join(before),
         shlex.join(after),
         processor,
         __version__,
     )
-    return cache.fetch(identity, functools.partial(_compile, source, before, after))
+    return cache.fetch(identity, functools.partial(_compile, source, before, after), _about(source))
+
+
+def _about(source: str) -> str:
+    """What a C text says of itself: the first sentence of the comment that it begins with."""
+    found = re.match(r"/\*\s*(.+?)\s*(?:\.\s|\*/|\n|$)", source)
+    return found[1][:ABOUT] if found else ""
 
 
 def load(path: str | os.PathLike[str]) -> ctypes.CDLL:
@@ -248,14 +280,14 @@ def _accepts(compiler: Compiler, flags: tuple[str, ...], source: str) -> bool:
     identity = cache.key(
         "probe",
         source,
-        compiler.version,
-        compiler.target,
+        *compiler.identity,
         shlex.join(before),
         shlex.join(flags),
         _processor(),
     )
+    about = f"whether the compiler takes {shlex.join(flags)}"
     try:
-        cache.fetch(identity, functools.partial(_compile, source, before, flags))
+        cache.fetch(identity, functools.partial(_compile, source, before, flags), about)
     except ToolError:
         return False
     return True

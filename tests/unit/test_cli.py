@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ import pytest
 import spfgen
 from spfgen import cli
 from spfgen.lang.types import FINDS
-from spfgen.run import call
+from spfgen.run import cache, call
 from spfgen.run import compile as compiler
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -521,3 +522,64 @@ print(early, [m for m in ("z3", "scipy") if m in sys.modules], file=sys.stderr)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[] []"
+
+
+# --- cache ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache_of_two(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(folder))
+    monkeypatch.delenv("SPFGEN_CACHE", raising=False)
+    for name, size in (("first", 1500), ("second", 20)):
+        cache.fetch(cache.key(name), lambda target, size=size: target.write_bytes(b"x" * size), about=name)  # type: ignore[misc]
+    os.utime(folder / f"{cache.key('first')}.so", (0, 0))
+    return folder
+
+
+def test_cache_ls(run, cache_of_two) -> None:
+    code, out, err = run("cache", "ls")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].endswith(f"20 B  {cache.key('second')[:12]}  second")
+    assert lines[1].startswith("1970-01-01 ") or lines[1].startswith("1969-12-31 ")
+    assert lines[1].endswith(f"1.5 kB  {cache.key('first')[:12]}  first")
+    assert lines[2:] == [f"2 compiled, 1.52 kB, in {cache_of_two}"]
+    code, out, err = run("cache", "ls", "--json")
+    data = json.loads(out)
+    assert (code, data["path"], data["bytes"]) == (0, str(cache_of_two), 1520)
+    assert [(k["key"], k["about"], k["bytes"]) for k in data["kernels"]] == [
+        (cache.key("second"), "second", 20),
+        (cache.key("first"), "first", 1500),
+    ]
+    assert datetime.fromisoformat(data["kernels"][1]["made"]).timestamp() == 0
+
+
+def test_cache_path_and_clear(run, cache_of_two) -> None:
+    (cache_of_two / "mine.txt").write_text("mine")
+    assert run("cache", "path") == (0, f"{cache_of_two}\n", "")
+    assert run("cache", "clear") == (0, "", f"spfgen: 2 compiled kernels removed from {cache_of_two}\n")
+    assert [f.name for f in cache_of_two.iterdir()] == ["mine.txt"]
+    assert run("cache", "ls")[1] == f"0 compiled, 0 B, in {cache_of_two}\n"
+
+
+def test_cache_that_is_off_or_cannot_be_used(run, monkeypatch, tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    for command in ("ls", "path", "clear"):
+        monkeypatch.setenv("SPFGEN_CACHE", "off")
+        code, out, err = run("cache", command)
+        assert (code, out) == (2, "")
+        assert "SPFGEN_CACHE is off" in err
+        monkeypatch.setenv("SPFGEN_CACHE", "on")
+        monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path / "file" / "below"))
+        code, out, err = run("cache", command)
+        assert (code, out) == (5, "")
+        assert "cannot be made" in err
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_600, "1 MB"), (5 * 10**21, "5e+03 EB")]
+)
+def test_bytes_for_people(count, text) -> None:
+    assert cli.human_bytes(count) == text

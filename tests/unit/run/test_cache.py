@@ -76,6 +76,12 @@ def test_folder_and_files_are_for_the_owner_only(folder):
     assert stat.S_IMODE(entry.stat().st_mode) & 0o077 == 0
 
 
+def replaced_by_a_folder(file):
+    file.unlink()
+    file.mkdir()
+    (file / "inside").write_text("something")
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -87,6 +93,11 @@ def test_folder_and_files_are_for_the_owner_only(folder):
         lambda entry: entry.with_suffix(".json").write_text("{"),
         lambda entry: entry.with_suffix(".json").write_text("[]"),
         lambda entry: entry.with_suffix(".json").write_text(json.dumps({"sha256": "0" * 64, "bytes": 26})),
+        lambda entry: entry.with_suffix(".json").write_bytes(b"\xff\x00"),
+        lambda entry: entry.with_suffix(".json").write_text("[" * 100_000),
+        lambda entry: replaced_by_a_folder(entry),
+        lambda entry: replaced_by_a_folder(entry.with_suffix(".json")),
+        lambda entry: (entry.unlink(), entry.symlink_to("nowhere")),
     ],
 )
 def test_damaged_entry_is_made_again(damage):
@@ -115,7 +126,7 @@ def test_failure_is_passed_on_and_leaves_nothing(folder):
 def test_make_that_makes_nothing_is_a_bug():
     with pytest.raises(InternalError, match="empty or missing"):
         cache.fetch(cache.key("a"), Maker(b""))
-    assert cache.entries() == ()
+    assert cache.entries(cache.kept()) == ()
 
 
 def test_threads_that_race_make_once():
@@ -236,13 +247,34 @@ def test_order_of_the_variables(tmp_path, monkeypatch):
 
 
 def test_entries_and_clear(folder):
-    made = {cache.fetch(cache.key(name), Maker()) for name in "abc"}
-    assert set(cache.entries()) == made
+    before = time.time()
+    made = {cache.fetch(cache.key(name), Maker(), about=f"kernel {name}").stem: name for name in "abc"}
     (folder / f"{cache.key('a')}.x1y2.tmp").write_text("left by a killed process")
     (folder / "letter.so").write_text("not ours")
+    listed = cache.entries(folder)
+    assert {entry.key for entry in listed} == set(made)
+    for entry in listed:
+        assert (entry.about, entry.bytes) == (f"kernel {made[entry.key]}", len(CONTENT))
+        assert before - 2 <= entry.made <= time.time() + 2
+    assert [entry.made for entry in listed] == sorted((entry.made for entry in listed), reverse=True)
+    (folder / f"{cache.key('b')}.json").write_text("damaged")
+    assert {entry.about for entry in cache.entries(folder)} == {"kernel a", "", "kernel c"}
+    replaced_by_a_folder(folder / f"{cache.key('c')}.so")
+    assert len(cache.entries(folder)) == 2
     assert cache.clear() == 3
     assert [file.name for file in folder.iterdir()] == ["letter.so"]
     assert cache.clear() == 0
+    assert cache.entries(folder) == ()
+
+
+def test_kept_is_the_folder_or_says_why_there_is_none(folder, monkeypatch):
+    assert cache.kept() == folder
+    folder.chmod(0o777)
+    with pytest.raises(ToolError, match="everybody may write"):
+        cache.kept()
+    monkeypatch.setenv("SPFGEN_CACHE", "off")
+    with pytest.raises(UsageError, match="SPFGEN_CACHE is off"):
+        cache.kept()
 
 
 def test_clear_leaves_what_is_being_made():

@@ -1,5 +1,6 @@
 import ctypes
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -101,6 +102,38 @@ def test_second_build_starts_no_compiler(tmp_path, monkeypatch, wrapper):
     assert compilations(tmp_path) == before
 
 
+ONE_OF_MANY = """
+import sys, time
+from spfgen.run import compile
+while time.time() < float(sys.argv[2]):
+    pass
+compile.load(compile.build(sys.argv[1])).total
+"""
+
+
+def test_sixteen_processes_compile_once(tmp_path, monkeypatch, wrapper):
+    """Each command line of the compiler that makes something is seen once, whoever comes first."""
+    monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", "sleep 0.2")))
+    before = set((tmp_path / "kernels").glob("*.so"))
+    start = str(time.time() + 1)
+    processes = [subprocess.Popen([sys.executable, "-c", ONE_OF_MANY, SUM, start]) for _ in range(16)]
+    assert [process.wait() for process in processes] == [0] * 16
+    made = compilations(tmp_path)
+    fixed = [re.sub(r"\S*(kernel\.c|/kernels/)\S*", "", line) for line in made]
+    assert any("-O3" in line for line in fixed)
+    assert len(fixed) == len(set(fixed)), made
+    assert len(fixed) == len(set((tmp_path / "kernels").glob("*.so")) - before)
+    assert not list((tmp_path / "kernels").glob("*.tmp"))
+
+
+def test_entries_say_what_they_are():
+    compile.build("/* total, made for a test. Adds. */\n" + SUM, optimise=False)
+    compile.build("int f(void) { return 1; }", optimise=False)
+    said = {entry.about for entry in cache.entries(cache.kept())}
+    assert {"total, made for a test", ""} <= said
+    assert all(not text or text.startswith(("total", "whether the compiler takes")) for text in said)
+
+
 def test_flags(tmp_path, monkeypatch, wrapper):
     monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc")))
     compile.build(SUM, extra_flags=("-DEXTRA=1",))
@@ -131,6 +164,13 @@ def test_everything_that_matters_is_in_the_key(monkeypatch, wrapper):
     compile._find_compiler.cache_clear()
     paths.append(compile.build(SUM, optimise=False))
     assert compile.find_compiler().version == "mycc 99"
+    # The same words to a compiler of the same name and version, which was edited, and one that stands elsewhere.
+    monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", version + "\n# edited")))
+    paths.append(compile.build(SUM, optimise=False))
+    monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc2", version)))
+    paths.append(compile.build(SUM, optimise=False))
+    monkeypatch.setenv("CPATH", "/nowhere")
+    paths.append(compile.build(SUM, optimise=False))
     # -march=native may not exist here; then the processor does not matter and two of them agree.
     native = bool(compile._native_flags(compile.find_compiler()))
     assert len(set(paths)) == len(paths) - (not native)

@@ -17,6 +17,7 @@ import numpy as np
 from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
+from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import Entries, assemble, check_shared
 from spfgen.layout.pack_plan import KeyOrder, PackPlan, Rank, pack_plan
@@ -48,21 +49,24 @@ def pack(
     coords: tuple[Array, ...],
     values: Array,
     index_types: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "sum",
 ) -> Packed:
     """The arrays of a tensor: `coords` are int64[n], one for each coordinate, `values` is [n] of any number type.
 
-    Entries with equal coordinates are added first. Index arrays get the dtype that `index_types` says (int32 if
-    nothing), value arrays that of `values`. Raises DataError for coordinates outside `shape`, entries that the
-    layout cannot store, and indices that do not fit their type; Unsupported when the arrays cannot be derived.
+    Entries with equal coordinates become one first, as `duplicates` says (see duplicates.py). Index arrays get the
+    dtype that `index_types` says (int32 if nothing), value arrays that of `values`. Raises DataError for coordinates
+    outside `shape`, entries that the layout cannot store, and indices that do not fit their type; Unsupported when
+    the arrays cannot be derived.
     """
     if len(shape) != layout.rank:
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
+    checked_duplicates(duplicates)
     plan = pack_plan(layout)
     orders = _orders(layout)
     values = np.asarray(values)
     _check_fill(layout, values.dtype)
-    columns, summed = _entries(layout, shape, coords, values)
-    state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, summed)
+    columns, single = _entries(layout, shape, coords, values, duplicates)
+    state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
     assemble(state, plan, orders)
     check_shared(state, plan)
     for index in layout.indexes:
@@ -95,9 +99,13 @@ def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _entries(
-    layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array
+    layout: Layout,
+    shape: tuple[int, ...],
+    coords: tuple[Array, ...],
+    values: Array,
+    duplicates: Duplicates = "sum",
 ) -> tuple[dict[str, Array], Array]:
-    """(coordinate columns, values) in lexicographic order, each coordinate once, those of one coordinate added."""
+    """(coordinate columns, values) in lexicographic order, each coordinate once."""
     if len(coords) != layout.rank:
         raise DataError(f"expected {layout.rank} coordinate arrays, but there are {len(coords)}")
     if values.ndim != 1 or any(np.shape(c) != values.shape for c in coords):
@@ -118,7 +126,7 @@ def _entries(
         new[1:] |= column[1:] != column[:-1]
     if not new.all():
         first = np.flatnonzero(new)
-        columns, values = [c[first] for c in columns], np.add.reduceat(values, first).astype(values.dtype)
+        columns, values = [c[first] for c in columns], combined_values(columns, values, first, duplicates)
     return dict(zip(layout.coordinates, columns, strict=True)), values
 
 

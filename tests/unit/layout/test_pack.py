@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spfgen.errors import DataError, Unsupported
+from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import builtin_names, parse_tree
 from spfgen.layout.nodes import SCALAR
@@ -350,3 +350,24 @@ def test_a_million_entries():
         packed = pack(layout, (100_000, 100_000), coords, np.ones(1_000_000))
         check_arrays(layout, packed.sizes, packed.arrays)
         assert packed.arrays["val"].sum() == 1_000_000
+
+
+def test_what_becomes_of_duplicates():
+    at, values = (np.array([3, 1, 3, 3]),), np.array([2.0, 5.0, 4.0, 3.0])
+    for how, expected in [
+        ("sum", 9.0), ("last", 3.0), ("first", 2.0), (np.maximum, 4.0), (lambda a, b: a * b, 24.0), (max, 4.0),
+    ]:  # fmt: skip
+        packed = pack(get("sv"), (4,), at, values, duplicates=how)
+        assert packed.arrays["idx"].tolist() == [1, 3]
+        assert packed.arrays["val"].tolist() == [5.0, expected]
+    with pytest.raises(DataError, match=r"each coordinate once, but \(3,\) is there more than once"):
+        pack(get("sv"), (4,), at, values, duplicates="error")
+    assert pack(get("sv"), (4,), (np.array([3, 1]),), values[:2], duplicates="error").sizes["nnz"] == 2
+    for wrong in ("mean", 3, None):
+        with pytest.raises(UsageError, match="for duplicates"):
+            pack(get("sv"), (4,), at, values, duplicates=wrong)
+
+
+def test_duplicates_of_bools():
+    packed = pack(get("sv"), (4,), (np.array([1, 1]),), np.array([True, True]))
+    assert packed.arrays["val"].tolist() == [True]

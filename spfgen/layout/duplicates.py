@@ -1,0 +1,57 @@
+"""What becomes of entries with equal coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError, UsageError
+from spfgen.layout.points import Array
+
+Duplicates = str | Callable[[Any, Any], Any]
+"""`sum` adds them, `last` and `first` keep one in the order of the input, `error` refuses them; a function of two
+values (numpy.maximum, operator.mul, ...) is applied from the first to the last."""
+
+WORDS = ("sum", "last", "first", "error")
+
+
+def combined_values(columns: Sequence[Array], values: Array, first: Array, duplicates: Duplicates) -> Array:
+    """One value for each coordinate, of the dtype of `values`.
+
+    `columns` and `values` are sorted by coordinate, equal ones in the order of the input; `first` are the places where
+    a new coordinate begins. Raises DataError for `error` (there are duplicates), UsageError for an unknown word.
+    """
+    match duplicates:
+        case "sum":
+            return np.asarray(np.add.reduceat(values, first)).astype(values.dtype)
+        case "first":
+            return values[first]
+        case "last":
+            return values[np.append(first[1:], len(values)) - 1]
+        case "error":
+            again = int(np.flatnonzero(np.diff(np.append(first, len(values))) > 1)[0])
+            at = tuple(int(c[first[again]]) for c in columns)
+            raise DataError(
+                f"expected each coordinate once, but {at} is there more than once",
+                None,
+                ("say what becomes of duplicates: `sum`, `last`, `first` or a function of two values",),
+            )
+    function = checked_duplicates(duplicates)
+    if isinstance(function, np.ufunc) and function.nin == 2 and function.nout == 1:
+        return np.asarray(function.reduceat(values, first)).astype(values.dtype)
+    ends = [*first[1:].tolist(), len(values)]
+    result = values[first].copy()
+    for k, (start, end) in enumerate(zip(first.tolist(), ends, strict=True)):
+        for value in values[start + 1 : end]:
+            result[k] = function(result[k], value)  # type: ignore[operator]
+    return result
+
+
+def checked_duplicates(duplicates: object) -> Duplicates:
+    """What was given, when it means something. Raises UsageError otherwise."""
+    if callable(duplicates) or (isinstance(duplicates, str) and duplicates in WORDS):
+        return duplicates
+    words = ", ".join(f"`{w}`" for w in WORDS)
+    raise UsageError(f"expected {words} or a function of two values for duplicates, but it is {duplicates!r}")

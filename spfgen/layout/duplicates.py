@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ def combined_values(columns: Sequence[Array], values: Array, first: Array, dupli
     """
     match duplicates:
         case "sum":
-            return np.asarray(np.add.reduceat(values, first)).astype(values.dtype)
+            return np.asarray(np.add.reduceat(values, first), dtype=values.dtype)
         case "first":
             return values[first]
         case "last":
-            return values[np.append(first[1:], len(values)) - 1]
+            kept: Array = values[np.append(first[1:], len(values)) - 1]
+            return kept
         case "error":
             again = int(np.flatnonzero(np.diff(np.append(first, len(values))) > 1)[0])
             at = tuple(int(c[first[again]]) for c in columns)
@@ -40,10 +42,10 @@ def combined_values(columns: Sequence[Array], values: Array, first: Array, dupli
             )
     function = checked_duplicates(duplicates)
     if isinstance(function, np.ufunc) and function.nin == 2 and function.nout == 1:
-        return np.asarray(function.reduceat(values, first)).astype(values.dtype)
-    ends = [*first[1:].tolist(), len(values)]
+        return np.asarray(function.reduceat(values, first), dtype=values.dtype)
+    starts = [*first.tolist(), len(values)]
     result = values[first].copy()
-    for k, (start, end) in enumerate(zip(first.tolist(), ends, strict=True)):
+    for k, (start, end) in enumerate(pairwise(starts)):
         for value in values[start + 1 : end]:
             result[k] = function(result[k], value)  # type: ignore[operator]
     return result

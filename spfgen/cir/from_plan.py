@@ -49,6 +49,7 @@ from spfgen.plan.nodes import (
     State,
     Sweep,
     Table,
+    chain,
 )
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
@@ -66,7 +67,7 @@ class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
-    that are known to have the key."""
+    that are known to have the key; `numbers`: all values that are added are taken for numbers."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Scope:
     when: c.Expr | None = None
     atomic: bool = False
     known: frozenset[str] = frozenset()
+    numbers: bool = False
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})
@@ -409,7 +411,14 @@ class Lowering:
     def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)
         name = self.names.new(f"{plan.target.tensor}_sum")
-        body = self.plan(plan.body, scope.summed(plan.target, name, kind))
+        inner = scope.summed(plan.target, name, kind)
+        if kind.kind == "f" and _scatters(plan.body):
+            body = self.plan(plan.body, replace(inner, numbers=True))
+            again = [c.Assign(c.Name(name), "=", _zero(kind)), *self.plan(plan.body, inner)]
+            why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
+            body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
+        else:
+            body = self.plan(plan.body, inner)
         place = self.place(plan.target, scope)
         return [
             c.Declare(kind.c, name, _zero(kind)),
@@ -425,7 +434,11 @@ class Lowering:
         term = self.value(value, scope, kind)
         for operand, copy in scope.copied.items():
             element = TYPES[self.program.tensor(operand.tensor).value_type]
-            if element.kind == "f" and operand in [n.operand for n in walk(value) if isinstance(n, Read)]:
+            if (
+                element.kind == "f"
+                and not scope.numbers
+                and operand in [n.operand for n in walk(value) if isinstance(n, Read)]
+            ):
                 if kind == element:
                     term = c.Call(f"spfgen_stored_{element.name}", (copy, term))
                 else:
@@ -598,6 +611,12 @@ def _converted(value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
     if wanted.kind == "b":
         return c.Bin("!=", value, _zero(own))
     return c.Cast(wanted.c, value)
+
+
+def _scatters(plan: Plan) -> bool:
+    """Whether all there is in the nest are loops and values from the workspace of a scatter."""
+    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Locate | Do)]
+    return bool(inside) and all(isinstance(n, Find) and n.algorithm == "scatter" for n in inside)
 
 
 def _dims(plan: Plan) -> list[str]:

@@ -14,10 +14,8 @@ from spfgen.plan.nodes import Sweep
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering, Scope
 
-BLOCK = 16
-"""Positions of a sweep that are tested at once."""
-HITS = 32
-"""As many of them are done together."""
+HITS = 48
+"""Room for the positions that are done together."""
 MANY = 2**31 - 1
 """More keys than it is worth comparing with one by one."""
 
@@ -27,8 +25,8 @@ def sweep(low: Lowering, plan: Sweep, scope: Scope) -> list[c.Stmt]:
     row, end, part = low.names[plan.row], low.names.new(f"{low.names[plan.row]}_end"), low.names.new("part")
     first, last = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     comment = c.Comment(
-        f"all positions {low.names[plan.dim]} of the segments of {row} in one loop, by blocks of {BLOCK}; blocks "
-        "none of whose keys is in the bitmap are passed over"
+        f"all positions {low.names[plan.dim]} of the segments of {row} in one loop; blocks of them none of whose keys "
+        "is in the bitmap are passed over"
     )
     if not plan.parallel:
         lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, last), c.Declare(INT, row, first)]
@@ -56,8 +54,8 @@ def blocks(low: Lowering, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
     """The positions from the row's first to the last before `end`: those that hit are collected, so that what they
     read can be on its way together, and done when there are enough."""
     name = low.names[plan.dim]
-    block, stop, last, hits, count, hit = (
-        low.names.new(n) for n in (f"{name}_block", f"{name}_stop", f"{name}_end", "hits", "count", "hit")
+    following, last, hits, count, hit = (
+        low.names.new(n) for n in (f"{name}_next", f"{name}_end", "hits", "count", "hit")
     )
     first = low.expr(Call(plan.pointer, (Var(plan.row),)), scope)
     keys = low.expr(substitute(plan.call, {plan.dim: Num(0)}), scope)
@@ -74,23 +72,16 @@ def blocks(low: Lowering, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:
             stored,
             number,
             keys.array,
-            c.Name(block),
-            c.Name(stop),
+            c.Un("&", c.Name(following)),
+            c.Name(last),
             c.Name(hits),
-            c.Name(count),
         ),
     )
     body = low.plan(plan.body, replace(scope, known=scope.known | {plan.table}))
     position = c.Declare(f"const {INT}", name, c.Load(c.Name(hits), c.Name(hit)))
     each = c.For("int", hit, c.Int(0), c.Bin("<", c.Name(hit), c.Name(count)), 1, c.Block((position, *body)))
-    enough = c.Bin("||", c.Bin(">=", c.Name(count), c.Int(HITS)), c.Bin("==", c.Name(stop), c.Name(last)))
-    limit = c.Call("spfgen_min", (c.Bin("+", c.Name(block), c.Int(BLOCK)), c.Name(last)))
-    one = (
-        c.Declare(f"const {INT}", stop, limit),
-        c.Assign(c.Name(count), "=", more),
-        c.If(enough, c.Block((each, c.Assign(c.Name(count), "=", c.Int(0))))),
-    )
-    loop = c.For(INT, block, first, c.Bin("<", c.Name(block), c.Name(last)), BLOCK, c.Block(one))
+    collected = c.Declare("const int", count, more)
+    loop = c.While(c.Bin("<", c.Name(following), c.Name(last)), c.Block((collected, each)))
     whole = c.Declare(f"const {INT}", last, c.Load(first.array, c.Name(end)))
-    places = (c.Declare(INT, hits, length=HITS + BLOCK), c.Declare("int", count, c.Int(0)))
+    places = (c.Declare(INT, hits, length=HITS), c.Declare(INT, following, first))
     return [c.If(c.Bin("<", c.Name(low.names[plan.row]), c.Name(end)), c.Block((whole, *places, loop)))]

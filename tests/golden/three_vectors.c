@@ -188,7 +188,7 @@ int three_vectors(
     threads = spfgen_threads(threads, x_nnz + y_nnz + z_nnz);
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = 0.5 * (double)y_nnz + (double)x_nnz * 4.0
-            + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 2.0
+            + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 1.7
             + (double)n * 0.1);
     const double cost_2 = (double)y_nnz * 4.0
             + (double)x_nnz * (1.7

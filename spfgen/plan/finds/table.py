@@ -94,7 +94,7 @@ _COSTS = {
     HASH: (40, 17, 45, 120, 0),
     ARRAY: (15, 15, 0, 120, 1),
     BITMAP: (15, 6, 20, 110, 0),
-    SCATTER: (15, 20, 0, 0, 1),
+    SCATTER: (15, 17, 0, 0, 1),
 }
 """Tenths of nanoseconds, measured: per position when it is built and cleared; per lookup, per hit, per hit or miss
 (whichever is rarer: a branch that is not foreseen); per possible key."""

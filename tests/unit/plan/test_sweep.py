@@ -40,7 +40,7 @@ def data(
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("stored", [0, 1, 2, 37, 300])
+@pytest.mark.parametrize("stored", [0, 1, 2, 3, 8, 9, 37, 300])
 @pytest.mark.parametrize("op", ["=", "+="])
 def test_sweeps_are_right(threads: int, stored: int, op: str) -> None:
     kernel = spfgen.compile(TEXT.replace("=", op), A="csr", x="sv", y="dense", finds={"x.p": "bitmap"}, threads=threads)

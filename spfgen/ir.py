@@ -11,16 +11,23 @@ from operator import is_not
 from typing import Any
 
 
+_WORDS = {"str", "int", "bool", "float", "int | float", "str | None", "tuple[str, ...]"}
+"""Types of fields, as they are written, that hold no nodes."""
+
+
 class _Fields(dict[type, tuple[str, ...] | None]):
     """The fields of each class of nodes that may hold children; None for what is no node."""
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
-        found = tuple(f.name for f in fields(kind) if f.name != "span") if is_dataclass(kind) else None
+        found = None
+        if is_dataclass(kind):
+            found = tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _WORDS)
         self[kind] = found
         return found
 
 
 _FIELDS = _Fields()
+
 
 
 def children(node: Any) -> list[Any]:
@@ -41,15 +48,15 @@ def walk(node: Any) -> Iterator[Any]:
     while stack:
         current = stack.pop()
         yield current
-        below = children(current)
-        if below:
+        if _FIELDS[type(current)]:
+            below = children(current)
             below.reverse()
             stack += below
 
 
 def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:
     """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves."""
-    changes = {}
+    changes: dict[str, Any] = {}
     for name in _FIELDS[type(node)] or ():
         value = getattr(node, name)
         if type(value) is tuple:

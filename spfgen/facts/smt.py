@@ -8,6 +8,8 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import And, Bin, Call, Compare, Exists, Expr, Forall, Formula, Not, Num, Or, Var
 
 CHECK = "(check-sat)"
+LINEAR = "QF_UFLIA"
+"""The logic of formulas without quantifiers and products."""
 _MULTIPLICATIVE = ("*", "/", "%", "quot", "rem")
 # Division rounds down for a positive divisor, in SMT-LIB as here.
 _OPERATORS = {"/": "div", "quot": "div", "%": "mod", "rem": "mod"}
@@ -49,7 +51,7 @@ class _Writer:
     @property
     def logic(self) -> str:
         """The smallest logic that holds the formulas; none for those with quantifiers of the user's own."""
-        return "" if self.is_quantified else "QF_UFNIA" if self.is_nonlinear else "QF_UFLIA"
+        return "" if self.is_quantified else "QF_UFNIA" if self.is_nonlinear else LINEAR
 
     def formula(self, formula: Formula) -> str:
         match formula:

@@ -194,13 +194,12 @@ def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> f
 def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> list[list[float]]:
     """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
     result = []
+    everything = sorted({*wanted, *(e for s in wanted for e in stored.get(s, ()))})
+    extents_asked = [(position, name) for position, name in enumerate(everything) if name not in stored]
+    counts_asked = [(position, name, stored[name]) for position, name in enumerate(n for n in wanted if n in stored)]
     for k in range(SAMPLES):
-        sizes: dict[str, float] = {}
-        for position, name in enumerate(sorted({*wanted, *(e for s in wanted for e in stored.get(s, ()))})):
-            if name not in stored:
-                sizes[name] = 10.0 ** (1 + 6 * _spread(k, position))
-        for position, name in enumerate(sorted(n for n in wanted if n in stored)):
-            extents = stored[name]
+        sizes = {name: 10.0 ** (1 + 6 * _spread(k, position)) for position, name in extents_asked}
+        for position, name, extents in counts_asked:
             most = math.prod(sizes.get(e, 1.0) for e in extents)
             longest = max((sizes.get(e, 1.0) for e in extents), default=1.0)
             part = most * (0.1 + 0.8 * _spread(k, position + 11))  # where all magnitudes are too large: some density

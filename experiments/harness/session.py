@@ -28,7 +28,7 @@ def run(options: Options) -> int:
     machine = describe()
     show(run_heading(options.name, options.threads, options.rounds, machine))
     bandwidths: dict[int, Bandwidth] = {}
-    outcomes = []
+    outcomes: list[Outcome] = []
     for number, case in enumerate(cases, start=1):
         say(f"[{number}/{len(cases)}] {case.label}")
         threads = case.threads or options.threads
@@ -38,6 +38,8 @@ def run(options: Options) -> int:
         if threads in bandwidths:
             # Again after each case: the roof is the best that the machine did during the run.
             bandwidths[threads] = better(bandwidths[threads], measure(threads))
+        machine["load_average_at_end"] = os.getloadavg()
+        write(options.json, record(options, machine, bandwidths, outcomes))  # a run of hours may be stopped
     for threads, bandwidth in sorted(bandwidths.items()):
         show(
             f"bandwidth, {threads} threads: "
@@ -50,8 +52,6 @@ def run(options: Options) -> int:
     show("\n" + summary(outcomes))
     if hasattr(experiment, "closing"):
         show("\n" + experiment.closing(outcomes))
-    machine["load_average_at_end"] = os.getloadavg()
-    write(options.json, record(options, machine, bandwidths, outcomes))
     say(f"recorded in {options.json}")
     return 0 if outcomes and all(is_sound(outcome) for outcome in outcomes) else 1
 

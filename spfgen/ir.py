@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass, replace
 from operator import is_not
 from typing import Any
 
-
 _WORDS = {"str", "int", "bool", "float", "int | float", "str | None", "tuple[str, ...]"}
 """Types of fields, as they are written, that hold no nodes."""
 
@@ -27,7 +26,6 @@ class _Fields(dict[type, tuple[str, ...] | None]):
 
 
 _FIELDS = _Fields()
-
 
 
 def children(node: Any) -> list[Any]:

@@ -34,9 +34,9 @@ def context_of(program: Program) -> Context:
 def check_met(context: Context, plans: Iterable[Plan]) -> None:
     """Raises SpecError when the schedule says how to find a position that no plan looks for."""
     met = {n.dim for plan in plans for n in walk(plan) if isinstance(n, Find | Segment)}
-    wanted: dict[tuple[object, str], list[str]] = {}
+    wanted: dict[str, list[str]] = {}
     for dim, forced in context.forced.items():
-        wanted.setdefault((forced.span or dim, forced.algorithm), []).append(dim)
+        wanted.setdefault(forced.written, []).append(dim)
     for dims in wanted.values():
         if not met & set(dims):
             forced = context.forced[dims[0]]

@@ -127,10 +127,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ForcedFind:
-    """The schedule wants the dimension `dim`, a position of one access, to be found by this algorithm."""
+    """The schedule wants the dimension `dim`, a position of one access, to be found by this algorithm.
+
+    `written` is what the user calls it: one name for all accesses of a tensor.
+    """
 
     dim: str
     algorithm: str
+    written: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

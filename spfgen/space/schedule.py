@@ -44,7 +44,7 @@ def forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Seq
     operands = [o for g in groups for i in g.instances for o in (i.target, *i.reads)]
     labels = {t: dict.fromkeys(o.label for o in operands if o.tensor == t) for t in tensors}
     return tuple(
-        ForcedFind(f"{label}.{find.position}", find.algorithm, find.span)
+        ForcedFind(f"{label}.{find.position}", find.algorithm, f"{find.tensor}.{find.position}", find.span)
         for find in kernel.finds
         for label in labels[find.tensor or ""]
     )

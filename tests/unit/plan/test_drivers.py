@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.plan.nodes import Choose, Find, Plan, Scan, Sweep
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
@@ -115,9 +114,6 @@ def test_a_row_that_must_be_searched_from_end_to_end_is_no_look_up() -> None:
     assert found(kernel) == {"x.p"}
 
 
-@pytest.mark.xfail(
-    strict=True, raises=SpecError, reason="plan: `finds` of compile want every access looked for, a schedule any"
-)
 def test_one_access_that_is_looked_for_is_enough() -> None:
     """y is read twice, at one position: it is looked for once."""
     text = "s = x[i]*y[i]*y[i]"

@@ -17,7 +17,8 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import pack
 from spfgen.run.read import Coordinates
-from spfgen.run.tensor import Array, Tensor, about, as_array, layout_text, make_tensor, plain_array
+from spfgen.run.seen import broken, trust
+from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, layout_text, make_tensor, named, plain_array
 
 NARROW = 2**31 - 1
 """The largest index that the default type of index arrays holds."""
@@ -31,35 +32,47 @@ def bind(
     *,
     output: bool = False,
     value_type: str | None = None,
+    validate: str = "once",
 ) -> Tensor:
     """The operand `name` as a tensor of `layout`. Raises DataError when it cannot be one.
 
     `value_type` is what the kernel declares: numbers and lists of Python become that, and index arrays get the
     `index_types` by a copy where they are not the user's own by name. Without it types are taken as they come.
-    An output is never copied: its arrays must be the layout's own.
+    An output is never copied: its arrays must be the layout's own. `validate` says when index arrays are checked.
     """
-    with about(name):
+    try:
         if isinstance(value, Tensor):
-            return _tensor(layout, value, name, index_types, output, value_type is not None)
+            return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
             value = typed(value, name, value_type)
         if not isinstance(value, Coordinates):
             wanted = index_types if value_type is not None else {}
-            direct = _in_place(layout, value, name, wanted, output)
+            direct = _in_place(layout, value, name, wanted, output, validate)
             if direct is not None:
                 return direct
         if output:
             raise _no_output(layout, value, name)
         return _packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+    except DataError as error:
+        raise named(error, name) from error
 
 
 def _tensor(
-    layout: Layout, value: Tensor, name: str, index_types: Mapping[str, str], output: bool, is_typed: bool
+    layout: Layout,
+    value: Tensor,
+    name: str,
+    index_types: Mapping[str, str],
+    output: bool,
+    is_typed: bool,
+    validate: str,
 ) -> Tensor:
     """A tensor as it is, or packed anew when it is in another layout."""
-    if value.layout == layout:
+    if value.layout is layout or value.layout == layout:
         if output:
             _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
+        problem = broken(value.layout, value.sizes, value.arrays, validate)
+        if problem is not None:
+            raise problem
         return value
     if output:
         raise DataError(
@@ -134,6 +147,7 @@ def _packed(layout: Layout, entries: Coordinates, name: str, index_types: Mappin
     if not is_typed and max((entries.values.size, *entries.shape)) > NARROW:
         index_types = {a.name: "int64" for a in layout.indexes}
     made = pack(layout, entries.shape, entries.coords, entries.values, dict(index_types))
+    trust(layout, made.sizes, made.arrays)
     return Tensor(layout, made.sizes, made.arrays)
 
 
@@ -141,7 +155,9 @@ def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
     return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {found}")
 
 
-def _in_place(layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool) -> Tensor | None:
+def _in_place(
+    layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool, validate: str
+) -> Tensor | None:
     """The tensor over the arrays of `value`, when a binding of the layout fits them; else None."""
     if layout.rank == 0 and not is_scipy(value):
         return _scalar(layout, value, name, output)
@@ -155,7 +171,7 @@ def _in_place(layout: Layout, value: object, name: str, index_types: Mapping[str
         elif any(arrays[own].dtype.name != kind for own, kind in index_types.items()):
             return None  # a copy has the declared types
         try:
-            return make_tensor(layout, arrays, shape)
+            return make_tensor(layout, arrays, shape, validate=validate)
         except DataError as error:
             # Its arrays break what the layout promises: unsorted, doubled, or of another block size.
             if output:
@@ -186,7 +202,8 @@ def _fits(binding: Binding, layout: Layout, value: Any, name: str, output: bool)
             if is_scipy(value) or (output and not isinstance(value, np.ndarray)):
                 return None
             array = plain_array(value, name)
-            return array.shape if array.ndim == layout.rank and array.dtype.name in TYPES else None
+            known = array.dtype in DTYPES or array.dtype.name in TYPES  # the latter in another byte order
+            return array.shape if array.ndim == layout.rank and known else None
         case "scipy":
             if not is_scipy(value) or value.format != binding.format or len(value.shape) != layout.rank:
                 return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -48,11 +48,54 @@ class _Forks:
 os.register_at_fork(after_in_child=_Forks.after_in_child)
 
 
+class Entry:
+    """A compiled kernel for fixed element types, with what its calls need to know of the program, found out once."""
+
+    def __init__(self, program: Program, function: Callable[..., int]) -> None:
+        self.program = program
+        self.function = function
+        self.structs = []
+        for declared in program.tensors:
+            layout = declared.layout
+            self.structs.append(
+                (declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), layout.arrays)
+            )
+        self._equal = [
+            (size, program.fixed.get(size), _names(program, size), tuple(places))
+            for size, places in program.size_of.items()
+        ]
+        self._apart = {t.name: tuple(_other_arrays(program, t)) for t in program.tensors if t.is_output}
+
+    def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], made: Container[str] = ()) -> None:
+        """Raises DataError when sizes contradict each other, or an output overlaps another array.
+
+        Outputs in `made` were allocated for the call and overlap nothing.
+        """
+        for size, fixed, names, places in self._equal:
+            values = {tensors[t].sizes[f] for t, f in places}
+            if fixed is not None:
+                values.add(fixed)
+            if sizes:
+                values.update(sizes[n] for n in names if n in sizes)
+            if len(values) > 1:
+                raise _contradiction(self.program, size, tensors, sizes)
+        for name, others in self._apart.items():
+            if name not in made:
+                _check_apart(name, tensors, others)
+
+    def bind(
+        self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int, made: Container[str] = ()
+    ) -> Bound:
+        self.check(tensors, sizes, made)
+        return Bound(self.program, self.function, tensors, sizes, threads, self)
+
+
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
     `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS). In a child of a process that has run
-    kernels with threads, one thread is used.
+    kernels with threads, one thread is used. Values may change between calls; index arrays were checked when the
+    operands were bound, and may not.
     """
 
     def __init__(
@@ -62,24 +105,25 @@ class Bound:
         tensors: Mapping[str, Tensor],
         sizes: Mapping[str, int],
         threads: int,
+        checked: Entry | None = None,
     ) -> None:
-        check_shapes(program, tensors, sizes)
-        check_aliases(program, tensors)
+        entry = checked or Entry(program, function)
+        if checked is None:
+            entry.check(tensors, sizes)
         self.program = program
         self.tensors = dict(tensors)
         self.sizes = dict(sizes)
         self._function = function
         structs = []
-        for declared in program.tensors:
-            tensor = tensors[declared.name]
-            values = [tensor.sizes[n] for n in (*declared.layout.parameters, *declared.layout.sizes)]
-            arrays = [tensor.arrays[a] for a in declared.layout.arrays]
-            structs.append(struct_of(declared)(*values, *(a.ctypes.data for a in arrays)))
+        for name, struct, fields, arrays in entry.structs:
+            tensor = tensors[name]
+            own, held = tensor.sizes, tensor.arrays
+            structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
         self._structs = structs
         self._threads = ctypes.c_int(threads)
         self._arguments = [
-            *(ctypes.byref(s) for s in structs),
-            *(ctypes.c_int64(sizes[name]) for name in program.parameters),
+            *map(ctypes.byref, structs),
+            *[ctypes.c_int64(sizes[name]) for name in program.parameters],
             self._threads,
         ]
 
@@ -117,18 +161,16 @@ def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, in
     return {name: size_number(name, value) for name, value in sizes.items()}
 
 
-def check_shapes(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
-    """Extents and sizes that one name stands for must be equal. Raises DataError with both."""
-    for size, places in program.size_of.items():
-        found = [*_said(program, size, sizes)]
-        found += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in places]
-        for other, value in found[1:]:
-            if value != found[0][1]:
-                raise DataError(
-                    f"expected extents that agree, but {found[0][0]} is {found[0][1]} and {other} is {value}",
-                    None,
-                    (_why(program, size),),
-                )
+def _contradiction(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> DataError:
+    """What names the two places that say different things of a size."""
+    found = [*_said(program, size, sizes)]
+    found += [(f"{t}.{f}", tensors[t].sizes[f]) for t, f in program.size_of[size]]
+    other, value = next(one for one in found if one[1] != found[0][1])
+    return DataError(
+        f"expected extents that agree, but {found[0][0]} is {found[0][1]} and {other} is {value}",
+        None,
+        (_why(program, size),),
+    )
 
 
 def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
@@ -150,46 +192,57 @@ def _why(program: Program, size: str) -> str:
     return f"index `{indices[0]}` runs over both" if indices else "they are declared to be the same size"
 
 
-def check_aliases(program: Program, tensors: Mapping[str, Tensor]) -> None:
-    """An output's values may not overlap any other array of the call."""
-    for declared in program.tensors:
-        if not declared.is_output:
-            continue
-        own = [tensors[declared.name].arrays[v.name] for v in declared.layout.values]
+def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str, str]]:
+    """(own value array, other tensor, its array): the pairs that may not overlap."""
+    for value in output.layout.values:
         for other in program.tensors:
-            tensor = tensors[other.name]
-            names = list(other.layout.arrays)
-            if other.name == declared.name:
-                names = [a.name for a in other.layout.indexes]
-            for name in names:
-                if any(np.may_share_memory(a, tensor.arrays[name]) for a in own):
-                    raise DataError(
-                        f"expected `{declared.name}` in memory of its own, but it overlaps `{name}` of `{other.name}`",
-                        None,
-                        ("the kernel would read what it has already changed: pass a copy",),
-                    )
+            own = other.name == output.name
+            yield from (
+                (value.name, other.name, name)
+                for name in ([a.name for a in other.layout.indexes] if own else other.layout.arrays)
+            )
 
 
-def made_output(
-    program: Program, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str
-) -> Tensor | None:
-    """A new output of zeros, its extents from the other operands; None when its index arrays are not known."""
-    layout = declared.layout
-    own_sizes: dict[str, int] = {}
-    for name, dim in zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True):
-        value = size_value(program, dim, tensors, sizes)
-        if value is None:
-            return None
-        own_sizes[name] = value
-    arrays: dict[str, Any] = {}
-    for array, function in declared.arrays:
-        owner, _, own = function.partition(".")
-        if owner == declared.name or owner not in tensors:
-            return None
-        arrays[array] = tensors[owner].arrays[own]
-    for value_array in layout.values:
-        arrays[value_array.name] = _zeros(declared.name, extents_of(layout, value_array.name, own_sizes), dtype)
-    return Tensor(layout, own_sizes, arrays)
+def _check_apart(name: str, tensors: Mapping[str, Tensor], others: Iterable[tuple[str, str, str]]) -> None:
+    """An output's values may not overlap any other array of the call."""
+    for own, other, array in others:
+        if np.may_share_memory(tensors[name].arrays[own], tensors[other].arrays[array]):
+            raise DataError(
+                f"expected `{name}` in memory of its own, but it overlaps `{array}` of `{other}`",
+                None,
+                ("the kernel would read what it has already changed: pass a copy",),
+            )
+
+
+class Output:
+    """How an output that was not given is made, found out once."""
+
+    def __init__(self, program: Program, declared: Declared) -> None:
+        layout = declared.layout
+        self.declared = declared
+        self._program = program
+        self._fields = tuple(
+            zip((*layout.parameters, *layout.sizes), (*declared.extents, *declared.sizes), strict=True)
+        )
+        self._shared = [(array, *function.partition(".")[::2]) for array, function in declared.arrays]
+
+    def make(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: Any) -> Tensor | None:
+        """Zeros with the extents of the other operands; None when its sizes or index arrays are not known."""
+        layout, own_name = self.declared.layout, self.declared.name
+        own: dict[str, int] = {}
+        for name, dim in self._fields:
+            value = size_value(self._program, dim, tensors, sizes)
+            if value is None:
+                return None
+            own[name] = value
+        arrays: dict[str, Any] = {}
+        for array, owner, held in self._shared:
+            if owner == own_name or owner not in tensors:
+                return None
+            arrays[array] = tensors[owner].arrays[held]
+        for value_array in layout.values:
+            arrays[value_array.name] = _zeros(own_name, extents_of(layout, value_array.name, own), dtype)
+        return Tensor(layout, own, arrays)
 
 
 def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
@@ -204,9 +257,10 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
     """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand."""
     if size in program.fixed:
         return program.fixed[size]
-    for name in _names(program, size):
-        if name in sizes:
-            return int(sizes[name])
+    if sizes:
+        for name in _names(program, size):
+            if name in sizes:
+                return int(sizes[name])
     for tensor, field in program.size_of.get(size, ()):
         if tensor in tensors:
             return tensors[tensor].sizes[field]

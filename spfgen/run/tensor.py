@@ -19,10 +19,14 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import to_coordinates
-from spfgen.layout.validate import check_arrays
+from spfgen.run.form import Form, form_of, no_call, remember
 from spfgen.run.read import Coordinates
+from spfgen.run.seen import broken
 
 Array = NDArray[Any]
+
+DTYPES = frozenset(np.dtype(n) for n in TYPES)
+INDEX_DTYPES = frozenset(np.dtype(n) for n in INDEX_TYPES)
 
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
@@ -92,9 +96,14 @@ def about(name: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if f"`{name}`" in error.message:
-            raise
-        raise DataError(f"`{name}`: {error.message}", error.span, error.notes) from error
+        raise named(error, name) from error
+
+
+def named(error: DataError, name: str) -> DataError:
+    """The error, with a message that names the tensor."""
+    if f"`{name}`" in error.message:
+        return error
+    return DataError(f"`{name}`: {error.message}", error.span, error.notes)
 
 
 def make_tensor(
@@ -104,25 +113,43 @@ def make_tensor(
     sizes: Mapping[str, int] | None = None,
     *,
     check: bool = True,
+    validate: str = "once",
 ) -> Tensor:
     """A tensor over the caller's own arrays; sizes that are not given are solved from their lengths.
 
+    Declared facts are checked for index arrays that were not seen before (`validate` "once"), "always" or "never".
     Raises DataError when an array is missing, has a wrong type or length, or breaks a declared fact.
     """
-    names = layout.arrays
+    form = form_of(layout)
     _check_names(layout, arrays)
-    indexes = {a.name for a in layout.indexes}
-    ready = {n: as_array(arrays[n], n, n in indexes) for n in names}
+    ready = {n: as_array(arrays[n], n, n in form.indexes) for n in form.arrays}
     given = given_sizes(layout, shape, sizes)
-    known, sources = _solved(layout, ready, given)
-    shaped = {n: _shaped(layout, n, ready[n], known, sources) for n in names}
-    if check:
-        check_arrays(layout, known, shaped, thorough=False)
+    known, shaped = _fitted(form, ready, given)
+    problem = broken(layout, known, shaped, validate if check else "never")
+    if problem is not None:
+        raise problem
     _check_same_type(layout, shaped)
     return Tensor(layout, known, shaped)
 
 
+def _fitted(
+    form: Form, arrays: Mapping[str, Array], given: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, Array]]:
+    """(sizes, arrays in their declared shapes); what does not depend on contents is remembered."""
+    key = (*[a.shape for a in arrays.values()], *given.items())
+    found = form.solved.get(key)
+    if found is None:
+        known, sources = _solved(form.layout, arrays, given)
+        shaped = {n: _shaped(form.layout, n, arrays[n], known, sources) for n in form.arrays}
+        remember(form.solved, key, (known, {n: a.shape for n, a in shaped.items()}))
+        return known, shaped
+    known, shapes = found
+    return dict(known), {n: a if a.shape == shapes[n] else a.reshape(shapes[n]) for n, a in arrays.items()}
+
+
 def _check_names(layout: Layout, arrays: Mapping[str, object]) -> None:
+    if tuple(arrays) == form_of(layout).arrays:
+        return
     notes = (f"its arrays: {', '.join(layout.arrays)}",)
     for name in arrays:
         if name not in layout.arrays:
@@ -135,8 +162,8 @@ def _check_names(layout: Layout, arrays: Mapping[str, object]) -> None:
 
 def _check_same_type(layout: Layout, arrays: Mapping[str, Array]) -> None:
     """All value arrays of a tensor have one type."""
-    first, *others = [v.name for v in layout.values]
-    for other in others:
+    first = layout.values[0].name
+    for other in [v.name for v in layout.values[1:]]:
         if arrays[other].dtype != arrays[first].dtype:
             raise DataError(
                 f"expected values of one type, but `{first}` is {arrays[first].dtype} and "
@@ -147,6 +174,9 @@ def _check_same_type(layout: Layout, arrays: Mapping[str, Array]) -> None:
 def as_array(value: object, name: str, is_index: bool) -> Array:
     """The array itself where it can be used as it is; aligned, contiguous and in the machine's byte order otherwise."""
     array = plain_array(value, name)
+    flags = array.flags
+    if array.dtype in (INDEX_DTYPES if is_index else DTYPES) and flags.c_contiguous and flags.aligned:
+        return array
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if is_index and array.size == 0 and array.dtype == np.float64:
@@ -160,6 +190,8 @@ def as_array(value: object, name: str, is_index: bool) -> Array:
 
 def plain_array(value: object, name: str) -> Array:
     """numpy.asarray, with an error that names the array."""
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"say what they are: {name}.filled(0)"
         raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))
@@ -270,7 +302,7 @@ def _solve(extent: Expr, size: str, known: Mapping[str, int], length: int) -> in
     """The value of `size` for which the extent is `length`; None when there is none, or more than one."""
 
     def at(value: int) -> int:
-        return int(evaluate(extent, lambda n: value if n == size else known[n], _no_call))
+        return int(evaluate(extent, lambda n: value if n == size else known[n], no_call))
 
     low, high = 0, 1
     while at(high) < length and high < 2**62:
@@ -284,14 +316,9 @@ def _solve(extent: Expr, size: str, known: Mapping[str, int], length: int) -> in
     return low if at(low) == length and at(low + 1) != length else None
 
 
-def _no_call(function: str, arguments: tuple[object, ...]) -> int:
-    raise DataError(f"expected an extent made of sizes, but it calls `{function}`")
-
-
 def extents_of(layout: Layout, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape that the layout declares for one of its arrays."""
-    declared = layout.extents(name)
-    return tuple(max(0, int(evaluate(e, lambda n: sizes[n], _no_call))) for e in declared)
+    return form_of(layout).shape(name, sizes)
 
 
 def _shaped(layout: Layout, name: str, array: Array, sizes: Mapping[str, int], sources: Mapping[str, str]) -> Array:

@@ -1,0 +1,345 @@
+"""A compiled kernel: C for each choice of element types, made once; calls that check their operands and run it."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from spfgen.errors import DataError, UsageError
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import DEFAULT_INDEX
+from spfgen.layout.nodes import SCALAR, Layout
+
+if TYPE_CHECKING:
+    from spfgen.pipeline import Generated
+    from spfgen.run.call import Bound, Entry
+    from spfgen.run.tensor import Tensor
+    from spfgen.space.nodes import Program
+    from spfgen.space.nodes import Tensor as Declared
+
+MOST_THREADS = max(1024, 8 * (os.cpu_count() or 1))
+"""More are a mistake; OpenMP ends the process when the system refuses to start them."""
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """Raises UsageError when it is no number of threads."""
+    if threads is None:
+        return None
+    try:
+        number = operator.index(threads)
+    except TypeError:
+        raise UsageError(f"expected a number of threads, but it is {threads!r}") from None
+    if not 1 <= number <= MOST_THREADS:
+        raise UsageError(f"expected from 1 to {MOST_THREADS} threads, but it is {number}")
+    return number
+
+
+class Kernel:
+    """A compiled kernel. Call it with its operands by name; outputs are made when not given.
+
+    The element types are those of the operands of each call, unless the kernel declares them; for each choice of
+    types C is generated and compiled once. `source` and `header` are the C for the declared (or default) types.
+    Index arrays are checked when they are first seen (`validate` "once"), at every call ("always") or not at all
+    ("never": arrays that break the layout may then end the process).
+    """
+
+    def __init__(
+        self, kernel: lang.Kernel, layouts: Mapping[str, Layout], threads: int | None = None, validate: str = "once"
+    ) -> None:
+        from spfgen.pipeline import generate
+
+        self._kernel = kernel
+        self._layouts = dict(layouts)
+        self.threads = checked_threads(threads)
+        self.validate = _checked_mode(validate)
+        self._declared = generate(kernel, layouts)
+        self._variants: dict[tuple[object, ...], tuple[Generated, Entry]] = {}
+        self._calls: _Calls | None = None
+
+    @property
+    def name(self) -> str:
+        return self._kernel.name
+
+    @property
+    def source(self) -> str:
+        """NAME.c"""
+        return self._declared.source
+
+    @property
+    def header(self) -> str:
+        """NAME.h"""
+        return self._declared.header
+
+    @property
+    def generated(self) -> Generated:
+        """What each pass of the compiler made."""
+        return self._declared
+
+    @property
+    def parsed(self) -> lang.Kernel:
+        """What the user wrote."""
+        return self._kernel
+
+    def explain(self, json: bool = False, *, details: bool = False) -> Any:
+        """The iteration spaces, the loops with the reason for each, and what was proved; as text or as a dict.
+
+        `details` adds to the text what a dict has anyway: times of proofs, and counterexamples.
+        """
+        from spfgen.explain import explain_json, explain_text
+
+        return explain_json(self._declared) if json else explain_text(self._declared, details=details)
+
+    def __repr__(self) -> str:
+        first, *others = [g.text for g in self._declared.program.groups]
+        more = f"; and {len(others)} more" if others else ""
+        return f"<spfgen.Kernel {self.name}: {first}{more}>"
+
+    def __call__(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
+        """Run once and return the output (a dict of them when there are several).
+
+        Operands are numpy arrays, scipy sparse arrays, numbers or spfgen tensors; an output that is given is
+        written in place. Named sizes of the kernel are operands too. What holds the arrays of the operand's layout
+        is used in place; anything else is copied into it. Raises DataError, UsageError.
+        """
+        bound = self._bound(operands, sizes, self.threads, self.validate)
+        bound()
+        return self.results(bound, operands)
+
+    def results(self, bound: Bound, operands: Mapping[str, object]) -> Any:
+        """The outputs of a call: the objects that were given, numpy arrays where the layout is numpy's own."""
+        found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
+        return found[0][1] if len(found) == 1 else dict(found)
+
+    def bind(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
+        """Check the operands and put them in place; the result runs the kernel each time it is called."""
+        return self._bound(operands, sizes, self.threads, self.validate)
+
+    def _bound(
+        self, operands: Mapping[str, object], sizes: Mapping[str, int] | None, threads: int | None, validate: str
+    ) -> Bound:
+        calls = self._known()
+        given = {name: value for name, value in operands.items() if value is not None}
+        known = calls.sizes(given, sizes)
+        calls.check_names(given)
+        tensors = calls.bound(given, validate)
+        dtype = calls.result_type(tensors)
+        made = []
+        for declared in calls.program.tensors:
+            if declared.name not in tensors:
+                tensors[declared.name] = calls.made(declared, tensors, known, dtype)
+                made.append(declared.name)
+            elif declared.is_output and not declared.typed:
+                _check_holds(declared.name, tensors[declared.name], dtype)
+        return self._entry(tensors).bind(tensors, known, threads or 0, made)
+
+    def _known(self) -> _Calls:
+        if self._calls is None:
+            self._calls = _Calls(self._kernel, self._declared.program)
+        return self._calls
+
+    def _entry(self, tensors: Mapping[str, Tensor]) -> Entry:
+        """The loaded kernel for these element types."""
+        key: list[object] = []
+        for name, arrays in self._known().typed_arrays:
+            held = tensors[name].arrays
+            key += [held[a].dtype for a in arrays]
+        found = self._variants.get(tuple(key))
+        if found is None:
+            found = self._variants[tuple(key)] = self._built(tensors)
+        return found[1]
+
+    def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Generated, Entry]:
+        from spfgen.pipeline import generate
+        from spfgen.run.call import Entry
+        from spfgen.run.compile import build, load
+
+        uses = {}
+        for tensor in self._declared.program.tensors:
+            found = tensors[tensor.name]
+            kinds = tuple((a.name, found.arrays[a.name].dtype.name) for a in tensor.layout.indexes)
+            uses[tensor.name] = (found.dtype.name, kinds)
+            if tensor.typed:
+                _check_types(tensor, *uses[tensor.name])
+        typed = []
+        declared = {d.name for d in self._kernel.tensors}
+        scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
+        for declaration in (*self._kernel.tensors, *scalars):
+            value, kinds = uses[declaration.name]
+            use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
+            typed.append(replace(declaration, use=use))
+        generated = generate(replace(self._kernel, tensors=tuple(typed)), self._layouts)
+        library = load(build(generated.whole))
+        return generated, Entry(generated.program, getattr(library, self._kernel.name))
+
+
+class _Calls:
+    """What every call of a kernel needs to know of its program, found out once."""
+
+    def __init__(self, kernel: lang.Kernel, program: Program) -> None:
+        from spfgen.run.call import Output
+
+        self.program = program
+        self.kernel = kernel
+        self.outputs = tuple(t.name for t in program.tensors if t.is_output)
+        self.typed_arrays = tuple(
+            (t.name, (t.layout.values[0].name, *(a.name for a in t.layout.indexes))) for t in program.tensors
+        )
+        self._needed = tuple(t.name for t in program.tensors if t.is_input and not t.is_output)
+        self._declared = {t.name: t for t in program.tensors}
+        self._makers = {t.name: Output(program, t) for t in program.tensors if t.is_output}
+        self._wanted = {t.name: {n: k if t.typed else DEFAULT_INDEX for n, k in t.index_types} for t in program.tensors}
+        self._results: dict[tuple[Any, ...], str] = {}
+
+    def sizes(self, given: dict[str, object], sizes: Mapping[str, int] | None) -> dict[str, int]:
+        """The sizes that the caller says; those that are among the operands are taken out of them."""
+        from spfgen.run.call import checked_sizes
+
+        parameters = self.program.parameters
+        if not sizes and not parameters:
+            return {}
+        known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in parameters if n in given}})
+        for name in parameters:
+            if name not in known:
+                raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+        return known
+
+    def check_names(self, operands: Mapping[str, object]) -> None:
+        """The names are the kernel's, and every operand that is only read is there. Raises UsageError."""
+        for name in operands:
+            if name not in self._declared:
+                raise UsageError(
+                    f"expected an operand of `{self.program.name}`, but `{name}` is not one",
+                    None,
+                    (f"its operands: {', '.join((*self._declared, *self.program.parameters))}",),
+                )
+        for name in self._needed:
+            if name not in operands:
+                message = f"expected the operand `{name}`, but it is missing"
+                raise UsageError(message, None, (f"pass {name}=...",))
+
+    def bound(self, operands: Mapping[str, object], validate: str) -> dict[str, Tensor]:
+        """The operands that are given; numbers of Python last, because they take the type of the others."""
+        from spfgen.run.bind import bind
+
+        tensors: dict[str, Tensor] = {}
+        numbers = [n for n, v in operands.items() if _is_number(v)]
+        names = [*(n for n in operands if n not in numbers), *numbers] if numbers else operands
+        for name in names:
+            tensor, value = self._declared[name], operands[name]
+            if name in numbers and not tensor.typed:
+                value = _number(value, list(tensors.values()))
+            tensors[name] = bind(
+                tensor.layout,
+                value,
+                name,
+                self._wanted[name],
+                output=tensor.is_output,
+                value_type=tensor.value_type if tensor.typed else None,
+                validate=validate,
+            )
+        return tensors
+
+    def result_type(self, tensors: Mapping[str, Tensor]) -> str:
+        """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point."""
+        key = tuple([t.dtype for t in tensors.values()])
+        found = self._results.get(key)
+        if found is None:
+            found = self._results[key] = _result_type(self.kernel, [d.name for d in key])
+        return found
+
+    def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
+        """An output that was not given. Raises UsageError when it cannot be made."""
+        made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
+        if made is None:
+            raise UsageError(
+                f"expected the output `{declared.name}`, because its extents or its pattern do not follow from "
+                "the other operands",
+                None,
+                ("pass it (values are overwritten), or its extents with sizes={...}",),
+            )
+        return made
+
+
+def _checked_mode(validate: str) -> str:
+    from spfgen.run.seen import checked_mode
+
+    return checked_mode(validate)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (bool, int, float, complex)
+
+
+def _number(value: Any, others: Sequence[Tensor]) -> Any:
+    """A number of Python in the type that numpy would compute with: that of the arrays, where it fits."""
+    import numpy as np
+
+    if not others:
+        return value
+    try:
+        return np.asarray(value, dtype=np.result_type(*(t.dtype for t in others), value))
+    except OverflowError:
+        return value
+
+
+def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
+    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point."""
+    from spfgen.ir import walk
+    from spfgen.lang.types import DEFAULT_VALUE, TYPES, promoted
+
+    found = promoted(names).name
+    if TYPES[found].kind not in "biu":
+        return found
+    nodes = [n for s in kernel.statements for n in walk(s.value)]
+    broken = any(isinstance(n, lang.Binary) and n.op == "/" for n in nodes)
+    broken = broken or any(isinstance(n, lang.Constant) and isinstance(n.value, float) for n in nodes)
+    return DEFAULT_VALUE if broken else found
+
+
+def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:
+    """An output that is given can hold the results, as far as numpy lets it (float32 for float64, no integers)."""
+    import numpy as np
+
+    if not np.can_cast(dtype, tensor.dtype, "same_kind"):
+        raise DataError(
+            f"expected `{name}` to hold {dtype}, which the operands give, but it is {tensor.dtype.name}",
+            None,
+            (f"make it with dtype={dtype}, or declare its type in the kernel",),
+        )
+
+
+def _check_types(declared: Declared, value: str, kinds: tuple[tuple[str, str], ...]) -> None:
+    """Declared types are met. Raises DataError."""
+    if (value, kinds) != (declared.value_type, declared.index_types):
+        raise DataError(
+            f"expected `{declared.name}` with {_types_text(declared.value_type, declared.index_types)}, "
+            f"but it has {_types_text(value, kinds)}",
+            None,
+            ("convert it, or leave the types out of the kernel: they are then taken from the operands",),
+        )
+
+
+def _types_text(value: str, kinds: Sequence[tuple[str, str]]) -> str:
+    return ", ".join([f"{value} values", *(f"{n} : {k}" for n, k in kinds)])
+
+
+def _result(tensor: Tensor, given: object) -> Any:
+    """What a call returns for an output: the object that was given, where it could be written in place."""
+    import numpy as np
+
+    is_number = _is_number(given) or isinstance(given, np.generic)
+    return _natural(tensor) if given is None or is_number else given
+
+
+def _natural(tensor: Tensor) -> Any:
+    """A numpy array where the layout is numpy's own, a number for a scalar, else the tensor."""
+    if tensor.layout.rank == 0:
+        return tensor.arrays[tensor.layout.values[0].name][()]
+    for binding in tensor.layout.bindings:
+        if binding.library == "numpy":
+            own, attribute, _ = binding.arrays[0]
+            return tensor.arrays[own].T if attribute == "T" else tensor.arrays[own]
+    return tensor

@@ -1,0 +1,68 @@
+"""What the checks of every call ask of a layout: names, shapes of arrays for given sizes. Found out once a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spfgen.errors import DataError
+from spfgen.facts.formula import Expr, Var, evaluate
+from spfgen.layout.nodes import Layout
+
+REMEMBERED = 4096
+"""So many results are kept for each question and layout."""
+
+
+class Form:
+    """`indexes`, `values`: names of arrays; `sizes`: names of parameters and sizes, in the order of the C struct."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.indexes = tuple(a.name for a in layout.indexes)
+        self.values = tuple(v.name for v in layout.values)
+        self.arrays = layout.arrays
+        self.sizes = (*layout.parameters, *layout.sizes)
+        self.extents = {name: layout.extents(name) for name in self.arrays}
+        self.solved: dict[Any, Any] = {}
+        """For callers that solve sizes: their results by shapes of arrays."""
+        self._shapes: dict[Any, tuple[int, ...]] = {}
+
+    def shape(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape that the layout declares for one of its arrays."""
+        extents = self.extents[array]
+        plain = [e.name for e in extents if isinstance(e, Var)]
+        if len(plain) == len(extents):
+            return tuple([sizes[n] for n in plain])
+        key = (array, *[sizes[n] for n in self.sizes])
+        found = self._shapes.get(key)
+        if found is None:
+            found = tuple(max(0, _number(e, sizes)) for e in extents)
+            remember(self._shapes, key, found)
+        return found
+
+
+def remember(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put into a table that forgets everything when it is full."""
+    if len(table) >= REMEMBERED:
+        table.clear()
+    table[key] = value
+
+
+_FORMS: dict[int, Form] = {}
+
+
+def form_of(layout: Layout) -> Form:
+    """By identity, because to compare layouts is to compare formulas; a form keeps its layout alive."""
+    form = _FORMS.get(id(layout))
+    if form is None or form.layout is not layout:
+        form = Form(layout)
+        remember(_FORMS, id(layout), form)
+    return form
+
+
+def _number(extent: Expr, sizes: Mapping[str, int]) -> int:
+    return int(evaluate(extent, lambda n: sizes[n], no_call))
+
+
+def no_call(function: str, arguments: tuple[object, ...]) -> int:
+    raise DataError(f"expected an extent made of sizes, but it calls `{function}`")

@@ -1,0 +1,373 @@
+"""How the facts that a layout declares are checked on real arrays: each in linear time where a proof allows it.
+
+A fact about single values is checked value by value. For one about pairs, Z3 is asked whether it follows from its
+instances for neighbours (by induction on the distance of the pair), or else for pairs with equal keys that follow one
+another. What can neither be proved is tried for all pairs, within a limit of work. Proofs may use the other facts that
+are checked in full, never in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+from spfgen.facts.domains import arguments_inside
+from spfgen.facts.formula import (
+    ONE,
+    Bin,
+    Compare,
+    Exists,
+    Expr,
+    Forall,
+    Formula,
+    Num,
+    Var,
+    calls,
+    conjunction,
+    implies,
+    rename,
+    substitute,
+    variables,
+)
+from spfgen.facts.prove import Facts, implied
+from spfgen.ir import walk
+from spfgen.layout.loops import Scan, own_calls, scan, solved_all, split
+from spfgen.layout.nodes import IndexArray, Layout, Property
+
+WINDOWS = (1, 2, 3)
+"""Distances up to which neighbours are looked at."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Instances of a fact: for the values that `scan` runs through, its variables are `values`."""
+
+    values: tuple[tuple[str, Expr], ...]
+    scan: Scan
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The values of all variables but one, `second`, which follows `first` among those where all `keys` are equal.
+
+    At such a pair `body` is checked; `inside` says that its calls are inside their arrays.
+    """
+
+    first: str
+    second: str
+    keys: tuple[Expr, ...]
+    scan: Scan
+    inside: tuple[Formula, ...]
+    body: Formula
+
+
+@dataclass(frozen=True)
+class Check:
+    """How one fact is checked. `parts` are empty when it cannot be checked at all.
+
+    `is_linear`: the work grows with the sizes of the arrays, whatever they hold. `stage`: the checks of a stage are
+    made only when those before have found nothing, so that they can rely on ranges, and on the order of pointers.
+    """
+
+    array: str
+    fact: Property
+    names: tuple[str, ...]
+    body: Formula
+    parts: tuple[Part | Groups, ...]
+    is_linear: bool
+    stage: int
+    because: str
+
+
+def opened(formula: Formula) -> tuple[tuple[str, ...], Formula]:
+    """The variables of the leading `forall`s, and what is below."""
+    names: tuple[str, ...] = ()
+    while isinstance(formula, Forall):
+        names += formula.variables
+        formula = formula.body
+    return names, formula
+
+
+_KEPT: dict[int, tuple[Layout, tuple[Check, ...]]] = {}
+
+
+def checks_of(layout: Layout) -> tuple[Check, ...]:
+    """The checks of all that is declared, in the order in which they are made; found once for each layout."""
+    found = _KEPT.get(id(layout))  # a layout is large: its hash takes longer than small arrays take to check
+    if found is None or found[0] is not layout:
+        if len(_KEPT) >= 256:
+            _KEPT.clear()
+        found = _KEPT[id(layout)] = (layout, _checks(layout))
+    return found[1]
+
+
+@lru_cache(maxsize=256)
+def _checks(layout: Layout) -> tuple[Check, ...]:
+    deriving = _Deriving(layout)
+    waiting: dict[int, tuple[IndexArray, Property]] = {}
+    found: dict[int, Check] = {}
+    facts = [(a, f) for kind in ("ranges", "properties") for a in layout.indexes for f in getattr(a, kind)]
+    for k, (array, fact) in enumerate(facts):
+        check = deriving.each(array, fact)
+        if check is None:
+            waiting[k] = (array, fact)
+        else:
+            found[k] = check
+            deriving.known.append(fact.formula)
+    # Groups need more memory than neighbours, so they come when no more facts are proved from neighbours.
+    for method in (deriving.neighbours, deriving.groups, deriving.windows):
+        progress = True
+        while progress:
+            progress = False
+            for k, (array, fact) in list(waiting.items()):
+                check = method(array, fact)
+                if check is not None:
+                    found[k] = check
+                    deriving.known.append(fact.formula)
+                    del waiting[k]
+                    progress = True
+    found |= {k: deriving.all(*waiting[k]) for k in waiting}
+    return tuple(sorted((found[k] for k in range(len(facts))), key=lambda c: c.stage))
+
+
+class _Deriving:
+    """Finds a check for a fact. `known` are the facts whose checks are complete."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.extents = {a.name: a.extents for a in layout.indexes}
+        self.known: list[Formula] = []
+        self.ranges = {id(r) for a in layout.indexes for r in a.ranges}
+
+    def check(
+        self, array: IndexArray, fact: Property, parts: Sequence[Part | Groups], because: str, linear: bool
+    ) -> Check:
+        names, body = opened(fact.formula)
+        stage = 0 if id(fact) in self.ranges else 1 + any(p.scan.jumps for p in parts)
+        return Check(array.name, fact, names, body, tuple(parts), linear, stage, because)
+
+    def each(self, array: IndexArray, fact: Property) -> Check | None:
+        """All instances, when there are no more than an array has elements."""
+        names, body = opened(fact.formula)
+        if _has_quantifier(body) or not _is_covered(names, body):
+            return None
+        found = self.scanned(names, body, {})
+        return self.check(array, fact, [found], "one by one", True) if found else None
+
+    def all(self, array: IndexArray, fact: Property) -> Check:
+        """All instances, however many."""
+        names, body = opened(fact.formula)
+        found = self.scanned(names, body, {}) if _is_bounded_inside(body, self.extents) else None
+        reason = "all values are tried: no fewer are known to be enough"
+        if found is None:
+            reason = "a variable has no bounds: it is no argument of an array"
+        return self.check(array, fact, [found] if found else [], reason, False)
+
+    def scanned(self, names: Sequence[str], body: Formula, values: dict[str, Expr]) -> Part | None:
+        left = [n for n in names if n not in values]
+        found = scan(left, substitute(body, values), self.extents)
+        if found is None:
+            return None
+        return Part(tuple((n, values.get(n, Var(n))) for n in names), found)
+
+    # --- pairs ----------------------------------------------------------------------------------------
+
+    def neighbours(self, array: IndexArray, fact: Property) -> Check | None:
+        return self.near(array, fact, 1)
+
+    def windows(self, array: IndexArray, fact: Property) -> Check | None:
+        found = (self.near(array, fact, width) for width in WINDOWS[1:])
+        return next((c for c in found if c is not None), None)
+
+    def near(self, array: IndexArray, fact: Property, width: int) -> Check | None:
+        """Pairs of a distance up to `width`, when Z3 proves that the others follow."""
+        names, body = opened(fact.formula)
+        for first, second in _pairs(names, body):
+            pair = _Pair(first, second, body, self.extents, Facts(tuple(self.known), self.extents), fact.text)
+            directions = [pair] if pair.covers_turned() else [pair, pair.turned()]
+            if not all(p.follows_from(width) for p in directions):
+                continue
+            steps = [{p.second: _plus(p.first, d)} for p in directions for d in range(1, width + 1)]
+            if not pair.holds_alone():
+                steps.insert(0, {second: Var(first)})
+            parts = [self.scanned(names, body, step) for step in steps]
+            if all(parts):
+                what = "neighbours" if width == 1 else f"pairs up to {width} apart"
+                because = f"checked for {what}: proved to imply it for all {first}, {second}"
+                covered = all(_is_covered([n for n in names if n != next(iter(s))], body) for s in steps)
+                linear = covered and not any(p.scan.jumps for p in parts if p)
+                return self.check(array, fact, [p for p in parts if p], because, linear)
+        return None
+
+    def groups(self, array: IndexArray, fact: Property) -> Check | None:
+        """Pairs with equal keys that follow one another, when Z3 proves that the others follow."""
+        names, body = opened(fact.formula)
+        for first, second in _pairs(names, body):
+            pair = _Pair(first, second, body, self.extents, Facts(tuple(self.known), self.extents), fact.text)
+            keys = pair.keys()
+            if not keys or not pair.covers_turned() or not pair.follows_in_groups(keys):
+                continue
+            bounds = conjunction(pair.bounds_of_both())
+            equal: list[Formula] = [Compare("=", k, k) for k in keys]
+            found = scan([n for n in names if n != second], implies(bounds, conjunction(equal)), self.extents)
+            if found is None:
+                continue
+            parts: list[Part | Groups] = []
+            if not pair.holds_alone():
+                alone = self.scanned(names, body, {second: Var(first)})
+                if alone is None:
+                    continue
+                parts.append(alone)
+            inside = arguments_inside(own_calls(body), self.extents)
+            parts.append(Groups(first, second, keys, found, tuple(inside), solved_all(body)))
+            because = (
+                f"checked for pairs that follow one another among equal keys: proved to imply it for all {first}, "
+            )
+            return self.check(array, fact, parts, because + second, not found.jumps)
+        return None
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The instances of `body` for first < second, and what is provable of them."""
+
+    first: str
+    second: str
+    body: Formula
+    extents: dict[str, tuple[Expr, ...]]
+    facts: Facts
+    text: str
+
+    def at(self, first: Expr, second: Expr) -> Formula:
+        found: Formula = substitute(self.body, {self.first: first, self.second: second})
+        return found
+
+    def assumed(self, first: Expr, second: Expr) -> Formula:
+        """The instance as a hypothesis: it says something only where its calls are inside."""
+        body = self.at(first, second)
+        return implies(conjunction(arguments_inside(own_calls(body), self.extents)), body)
+
+    def turned(self) -> _Pair:
+        """The instances for first > second."""
+        return _Pair(self.second, self.first, self.body, self.extents, self.facts, self.text)
+
+    def proved(self, assumptions: Sequence[Formula], goal: Formula, why: str) -> bool:
+        inside = arguments_inside(own_calls(self.body), self.extents)
+        about = f"check of `{self.text}`: {why}"
+        return implied([*inside, *assumptions], self.facts, goal, thorough=True, about=about).proved
+
+    def covers_turned(self) -> bool:
+        """Whether the instances for first > second hold with those for first < second."""
+        p, q = Var(self.first), Var(self.second)
+        above = Compare("<", q, p)
+        return self.proved([above, self.assumed(q, p)], self.body, f"{self.second} < {self.first}")
+
+    def holds_alone(self) -> bool:
+        """Whether the instances for first = second hold anyway."""
+        p, q = Var(self.first), Var(self.second)
+        return self.proved([Compare("=", p, q)], self.body, f"{self.first} = {self.second}")
+
+    def follows_from(self, width: int) -> bool:
+        """Whether an instance with second - first > width follows from those of smaller distances."""
+        p, q = Var(self.first), Var(self.second)
+        points = [p, *(_plus(self.first, d) for d in range(1, width + 1))]
+        points += [*(Bin("-", q, Num(d)) for d in range(width, 0, -1)), q]
+        assumptions: list[Formula] = [Compare("<", Bin("+", p, Num(width)), q)]
+        for a, b in permutations(points, 2):
+            if (a, b) == (p, q) or points.index(a) > points.index(b):
+                continue
+            nearer: list[Formula] = [Compare("<", a, b), Compare("<", Bin("-", b, a), Bin("-", q, p))]
+            assumptions.append(implies(conjunction(nearer), self.assumed(a, b)))
+        return self.proved(assumptions, self.body, f"neighbours imply it for all {self.first} < {self.second}")
+
+    def keys(self) -> tuple[Expr, ...]:
+        """Expressions of `first` that the conditions want equal at `second`."""
+        found: dict[Expr, None] = {}
+        for condition in split(self.body)[0]:
+            match condition:
+                case Compare("=", a, b):
+                    for one, other in ((a, b), (b, a)):
+                        if self._is_moved(one, other):
+                            found[one] = None
+        return tuple(found)
+
+    def _is_moved(self, a: Expr, b: Expr) -> bool:
+        """Whether `b` is `a` at the second variable."""
+        return self.first in variables(a) and bool(rename(a, {self.first: self.second}) == b)
+
+    def follows_in_groups(self, keys: Sequence[Expr]) -> bool:
+        """Whether an instance follows from those to and from a place between that has the same keys."""
+        between = Var(f"{self.first}'")
+        p, q = Var(self.first), Var(self.second)
+        moved = [substitute(k, {self.first: between}) for k in keys]
+        inside = arguments_inside([c for k in moved for c in own_calls(k)], self.extents)
+        same: list[Formula] = [Compare("=", k, m) for k, m in zip(keys, moved, strict=True)]
+        ordered = [Compare("<", p, between), Compare("<", between, q)]
+        assumptions = [*ordered, *inside, *same, self.assumed(p, between), self.assumed(between, q)]
+        return self.proved(assumptions, self.body, "pairs that follow one another among equal keys imply it for all")
+
+    def bounds_of_both(self) -> list[Formula]:
+        """Conditions, written for `first`, that both variables of a pair satisfy."""
+        conditions = split(self.body)[0]
+        p, q = Var(self.first), Var(self.second)
+        found: dict[Formula, None] = {}
+        for condition in conditions:
+            if {self.first, self.second} <= variables(condition):
+                continue
+            own = rename(condition, {self.second: self.first})
+            goal = conjunction([own, rename(own, {self.first: self.second})])
+            if self.proved([Compare("<", p, q), *conditions], goal, "both places satisfy its bounds"):
+                found[own] = None
+        return list(found)
+
+
+def _plus(name: str, distance: int) -> Expr:
+    return Bin("+", Var(name), ONE if distance == 1 else Num(distance))
+
+
+def _pairs(names: Sequence[str], body: Formula) -> Iterator[tuple[str, str]]:
+    """Pairs of variables such that a call of one stands for the other, too; in the order that a condition says."""
+    if _has_quantifier(body):
+        return
+    found = calls(body)
+    ordered = set(_ordered(body))
+    for first, second in permutations(names, 2):
+        if names.index(first) > names.index(second) and (first, second) not in ordered:
+            continue
+        if (second, first) in ordered:
+            continue
+        if any(rename(a, {first: second}) == b for a in found for b in found if first in variables(a)):
+            yield first, second
+
+
+def _ordered(body: Formula) -> Iterator[tuple[str, str]]:
+    """The pairs of variables of which a condition says that the first is less than the second."""
+    for condition in split(body)[0]:
+        match condition:
+            case Compare("<" | "<=", Var(a), Var(b)) | Compare(">" | ">=", Var(b), Var(a)):
+                yield a, b
+
+
+def _is_covered(names: Sequence[str], body: Formula) -> bool:
+    """Whether there is a call that is another one for all other values of the names."""
+    for call in calls(body):
+        own = [variables(a) & set(names) for a in call.arguments]
+        if all(len(o) <= 1 for o in own) and set(names) <= set().union(*own) and not any(map(calls, call.arguments)):
+            return True
+    return not names
+
+
+def _has_quantifier(body: Formula) -> bool:
+    return any(isinstance(n, Forall | Exists) for n in walk(body))
+
+
+def _is_bounded_inside(body: Formula, extents: dict[str, tuple[Expr, ...]]) -> bool:
+    """Whether the variables of all quantifiers inside the body have bounds."""
+    for node in walk(body):
+        if not isinstance(node, Forall | Exists):
+            continue
+        if scan(node.variables, node.body, extents, some=isinstance(node, Exists)) is None:
+            return False
+    return True

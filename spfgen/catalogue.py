@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from spfgen.errors import UsageError
 from spfgen.facts.formula import show
+from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import LayoutAlias
 from spfgen.lang.parse import parse_layout_use
-from spfgen.lang.spec import SpecTree, builtin, builtin_names
+from spfgen.lang.spec import SpecTree, builtin, builtin_names, load_tree
 from spfgen.layout.nodes import Binding, Layout
 
 SHOWN_RANK = 2
@@ -36,6 +39,43 @@ def catalogue() -> list[tuple[str, str]]:
         else:
             rows.append((name, layout_named(name).doc.split("\n")[0]))
     return rows
+
+
+def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()) -> dict[str, Layout]:
+    """The layouts of tensors of that rank by name and constants: those that come with spfgen, those of a spec file, and
+    `more`. Each once; families in that rank.
+
+    Raises SpecError, DataError for the file; UsageError when one of `more` is of another rank.
+    """
+    found: dict[str, Layout] = {}
+
+    def add(tree: SpecTree, text: str, *, wanted: bool = False) -> None:
+        use = parse_layout_use(text)
+        declaration, settings = tree.resolve(use)
+        if RANK in dict(declaration.constants):
+            settings.setdefault(RANK, max(1, rank))
+        layout = layout_of(declaration, settings)
+        if layout.rank == rank and layout not in found.values():
+            found[_text(layout)] = layout
+        elif layout.rank != rank and wanted:
+            raise UsageError(f"expected a layout of {counted(rank, 'dimension')}, but `{text}` is not one")
+
+    from spfgen.pipeline import RANK, layout_of
+
+    tree = SpecTree() if file is None else load_tree(file)
+    for text in (*builtin_names(), *tree.layouts):
+        add(tree, text)
+    for text in more:
+        add(tree, text, wanted=True)
+    return found
+
+
+def _text(layout: Layout) -> str:
+    """The name with the constants but the rank: `name(R=2, C=2)`."""
+    from spfgen.pipeline import RANK
+
+    constants = ", ".join(f"{n}={v}" for n, v in layout.constants if n != RANK)
+    return f"{layout.name}({constants})" if constants else layout.name
 
 
 def describe(name: str) -> str:

@@ -66,8 +66,9 @@ def run(arguments: list[str]) -> int:
         except SpfgenError as error:
             message(str(error), error.title)
             return error.exit_code
-        except (click.exceptions.Abort, KeyboardInterrupt):
+        except (click.exceptions.Abort, KeyboardInterrupt) as error:
             message("interrupted")
+            _drop_half_made(error)
             return INTERRUPTED
         except SystemExit as error:  # click's way out after completing words, and when the reader of stdout has gone
             return int(error.code or 0) if COMPLETION in os.environ else _quiet()
@@ -88,6 +89,21 @@ def _not_lost(lost: sys.UnraisableHookArgs) -> None:
         again.start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _drop_half_made(error: BaseException) -> None:
+    """Objects whose making was interrupted may fail when they go: let them go now, in silence."""
+    import traceback
+
+    sys.unraisablehook = _say_nothing
+    cause: BaseException | None = error
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+
+
+def _say_nothing(_: sys.UnraisableHookArgs) -> None:
+    pass
 
 
 def _quiet() -> int:
@@ -277,7 +293,7 @@ def run_command(
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=x.npy -o y=y.npy --threads 4
     """
     sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
-    numbers = {name: whole_number(name, text) for name, text in sizes.items()}
+    numbers = {name: whole_number(f"--size {name}", text) for name, text in sizes.items()}
     kernel = chosen(file, kernel_name).compile(threads=threads, finds=pairs(find, "--find"))
     from spfgen.run.job import Job, run_job
 
@@ -303,11 +319,11 @@ def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     return result
 
 
-def whole_number(name: str, text: str) -> int:
-    """The value of --size."""
+def whole_number(option: str, text: str) -> int:
+    """A number of an option."""
     digits = text.lstrip("0") or "0"
     if not (text.isascii() and text.isdigit()) or len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
-        raise UsageError(f"expected a number from 0 to 2^63 - 1 for --size {name}, but it is `{text}`")
+        raise UsageError(f"expected a number from 0 to 2^63 - 1 for {option}, but it is `{text}`")
     return int(digits)
 
 
@@ -379,7 +395,7 @@ def ls(as_json: bool) -> None:
     """
     from datetime import datetime
 
-    from spfgen.folder import small_files
+    from spfgen.folder import human_bytes, small_files
     from spfgen.run.cache import entries as entries_in
     from spfgen.run.cache import kept
 
@@ -430,10 +446,51 @@ def clear() -> None:
     message(f"{clear_folder()} compiled kernels removed from {folder}")
 
 
-def human_bytes(count: int) -> str:
-    """`1.5 kB`: a number of bytes in the unit that suits it, units of 1000."""
-    units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
-    size, power = float(count), 0
-    while size >= 999.5 and power + 1 < len(units):
-        size, power = size / 1000, power + 1
-    return f"{size:.3g} {units[power]}"
+@command.command()
+@click.argument("file", metavar="DATA")
+@click.option("-s", "--spec", metavar="FILE.spf", help="A spec file whose layouts are looked at too.")
+@click.option("-l", "--layout", multiple=True, metavar="LAYOUT", help="One more layout: `-l 'bcsr(R=4, C=4)'`.")
+@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not say them: `--shape 30x40x50`.")
+@click.option("--draw", metavar="PICTURE", help="Draw where the entries are: .png .pdf .svg (needs matplotlib).")
+@click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def inspect(
+    file: str,
+    spec: str | None,
+    layout: tuple[str, ...],
+    shape: str | None,
+    draw: str | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Show facts about a matrix or tensor, and the memory that each layout would take.
+
+    Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz (one array of several: file.npz:NAME).
+
+    \b
+    spfgen inspect matrix.mtx
+    spfgen inspect tensor.tns --shape 30x40x50 --json
+    spfgen inspect matrix.mtx -s mine.spf -l 'bcsr(R=4, C=4)' --draw matrix.png
+    """
+    from spfgen.catalogue import layouts_of_rank
+    from spfgen.run.draw import check_picture, draw_entries
+    from spfgen.run.inspect import as_dict, as_text, costs, distinct, entries_of, facts_of
+    from spfgen.run.read import read
+
+    if draw is not None:
+        check_picture(draw, force)
+    entries = entries_of(read(file, shape=None if shape is None else extents("--shape", shape)))
+    known = layouts_of_rank(len(entries.shape), spec, layout)
+    single = distinct(entries)
+    facts, memory = facts_of(entries, single), costs(single, known)
+    if draw is not None:
+        draw_entries(draw, single, Path(file).name, force)
+    if as_json:
+        show_json({"file": file, **as_dict(facts, memory)})
+    else:
+        show(as_text(facts, memory))
+
+
+def extents(option: str, text: str) -> tuple[int, ...]:
+    """The value of --shape."""
+    return tuple(whole_number(option, part) for part in text.lower().replace(",", "x").split("x"))

@@ -117,6 +117,15 @@ def small_files(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+def human_bytes(count: int) -> str:
+    """`1.5 kB`: a number of bytes in the unit that suits it, units of 1000."""
+    units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+    size, power = float(count), 0
+    while size >= 999.5 and power + 1 < len(units):
+        size, power = size / 1000, power + 1
+    return f"{size:.3g} {units[power]}"
+
+
 def _folder(kind: str) -> Path | None:
     """Where the small files of a kind lie; None when nothing is to be kept beyond the process."""
     assert kind in KINDS

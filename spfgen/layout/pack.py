@@ -62,10 +62,10 @@ def pack(
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
     checked_duplicates(duplicates)
     plan = pack_plan(layout)
-    orders = _orders(layout)
+    orders = key_orders(layout)
     values = np.asarray(values)
-    _check_fill(layout, values.dtype)
-    columns, single = _entries(layout, shape, coords, values, duplicates)
+    check_fill(layout, values.dtype)
+    columns, single = sorted_entries(layout, shape, coords, values, duplicates)
     state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
     assemble(state, plan, orders)
     check_shared(state, plan)
@@ -75,7 +75,7 @@ def pack(
     return Packed(state.sizes, state.arrays)
 
 
-def _check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
+def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
     """Raises DataError when the fill value is not a value of that type."""
     if dtype.kind in "iub" and not (np.isfinite(layout.fill) and layout.fill == int(layout.fill)):
         raise DataError(f"expected values of a type that has the fill value {layout.fill}, but they are {dtype}")
@@ -98,7 +98,7 @@ def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
 # --- entries --------------------------------------------------------------------------------------------
 
 
-def _entries(
+def sorted_entries(
     layout: Layout,
     shape: tuple[int, ...],
     coords: tuple[Array, ...],
@@ -135,14 +135,14 @@ def _entries(
 
 def storable(layout: Layout, shape: tuple[int, ...], coords: tuple[Array, ...], values: Array) -> tuple[Any, Array]:
     """(coordinates, values) of the entries that the layout has places for, with what it stores along with them."""
-    columns, summed = _entries(layout, shape, coords, values)
+    columns, summed = sorted_entries(layout, shape, coords, values)
     state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), columns, summed, lenient=True)
-    assemble(state, pack_plan(layout), _orders(layout))
+    assemble(state, pack_plan(layout), key_orders(layout))
     return to_coordinates(layout, state.sizes, state.arrays, {v.name: state.arrays[v.name] for v in layout.values})
 
 
 @lru_cache(maxsize=256)
-def _orders(layout: Layout) -> tuple[KeyOrder, ...]:
+def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     """An order for each rank of the plan, such that the arrays satisfy the declared properties.
 
     Raises Unsupported when no order does.
@@ -202,5 +202,5 @@ def _sample(layout: Layout, seed: int) -> tuple[tuple[int, ...], dict[str, Array
     columns = [random.integers(0, n, 30 if layout.rank < 3 else 60) for n in shape]
     if not columns:
         return (), {}
-    found, _ = _entries(layout, shape, tuple(columns), np.ones(len(columns[0])))
+    found, _ = sorted_entries(layout, shape, tuple(columns), np.ones(len(columns[0])))
     return shape, found

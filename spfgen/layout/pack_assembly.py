@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,23 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
+class TooLarge(DataError):
+    """An array of the layout has more elements than there is room for."""
+
+
 @dataclass
 class Entries:
-    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped."""
+    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
+
+    `room`: no array of more elements is made; TooLarge is raised instead.
+    """
 
     layout: Layout
     sizes: dict[str, int]
     columns: dict[str, Array]
     values: Array
     lenient: bool = False
+    room: int = 2**48
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     arrays: dict[str, Array] = field(default_factory=dict)
 
@@ -55,6 +64,14 @@ class Entries:
 
     def coordinate(self, row: int) -> tuple[int, ...]:
         return tuple(int(self.columns[c][row]) for c in self.layout.coordinates)
+
+    def claim(self, array: str, shape: tuple[int, ...]) -> None:
+        """Ask for the elements of an array before it is made. Raises TooLarge."""
+        if prod(shape) > self.room:
+            extents = " x ".join(map(str, shape))
+            raise TooLarge(
+                f"expected arrays that fit in memory, but `{array}` of layout `{self.layout.name}` is {extents}"
+            )
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows. Raises DataError when one of them has a value."""
@@ -236,10 +253,11 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
         state.keep(mask)
         rows = _rows(state, rules)
         places = _subscripts(state, plan, rank.begin, rows.rows)
+    state.claim(begin.name, extents)
     segment = flat_place(extents, places, rows.count)
     ranks, first = row_ranks([segment, *_arranged(rows.keys, order)], rows.count)
     state.columns[rank.position][rows.rows] = ranks
-    counts = np.bincount(segment[first], minlength=int(np.prod(extents)))
+    counts = np.bincount(segment[first], minlength=prod(extents))
     ends = np.cumsum(counts)
     starts = ends - counts
     state.arrays[begin.name] = starts.reshape(extents).astype(np.int64)
@@ -328,7 +346,7 @@ def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array
     if index.name in plan.sentinels:
         return False
     extents = _key_shape(state, plan, rank, index, groups, width)
-    return int(sizes.sum()) < int(np.prod(extents, dtype=np.int64))
+    return int(sizes.sum()) < prod(extents)
 
 
 def _key_shape(
@@ -359,10 +377,11 @@ def _rank_with_filler(
         state.keep(mask)
         return _rank_with_filler(state, plan, rank, rules, order, width)
     slots = extents[axis]
+    state.claim(index.name, extents)
     group = flat_place(outer, groups, rows.count)
     ranks, first = row_ranks([group, rows.keys[0]], rows.count)
     own_group, own_key = group[first], rows.keys[0][first]
-    new_group, new_key = _filler(state, plan, name, own_group, own_key, int(np.prod(outer, dtype=np.int64)), slots)
+    new_group, new_key = _filler(state, plan, name, own_group, own_key, prod(outer), slots)
     every_group, every_key = np.concatenate([own_group, new_group]), np.concatenate([own_key, new_key])
     new = np.arange(len(every_key)) >= len(own_key)
     arranged = sorted_order([every_group, *_arranged([every_key], order), new.astype(np.int64)], len(every_key))
@@ -436,6 +455,7 @@ def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, v
     low, _ = _range(state, plan, name)
     sentinel = plan.sentinels.get(index.name)
     rest = low if sentinel is None else int(affine_value(sentinel, state.sizes))
+    state.claim(index.name, shape)
     array = np.full(shape, rest, dtype=np.int64)
     good = inside(shape, places, len(rows))
     array.reshape(-1)[flat_place(shape, places, len(rows))[good]] = values[good]
@@ -512,6 +532,8 @@ def _solve_rest(state: Entries) -> None:
 def _store_values(state: Entries) -> None:
     """Write every value at its place in the first value array that has one for it."""
     layout, dtype = state.layout, state.values.dtype
+    for value in layout.values:
+        state.claim(value.name, shape_of(value.extents, state.sizes))
     places = value_places(layout, state.sizes, state.known, state.arrays, state.count)
     stored = np.zeros(state.count, dtype=bool)
     for place in places.values():
@@ -524,7 +546,7 @@ def _store_values(state: Entries) -> None:
         rows = np.flatnonzero((places[value.name] >= 0) & ~done)
         done[rows] = True
         shape = shape_of(value.extents, state.sizes)
-        array = np.full(int(np.prod(shape, dtype=np.int64)), np.asarray(layout.fill).astype(dtype), dtype=dtype)
+        array = np.full(prod(shape), np.asarray(layout.fill).astype(dtype), dtype=dtype)
         array[places[value.name][rows]] = state.values[rows]
         _check_equal(state, rows, array[places[value.name][rows]], places[value.name][rows])
         state.arrays[value.name] = array.reshape(shape)

@@ -41,10 +41,11 @@ def write(path: str | os.PathLike[str], data: Coordinates | NDArray[Any], force:
         import gzip
 
         content = gzip.compress(content, mtime=0)  # no time stamp: same data, same bytes
-    _replace(target, content)
+    replace_file(target, content)
 
 
-def _replace(target: Path, content: bytes) -> None:
+def replace_file(target: Path, content: bytes) -> None:
+    """Write a file so that it appears complete or not at all. Raises UsageError when it cannot be written."""
     # Beside the target, because a rename works only within a file system.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:

@@ -16,6 +16,7 @@ import pytest
 
 import spfgen
 from spfgen import cli
+from spfgen.folder import human_bytes
 from spfgen.lang.types import FINDS
 from spfgen.run import cache, call
 from spfgen.run import compile as compiler
@@ -582,4 +583,83 @@ def test_cache_that_is_off_or_cannot_be_used(run, monkeypatch, tmp_path) -> None
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (999_600, "1 MB"), (5 * 10**21, "5e+03 EB")]
 )
 def test_bytes_for_people(count, text) -> None:
-    assert cli.human_bytes(count) == text
+    assert human_bytes(count) == text
+
+
+# --- inspect -------------------------------------------------------------------------------------------
+
+
+def test_inspect(run) -> None:
+    code, out, err = run("inspect", MATRIX, "-l", "bcsr(R=3, C=3)")
+    assert (code, err) == (0, "")
+    assert out.startswith("shape       1083 x 1083\nentries     18437 stored, density 0.0157\n")
+    assert "\nsymmetry    symmetric; 100 % of the pattern is mirrored\n" in out
+    assert "bcsr(R=3, C=3) 12.5 B 231 kB nb = 3025".split() in [line.split() for line in out.splitlines()]
+    code, out, err = run("inspect", MATRIX, "--json")
+    data = json.loads(out)
+    assert (code, err, data["file"], data["shape"]) == (0, "", MATRIX, [1083, 1083])
+    assert data["memory"]["csr"]["bytes"] == 4 * 1084 + 12 * 18437
+    assert data["diagonals"]["count"] == 31
+    assert "no place" in data["memory"]["lower"]["reason"]
+
+
+def test_inspect_with_own_layouts_and_shape(run, tmp_path) -> None:
+    spec = tmp_path / "mine.spf"
+    spec.write_text(
+        "layout pairs(n, m, k) { size c relation { [p] -> [i, j, l] : 0 <= p < c and i = a(p) and j = b(p) "
+        "and l = d(p) } index a[c] { range 0 <= a(p) < n } index b[c] { range 0 <= b(p) < m } "
+        "index d[c] { range 0 <= d(p) < k } value val[c] at [p] }"
+    )
+    fibres = str(DATA / "fibres.tns")
+    code, out, err = run("inspect", fibres, "-s", str(spec), "--shape", "20x3,4", "--json")
+    data = json.loads(out)
+    assert (code, err, data["shape"]) == (0, "", [20, 3, 4])
+    assert data["memory"]["pairs"]["bytes"] == 4 * (3 * 4 + 8)
+    assert run("inspect", fibres, "--shape", "1x3x4")[0] == 6
+    code, _, err = run("inspect", fibres, "-l", "csr")
+    assert code == 2
+    assert "expected a layout of 3 dimensions, but `csr` is not one" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere.mtx"], 6, "there is no nowhere.mtx"),
+        (["x.txt"], 6, "expected a file ending in"),
+        ([MATRIX, "-l", "cssr"], 3, "did you mean"),
+        ([MATRIX, "-s", "nowhere.spf"], 6, "nowhere.spf"),
+        ([MATRIX, "--shape", "3x"], 2, "--shape"),
+        ([MATRIX, "--shape", "3x-4"], 2, "--shape"),
+        ([MATRIX, "--shape", "3x4"], 6, "expected the shape 3 x 4"),
+        ([MATRIX, "--draw", "x.jpeg"], 2, "expected a picture ending in .png, .pdf, .svg"),
+        ([MATRIX, "--draw", str(DATA)], 2, "expected a picture"),
+        ([MATRIX, "--draw", "/nowhere/x.png"], 2, "expected a folder"),
+    ],
+)
+def test_inspect_of_what_is_wrong(run, arguments, code, words) -> None:
+    found, out, err = run("inspect", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+
+
+def test_pictures_need_matplotlib_and_overwrite_nothing(run, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "x.png"
+    path.write_text("mine")
+    code, _, err = run("inspect", MATRIX, "--draw", str(path))
+    assert code == 2
+    assert "overwrite it with --force" in err
+    assert path.read_text() == "mine"
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, err = run("inspect", MATRIX, "--draw", str(path), "--force")
+    assert code == 2
+    assert "pip install 'spfgen[draw]'" in err
+    assert path.read_text() == "mine"
+
+
+def test_pictures(run, tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "x.png"
+    path.write_text("old")
+    assert run("inspect", MATRIX, "--draw", str(path), "--force")[0] == 0
+    assert path.read_bytes().startswith(b"\x89PNG")

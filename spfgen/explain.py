@@ -155,7 +155,7 @@ def unproved(plan: Plan) -> list[str]:
         doubts.append(f"the outermost loop, over {loops[0].dim}, may write a place twice: it stays serial")
     for node in walk(plan):
         match node:
-            case Clear(tensor, why):
+            case Clear(tensor, why, None):
                 doubts.append(f"{tensor} is cleared first: {why}")
             case Guard(conditions, because=why) if why:
                 doubts.append(f"{why}: {show_conditions(conditions)} is tested")

@@ -206,8 +206,11 @@ class Lowering:
         match plan:
             case Seq(parts):
                 return [s for p in parts for s in self.plan(p, scope)]
-            case Clear(tensor):
+            case Clear(tensor, part=None):
                 return self.clear(tensor)
+            case Clear(tensor, why, part, body) if part is not None and body is not None:
+                zeros = self.plan(part, scope)
+                return [c.Comment(f"{tensor} is cleared here: {why}"), *zeros, *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
             case Locate(dim, value, body):

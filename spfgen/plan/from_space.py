@@ -12,13 +12,14 @@ from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.plan.atomic import with_atomic
 from spfgen.plan.check import check_nest
+from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.depend import covers, distinct_by_facts, distinct_places, place_inside
 from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
+from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
@@ -31,17 +32,15 @@ def plan_group(group: Group, context: Context) -> Plan:
     parts: list[Plan] = []
     clear = group.op == "="
     for instance in group.instances:
-        nest, stored = plan_instance(instance, context, store=clear and not parts)
-        if clear and not parts and not stored:
-            parts.append(Clear(group.target, "not every place is reached exactly once"))
-        parts.append(nest)
+        parts += plan_instance(instance, context, store=clear and not parts)
     if clear and not group.instances:
         parts.append(Clear(group.target, "nothing is added"))
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
-def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Plan, bool]:
-    """The loop nest of an instance, and whether it stores (rather than adds to) every place of the target.
+def plan_instance(instance: Instance, context: Context, store: bool) -> list[Plan]:
+    """The loop nest of an instance. To `store`, the target is cleared first where the nest does not reach each of its
+    places exactly once.
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
@@ -53,22 +52,31 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> tuple[Pl
         if compared <= set(context.forced):
             break  # else what should be found would have to be compared with everything
     checked: set[object] = set()
-    variants = [_finished(instance, v, checked) for v in chosen]
+    variants = [replace(v, body=_checked(instance, v.body, checked)) for v in chosen]
+    first: list[Plan] = []
+    if store and not stored:
+        clear = Clear(instance.target.tensor, "not every place is reached exactly once")
+        inside = [cleared_inside(instance, v.body) for v in variants]
+        if any(inside):
+            variants = [replace(v, body=nest or Seq((clear, v.body))) for v, nest in zip(variants, inside, strict=True)]
+        else:
+            first.append(clear)
+    variants = [replace(v, body=simplify(v.body, instance.indices)) for v in variants]
     if len(variants) == 1:
-        return variants[0].body, stored
-    return Choose(tuple(variants), "which is fastest depends on the sizes"), stored
+        return [*first, variants[0].body]
+    return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
 
 
-def _finished(instance: Instance, variant: Variant, checked: set[object]) -> Variant:
-    """The nest checked against the domain, and with fewer names. Nests that only differ in how they find what they
+def _checked(instance: Instance, nest: Plan, checked: set[object]) -> Plan:
+    """The nest checked against the domain, its loops shared out. Nests that only differ in how they find what they
     find are checked once."""
-    nest = weighted(variant.body)
+    nest = weighted(nest)
     finds = [n for n in walk(nest) if isinstance(n, Find)]
     enforced = tuple((f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds)
     if enforced not in checked:
         check_nest(instance, nest)
         checked.add(enforced)
-    return replace(variant, body=simplify(swept(instance, nest), instance.indices))
+    return swept(instance, nest)
 
 
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
@@ -135,7 +143,9 @@ def _parallel_dim(instance: Instance, steps: list[Step]) -> tuple[str, str] | No
 
 def scanned(plan: Plan) -> list[str]:
     """The dimensions that are loops or looked for, outermost first."""
-    return list(dict.fromkeys(n.dim for n in walk(plan) if isinstance(n, Scan | Sweep | Find)))
+    clearing = [id(n) for c in walk(plan) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)]
+    loops = [n for n in walk(plan) if isinstance(n, Scan | Sweep | Find) and id(n) not in clearing]
+    return list(dict.fromkeys(n.dim for n in loops))
 
 
 def looked_for(plan: Plan) -> list[str]:

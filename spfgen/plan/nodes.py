@@ -1,7 +1,7 @@
 """IR 3: in what order the points run, and how each dimension is found.
 
     Plan ::= Seq(parts)            one after another
-           | Clear(tensor)         all values of an output become 0
+           | Clear(tensor)         all values of an output become 0, or those that a nest of loops goes through
            | Scan(dim, low, high)  dim runs over max(low) <= dim < min(high)
            | Locate(dim, value)    dim has one value, computed
            | Load(dim, call)       dim is read from an index array
@@ -42,8 +42,12 @@ class Seq(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Clear(Plan):
+    """All values of an output become zero; or those of the nest `part`, and then `body` runs."""
+
     tensor: str
     because: str = ""
+    part: Plan | None = None
+    body: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,8 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
+        case Clear(body=part):
+            return part
     return None
 
 

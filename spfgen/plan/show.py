@@ -56,8 +56,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Seq(parts):
             for part in parts:
                 _lines(part, depth, lines)
-        case Clear(tensor, why):
-            add(f"clear {tensor}", why)
+        case Clear(tensor, why, part, body):
+            add(f"clear {tensor}" if part is None else f"clear a part of {tensor}", why)
+            if part is not None and body is not None:
+                _lines(part, depth + 1, lines)
+                _lines(body, depth, lines)
         case Scan(dim, low, high, body, parallel, why, weight, atomic):
             shared = f", shared out by {weight}" if weight else ", adding atomically" if atomic else ""
             add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}", why)

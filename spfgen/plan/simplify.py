@@ -98,8 +98,11 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, target=_placed(new(target)), body=_renamed(body, names, values, indices))
         case Do(target, _, value):
             return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
-        case Clear():
+        case Clear(part=None):
             return plan
+        case Clear(part=part, body=body) if part is not None and body is not None:
+            cleared = _renamed(part, names, values, indices)
+            return replace(plan, part=cleared, body=_renamed(body, names, values, indices))
         case Segment(low=low, high=high, call=call, key=key, body=body):
             return replace(
                 plan,
@@ -187,6 +190,8 @@ def _without_unused(plan: Plan) -> Plan:
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=_without_unused(body))
         case Segment(body=body) | Sweep(body=body) | Row(body=body):
+            return replace(plan, body=_without_unused(body))
+        case Clear(body=body) if body is not None:
             return replace(plan, body=_without_unused(body))
         case Find(hit=hit, miss=miss):
             return replace(plan, hit=_without_unused(hit), miss=None if miss is None else _without_unused(miss))

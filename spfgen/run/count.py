@@ -47,8 +47,8 @@ def _counting(plan: Plan) -> Plan:
                 return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
             case Reduce(body=body):
                 return body
-            case Clear():
-                return Seq(())
+            case Clear(body=body):
+                return body or Seq(())
             case Scan(parallel=True) | Find(parallel=True):
                 return replace(node, parallel=False)
         return None

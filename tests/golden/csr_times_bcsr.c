@@ -161,9 +161,9 @@ int csr_times_bcsr(
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t nrow = A->nrow;
-    const int64_t ncol = A->ncol;
     const int64_t nb = B->nb;
     const int64_t nnz = A->nnz;
+    const int64_t ncol = A->ncol;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
@@ -214,16 +214,6 @@ int csr_times_bcsr(
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, j] = A[i, j]*B[i, j] */
-    if (threads > 1) {
-        #pragma omp parallel for schedule(static) num_threads(threads)
-        for (int64_t p = 0; p < nrow * ncol; p++) {
-            C_val[p] = 0.0;
-        }
-    } else {
-        for (int64_t p = 0; p < nrow * ncol; p++) {
-            C_val[p] = 0.0;
-        }
-    }
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
         /* each thread takes about the same part of A_rowptr's differences */
@@ -231,6 +221,10 @@ int csr_times_bcsr(
         for (int part = 0; part < threads; part++) {
             const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
             for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+                /* C is cleared here: no other iteration writes this part of it */
+                for (int64_t j = 0; j < ncol; j++) {
+                    C_val[i * ncol + j] = 0.0;
+                }
                 const int64_t bi = i / 2;
                 const int64_t r = i - 2 * bi;
                 const int64_t browptr_bi = B_browptr[bi];
@@ -272,6 +266,10 @@ int csr_times_bcsr(
             const int64_t i_end_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2 + 1, threads);
             for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part_2, threads); i < i_end_2;
                     i++) {
+                /* C is cleared here: no other iteration writes this part of it */
+                for (int64_t j = 0; j < ncol; j++) {
+                    C_val[i * ncol + j] = 0.0;
+                }
                 const int64_t bi = i / 2;
                 const int64_t r = i - 2 * bi;
                 const int64_t browptr_bi = B_browptr[bi];

@@ -40,7 +40,7 @@ def nest(request: pytest.FixtureRequest) -> tuple[Instance, Plan]:
     (instance,) = program.groups[0].instances
     with patch.object(from_space, "simplify", lambda plan, indices: plan):
         context = Context(forced={"B.pb": ForcedFind("B.pb", request.param)})
-        plan, _ = from_space.plan_instance(instance, context, store=False)
+        (plan,) = from_space.plan_instance(instance, context, store=False)
     return instance, plan
 
 

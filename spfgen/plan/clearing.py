@@ -1,0 +1,175 @@
+"""A result is cleared inside the outermost loop, each iteration the part that it alone writes, just before it does.
+
+The part is then still in the caches when it is added to, and memory is first touched by the thread that uses it. That
+is right when the place written gives the value of the loop, floor(e / a) for an e of the place, and the loop runs over
+all values that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from spfgen.facts.formula import Expr, Var, rename, variables
+from spfgen.lang.nodes import Constant
+from spfgen.plan.nodes import Clear, Do, Load, Locate, Plan, Scan, State, Table, chain, with_body
+from spfgen.plan.scan import with_quotients
+from spfgen.sets.affine import Affine, NotAffine, expression
+from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.named import Constraint, Piece, Space
+from spfgen.sets.uf import linear, with_floors
+from spfgen.space.nodes import Instance
+
+WHY = "no other iteration writes this part of it"
+
+
+def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
+    """The nest that clears the target itself; None where that is not known to be right."""
+    nodes = list(chain(nest))
+    place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan)), None)
+    if place is None or not all(isinstance(n, Load | Locate | State | Table) for n in nodes[:place]):
+        return None
+    scan = nodes[place]
+    assert isinstance(scan, Scan)
+    if scan.atomic:
+        return None
+    part = _part(instance, scan)
+    if part is None:
+        return None
+    result: Plan = replace(scan, body=Clear(instance.target.tensor, WHY, part, scan.body))
+    for node in reversed(nodes[:place]):
+        result = with_body(node, result)
+    return result
+
+
+def _part(instance: Instance, scan: Scan) -> Plan | None:
+    """Loops over the places that are written for one value of the loop, and nowhere else."""
+    places = _places(instance)
+    if places is None:
+        return None
+    words, limits, written = places
+    names = list(words)
+    about = written.project({*instance.sizes, *names, scan.dim}).constraints(scan.dim)
+    value = single_value(about, scan.dim)
+    if value is None or not value[0].names() <= {*instance.sizes, *names}:
+        return None
+    numerator, divisor = value
+    space = Space((*instance.sizes, *_quotients(instance), scan.dim, *names))
+    rest = numerator - Affine(((scan.dim, divisor),))
+    box = space.of([*_box(names, limits, instance.sizes), *_meanings(instance)])
+    part = box.with_constraints(
+        [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]  # scan.dim is the quotient
+    )
+    try:
+        wanted = list(_bounds(scan))
+    except NotAffine:
+        return None
+    if not all(c.value.names() <= set(space.names) and part.implies(c) for c in wanted):
+        return None
+    return _loops(instance, part, scan, dict(zip(words.items(), limits, strict=True)))
+
+
+def _places(instance: Instance) -> tuple[dict[str, str], list[Affine], Piece] | None:
+    """Dimensions for the subscripts of the place, each with its name in a loop; their limits; the points of the
+    instance with them."""
+    try:
+        values = [linear(p) for p in instance.target.place]
+        limits = [linear(e) for e in instance.target.extents]
+    except NotAffine:
+        return None
+    if not values:
+        return None
+    words: dict[str, str] = {}
+    for k, value in enumerate(values):
+        same = [n for n in instance.indices if instance.domain.implies(Constraint(True, value - Affine(((n, 1),))))]
+        free = [n for n in same if n not in words.values()]
+        words[f"place {k}"] = free[0] if free else f"{instance.target.tensor}.{instance.target.array} {k + 1}"
+    space = Space((*instance.domain.space.names, *words))
+    equal = [Constraint(True, v - Affine(((n, 1),))) for n, v in zip(words, values, strict=True)]
+    return words, limits, instance.domain.reordered(space).with_constraints(equal)
+
+
+def _box(names: list[str], limits: list[Affine], sizes: tuple[str, ...]) -> Iterator[Constraint]:
+    """The places of the array, for sizes that are not negative."""
+    for name, limit in zip(names, limits, strict=True):
+        yield Constraint(False, Affine(((name, 1),)))
+        yield Constraint(False, (limit - Affine(((name, 1),))).plus(-1))
+    for size in sizes:
+        yield Constraint(False, Affine(((size, 1),)))
+
+
+def _quotients(instance: Instance) -> list[str]:
+    """The dimensions that are quotients of sizes."""
+    return [n for n, (numerator, _) in instance.quotients.items() if variables(numerator) <= set(instance.sizes)]
+
+
+def _meanings(instance: Instance) -> Iterator[Constraint]:
+    """What they are."""
+    for name in _quotients(instance):
+        numerator, divisor = instance.quotients[name]
+        rest = linear(numerator) - Affine(((name, divisor),))
+        yield Constraint(False, rest)
+        yield Constraint(False, rest.scaled(-1).plus(divisor - 1))
+
+
+def _bounds(scan: Scan) -> Iterator[Constraint]:
+    """That the loop runs over its value."""
+    own = Affine(((scan.dim, 1),))
+    for e in scan.low:
+        yield Constraint(False, own - linear(with_floors(e)))
+    for e in scan.high:
+        yield Constraint(False, (linear(with_floors(e)) - own).plus(-1))
+
+
+def _needed(constraints: list[Constraint], known: Piece) -> list[Constraint]:
+    """Those that what is known and the others do not say already."""
+    kept = list(constraints)
+    for constraint in constraints:
+        others = [c for c in kept if c != constraint]
+        if known.with_constraints(others).implies(constraint):
+            kept = others
+    return kept
+
+
+def _loops(instance: Instance, part: Piece, scan: Scan, places: Mapping[tuple[str, str], Affine]) -> Plan | None:
+    """Loops over exactly the part, with a zero stored at each place; None if that is not one piece of memory."""
+    words = dict(places.keys())
+
+    def named(value: Affine, known: Piece) -> Expr:
+        result: Expr = rename(with_quotients(expression(value), known), words)
+        return result
+
+    prefix = {*instance.sizes, *_quotients(instance), scan.dim}
+    known = part.project(prefix)
+    opened: list[Scan] = []
+    target: list[Expr] = []
+    for (name, word), limit in places.items():
+        about = part.project({*prefix, name}).constraints(name)
+        single = single_value(about, name)
+        if single is not None and single[1] == 1:
+            if opened:
+                return None
+            target.append(named(single[0], known))
+            known = known.with_constraints([Constraint(True, single[0] - Affine(((name, 1),)))])
+        else:
+            lower, upper = bounds(_needed(about, known), name)
+            if not lower or not upper or any(a != 1 for a, _ in (*lower, *upper)):
+                return None
+            whole = lower == [(1, Affine(()))] and upper == [(1, limit.plus(-1))]
+            if not whole and opened:
+                return None
+            low = tuple(named(e.scaled(-1), known) for _, e in lower)
+            high = tuple(named(e.plus(1), known) for _, e in upper)
+            opened.append(Scan(word, low, high, Clear("")))
+            target.append(Var(word))
+            known = known.with_constraints(
+                [Constraint(False, Affine(((name, 1),)) + e) for _, e in lower]
+                + [Constraint(False, e - Affine(((name, 1),))) for _, e in upper]
+            )
+        prefix.add(name)
+    if not known.is_subset(part):
+        return None
+    body: Plan = Do(replace(instance.target, place=tuple(target)), "=", Constant(0))
+    for node in reversed(opened):
+        body = with_body(node, body)
+    return body

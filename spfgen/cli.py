@@ -262,6 +262,7 @@ def explain(
 @kernel_arguments
 @click.option("--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`.")
 @click.option("--size", multiple=True, metavar="NAME=N", help="The extent of an index, or a size of the kernel.")
+@click.option("--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS).")
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Timed runs, for a median.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
@@ -275,6 +276,7 @@ def run_command(
     find: tuple[str, ...],
     data: tuple[str, ...],
     size: tuple[str, ...],
+    shape: tuple[str, ...],
     threads: int | None,
     repeat: int,
     seed: int,
@@ -294,10 +296,11 @@ def run_command(
     """
     sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
     numbers = {name: whole_number(f"--size {name}", text) for name, text in sizes.items()}
+    shapes = {name: extents(f"--shape {name}", text) for name, text in pairs(shape, "--shape").items()}
     kernel = chosen(file, kernel_name).compile(threads=threads, finds=pairs(find, "--find"))
     from spfgen.run.job import Job, run_job
 
-    report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force))
+    report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force, shapes))
     if as_json:
         show_json(report.as_dict())
     else:

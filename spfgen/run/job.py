@@ -39,7 +39,7 @@ COLUMNS = (".mtx", ".mtx.gz")
 @dataclass(frozen=True)
 class Job:
     """`data` names a source for each operand: a file, a number for a scalar, `random` or `random:DENSITY`; `outputs`
-    a file for results."""
+    a file for results; `shapes` the extents of operands."""
 
     data: Mapping[str, str]
     sizes: Mapping[str, int]
@@ -48,6 +48,7 @@ class Job:
     seed: int
     check: bool
     force: bool
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def run_job(kernel: Kernel, job: Job) -> Report:
 
 def _check_names(program: Program, job: Job) -> None:
     names = [t.name for t in program.tensors]
-    for name in (*job.data, *job.outputs):
+    for name in (*job.data, *job.outputs, *job.shapes):
         if name not in names:
             raise UsageError(
                 f"expected an operand of `{program.name}`, but `{name}` is not one",
@@ -148,6 +149,11 @@ def _check_names(program: Program, job: Job) -> None:
     for name in job.outputs:
         if not program.tensor(name).is_output:
             raise UsageError(f"expected a result of `{program.name}`, but `{name}` is an operand")
+    for name, shape in job.shapes.items():
+        rank = program.tensor(name).layout.rank
+        if len(shape) != rank:
+            wanted = counted(rank, "extent")
+            raise UsageError(f"expected {wanted} for `{name}`, but its --shape has {len(shape)}")
     checked_sizes(program, job.sizes)
     for name in program.parameters:
         if name not in job.sizes:
@@ -215,11 +221,11 @@ def _filed(data: Coordinates | Array, path: str) -> Coordinates | Array:
 def _operands(program: Program, job: Job) -> dict[str, object]:
     """Files first: their shapes say how large random operands are."""
     found: dict[str, object] = {}
-    extents: dict[str, int] = dict(program.fixed)
+    extents = _said_extents(program, job)
     for name, source in job.data.items():
         declared = program.tensor(name)
         if not _is_random(source):
-            value = _given(program, declared, source, job.sizes)
+            value = _given(program, declared, source, job)
             extents = {**dict(zip(declared.extents, map(int, value.shape), strict=True)), **extents}
             found[name] = _cast(value, declared)
     for number, (name, source) in enumerate(job.data.items()):
@@ -230,25 +236,44 @@ def _operands(program: Program, job: Job) -> dict[str, object]:
     return found
 
 
+def _said_extents(program: Program, job: Job) -> dict[str, int]:
+    """What the text of the kernel and --shape say. Raises UsageError when --shape contradicts either, or --size."""
+    extents = dict(program.fixed)
+    for name, shape in job.shapes.items():
+        for place, (dim, extent) in enumerate(zip(program.tensor(name).extents, shape, strict=True), start=1):
+            size = size_value(program, dim, {}, job.sizes)
+            other = extents.setdefault(dim, extent if size is None else size)
+            if other != extent:
+                raise UsageError(
+                    f"expected extents that agree, but --shape says that dimension {place} of `{name}` is {extent}, "
+                    f"and it is {other} elsewhere"
+                )
+    return extents
+
+
 def _is_random(source: str) -> bool:
     return source.partition(":")[0] == RANDOM
 
 
-def _given(program: Program, declared: Declared, source: str, sizes: Mapping[str, int]) -> Coordinates | Array:
+def _given(program: Program, declared: Declared, source: str, job: Job) -> Coordinates | Array:
     """What the file holds, or the number that a scalar is given as."""
     if declared.layout.rank == 0:
         number = _number(source)
         if number is not None:
             return typed(number, declared.name, declared.value_type)
-    known = [size_value(program, dim, {}, sizes) for dim in declared.extents]
-    said = tuple(n for n in known if n is not None)
-    is_list = ".tns" in Path(source).name.lower()  # such files need not say their shape
-    value = read(source, shape=said if is_list and len(said) == len(known) else None)
+    said = job.shapes.get(declared.name)
+    known: tuple[int | None, ...] | None = None
+    if ".tns" in Path(source).name.lower():  # such files need not say their shape
+        known = said or tuple(size_value(program, dim, {}, job.sizes) for dim in declared.extents)
+    value = read(source, shape=known)
     if ".mtx" in Path(source).name.lower() and declared.layout.rank == 1 and 1 in value.shape:
         value = _column(value)
     if len(value.shape) != declared.layout.rank:
         wanted = counted(declared.layout.rank, "dimension")
         raise DataError(f"expected `{declared.name}` with {wanted}, but {source} has {len(value.shape)}")
+    if said is not None and tuple(value.shape) != said:
+        found = " x ".join(map(str, value.shape))
+        raise DataError(f"expected `{declared.name}` of the extents of its --shape, but {source} has {found}")
     return value
 
 

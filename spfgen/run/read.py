@@ -4,7 +4,7 @@ A file is a user's input: whatever is wrong with it ends in a DataError that nam
 is one, the line. Matrix Market text is checked here before scipy parses it: scipy (1.17) reads `4abc` as 4,
 `1.0D+02` as 1 and 1.5 as the integer 1, ignores what follows on a line, fills a symmetric array that is not
 square with memory that is not its own, and ends the process when an array has no rows or the text ends in a
-blank without a newline.
+blank without a newline. Symmetric files are expanded here, too.
 """
 
 from __future__ import annotations
@@ -86,15 +86,17 @@ class Coordinates:
         return dense
 
 
-def read(path: str, *, shape: tuple[int, ...] | None = None) -> Coordinates | NDArray[Any]:
+def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinates | NDArray[Any]:
     """Read a file by its ending; sparse formats give Coordinates, dense ones a C-contiguous ndarray.
 
     .mtx (.gz .xz .bz2): Matrix Market. Symmetric, skew-symmetric and hermitian files are expanded; the values
     are float64, int64, uint64 or complex128, and bool (all True) for `pattern`. The array format is dense.
-    .tns (.gz .xz .bz2): FROSTT, values are float64; without `shape` the extents are the largest coordinates.
+    .tns (.gz .xz .bz2): FROSTT, values are float64. The extents are those of a first comment (`# spfgen shape: 3 4`) or
+    of two first lines (the order, and the number of entries; the extents), else the largest coordinates.
     .npy, .npz: numpy. An .npz is a scipy.sparse matrix, or holds one array, or is written `file.npz:NAME`.
 
-    `shape` is what the caller expects. Raises DataError for all that can be wrong with the file.
+    `shape` is what the caller expects, None for extents that are not known; a .tns may have larger ones than its
+    coordinates tell. Raises DataError for all that can be wrong with the file.
     """
     file, name = _split_name(str(path))
     kind = _kind(file)
@@ -107,8 +109,8 @@ def read(path: str, *, shape: tuple[int, ...] | None = None) -> Coordinates | ND
             data = _read_npy(file)
         else:
             data = _read_npz(file, name)
-    if shape is not None and data.shape != tuple(shape):
-        raise DataError(f"expected the shape {_times(shape)}, but {path} has {_times(data.shape)}")
+    if not _agree(shape, data.shape):
+        raise DataError(f"expected the shape {_times(shape or ())}, but {path} has {_times(data.shape)}")
     return data
 
 
@@ -174,6 +176,8 @@ def _blame(file: str) -> Iterator[None]:
     # NotImplementedError among them.
     except Exception as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if not reason.isprintable() or len(reason) > 200:  # some repeat what they could not read
+            reason = _shown(reason)
         raise DataError(f"expected a readable file, but {file}: {reason}") from error
 
 
@@ -203,8 +207,8 @@ def _shown(line: bytes | str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-def _times(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) if shape else "()"
+def _times(shape: tuple[int | None, ...]) -> str:
+    return " x ".join("?" if extent is None else str(extent) for extent in shape) if shape else "()"
 
 
 # ---- Matrix Market
@@ -255,28 +259,117 @@ class _Header:
 
 def _read_mtx(file: str, text: bytes) -> Coordinates | NDArray[Any]:
     import numpy as np
-    from scipy.io import mmread
 
     header = _mtx_header(file, text)
     _check_mtx_entries(file, text, header)
     if header.stored == 0:
         return _empty_mtx(file, text, header)
-    try:
-        # Fortran writes 1.0D+02 and +1, both of which scipy misunderstands; now that the form of each line is
-        # known, no other letter d and no plus that matters can occur.
-        entries = text[header.start :].translate(_FROM_FORTRAN, b"+")
-        matrix = mmread(io.BytesIO((text[: header.start] + entries).rstrip() + b"\n"))
-    except (ValueError, OverflowError) as error:
-        raise _mtx_error(file, text, header, str(error)) from error
+    matrix = _parsed_mtx(file, text, header)
     if header.dense:
-        return _plain(file, np.asarray(matrix))
+        return _whole_array(file, header, _plain(file, np.asarray(matrix)))
+    coords = tuple(np.ascontiguousarray(coord, np.int64) for coord in (matrix.row, matrix.col))
     values = np.asarray(matrix.data)
     if header.field == "pattern":  # scipy makes up 1.0 for each; there were no numbers in the file
         values = np.ones(values.shape, np.bool_)
-    elif header.symmetry == "skew-symmetric" and np.any(values[matrix.row == matrix.col]):
-        raise DataError(f"expected a skew-symmetric matrix, but {file} has a diagonal that is not 0")
-    coords = tuple(np.ascontiguousarray(coord, np.int64) for coord in (matrix.row, matrix.col))
-    return Coordinates(header.shape, coords, _plain(file, values))
+    return _whole_matrix(file, header, Coordinates(header.shape, coords, _plain(file, values)))
+
+
+def _parsed_mtx(file: str, text: bytes, header: _Header) -> Any:
+    """What is written in the file and no more: scipy reads it as a general matrix.
+
+    Its own expansion of symmetric ones doubles entries that are stored on both sides and loses infinite complex ones.
+    The values of a symmetric array are read as a column.
+    """
+    from scipy.io import mmread
+
+    kind = "array" if header.dense else "coordinate"
+    sizes = header.sizes
+    if header.dense and header.symmetry != "general":
+        sizes = (header.stored, 1)
+    # Lines keep their numbers, which scipy's messages give.
+    lines = "%\n" * (header.line - 3)
+    banner = f"%%MatrixMarket matrix {kind} {header.field} general\n{lines}{' '.join(map(str, sizes))}\n"
+    # Fortran writes 1.0D+02 and +1, both of which scipy misunderstands; now that the form of each line is
+    # known, no other letter d and no plus that matters can occur.
+    entries = text[header.start :].translate(_FROM_FORTRAN, b"+")
+    try:
+        return mmread(io.BytesIO((banner.encode() + entries).rstrip() + b"\n"))
+    except (ValueError, OverflowError) as error:
+        raise _mtx_error(file, text, header, str(error)) from error
+
+
+def _whole_matrix(file: str, header: _Header, half: Coordinates) -> Coordinates:
+    """With the entries on the other side of the diagonal. Raises DataError when the file is not what it says."""
+    import numpy as np
+
+    if header.symmetry == "general":
+        return half
+    (rows, columns), values = half.coords, half.values
+    _check_diagonal(file, header, values[rows == columns])
+    off = rows != columns
+    below = rows > columns
+    if below.any() and not below[off].all():
+        _check_one_side(file, header, half)
+    mirrored = _mirrored(file, header, values[off])
+    coords = (np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]]))
+    return Coordinates(half.shape, coords, np.concatenate([values, mirrored]))
+
+
+def _whole_array(file: str, header: _Header, array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself; a symmetric one from the column of its values on and below the diagonal, column by column."""
+    import numpy as np
+
+    if header.symmetry == "general":
+        return array
+    values = array.reshape(-1)
+    skew = header.symmetry == "skew-symmetric"
+    columns, rows = np.triu_indices(header.shape[0], int(skew))
+    _check_diagonal(file, header, values[rows == columns])
+    whole = np.zeros(header.shape, values.dtype)
+    whole[columns, rows] = _mirrored(file, header, values)
+    whole[rows, columns] = values
+    return whole
+
+
+def _mirrored(file: str, header: _Header, values: NDArray[Any]) -> NDArray[Any]:
+    """The values on the other side of the diagonal."""
+    import numpy as np
+
+    if header.symmetry == "hermitian":
+        return np.asarray(np.conj(values))
+    if header.symmetry == "symmetric":
+        return values
+    if values.dtype.kind == "i" and values.size and values.min() == np.iinfo(values.dtype).min:
+        raise DataError(f"expected integers whose negatives fit {values.dtype}, but {file} has {values.min()}")
+    return np.asarray(np.negative(values))
+
+
+def _check_diagonal(file: str, header: _Header, values: NDArray[Any]) -> None:
+    """The diagonal of a skew-symmetric matrix is 0, that of a hermitian one is real. Nothing is known of nan."""
+    wrong, what = None, ""
+    if header.symmetry == "skew-symmetric":
+        wrong, what = (values != 0) & (values == values), "0"
+    elif header.symmetry == "hermitian":
+        wrong, what = (values.imag != 0) & (values.imag == values.imag), "real"
+    if wrong is not None and wrong.any():
+        raise DataError(f"expected a {header.symmetry} matrix, but {file} has a diagonal that is not {what}")
+
+
+def _check_one_side(file: str, header: _Header, half: Coordinates) -> None:
+    """No place is stored together with the mirrored one: there would be two meanings."""
+    import numpy as np
+
+    rows, columns = half.coords
+    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
+    order = np.lexsort((rows, low, high))
+    rows, low, high = rows[order], low[order], high[order]
+    both = np.flatnonzero((low[1:] == low[:-1]) & (high[1:] == high[:-1]) & (rows[1:] != rows[:-1]))
+    if both.size:
+        i, j = int(high[both[0]]) + 1, int(low[both[0]]) + 1
+        raise DataError(
+            f"expected one side of a {header.symmetry} matrix, but {file} has entries at {i} {j} and at {j} {i}",
+            notes=["if all entries are there, the first line must say general"],
+        )
 
 
 def _empty_mtx(file: str, text: bytes, header: _Header) -> Coordinates | NDArray[Any]:
@@ -300,6 +393,8 @@ def _mtx_header(file: str, text: bytes) -> _Header:
         wanted = "'%%MatrixMarket matrix coordinate|array FIELD SYMMETRY'"
         raise DataError(f"{file}:1: expected {wanted}, but got {_shown(first)}")
     dense, field, symmetry = words[2] == "array", words[3], words[4]
+    if symmetry == "skew-symmetric" and field == "unsigned-integer":
+        raise DataError(f"{file}:1: expected a field that suits {symmetry}, but got {field!r}")
     if field not in _VALUES or (dense and field == "pattern"):
         raise DataError(f"{file}:1: expected one of the fields {' '.join(_VALUES)}, but got {field!r}")
     if symmetry not in _SYMMETRIES or (field == "pattern" and symmetry not in _SYMMETRIES[:2]):
@@ -363,42 +458,108 @@ def _mtx_error(file: str, text: bytes, header: _Header, reason: str) -> DataErro
 # ---- FROSTT
 
 
-def _read_tns(file: str, text: bytes, shape: tuple[int, ...] | None) -> Coordinates:
+@dataclass(frozen=True)
+class _List:
+    """A FROSTT text: where its entries begin, and what its first lines say, if they say something."""
+
+    file: str
+    text: bytes
+    shape: tuple[int, ...] | None = None
+    count: int | None = None
+    skipped: int = 0
+    """So many lines belong to the header."""
+
+    def lines(self) -> Iterator[tuple[int, list[str]]]:
+        """The lines with entries: their number in the file and their words."""
+        return (line for line in _worded_lines(self.text) if line[0] > self.skipped)
+
+
+def _read_tns(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> Coordinates:
     import numpy as np
 
-    said = _said_shape(file, text)
-    if said is not None and shape is not None and said != tuple(shape):
-        raise DataError(f"expected the shape {_times(shape)}, but {file} has {_times(said)}")
-    known = said if shape is None else tuple(shape)
-    _, first = next(_tns_lines(text), (0, []))
+    entries = _tns_header(file, text, shape)
+    if entries.shape is not None and not _agree(shape, entries.shape):
+        raise DataError(f"expected the shape {_times(shape or ())}, but {file} has {_times(entries.shape)}")
+    known: tuple[int | None, ...] | None = shape if entries.shape is None else entries.shape
+    _, first = next(entries.lines(), (0, []))
     if not first:
-        if known is None:
+        _check_count(entries, 0)
+        if known is None or None in known:
             notes = ["an empty tensor can be read when its shape is given"]
             raise DataError(f"expected entries, but {file} has none", notes=notes)
-        return Coordinates(known, tuple(np.zeros(0, np.int64) for _ in known), np.zeros(0))
+        full = tuple(extent for extent in known if extent is not None)
+        return Coordinates(full, tuple(np.zeros(0, np.int64) for _ in full), np.zeros(0))
     order = len(first) - 1
     if order < 1 or (known is not None and order != len(known)):
         wanted = f"{len(known)} coordinates and a value" if known is not None else "coordinates and a value"
-        raise _tns_error(file, text, 0, f"expected {wanted}", _tns_hints(first))
+        raise _tns_error(entries, 0, f"expected {wanted}", [])
     columns = [(f"c{dimension}", np.int64) for dimension in range(order)]
+    types = [*columns, ("value", np.float64)]
     try:
-        table = np.loadtxt(_lines(text), dtype=[*columns, ("value", np.float64)], comments="#", ndmin=1)
+        table = np.loadtxt(_lines(text), dtype=types, comments="#", ndmin=1, skiprows=entries.skipped)
     except ValueError as error:
-        raise _wrong_tns_line(file, text, order, str(error)) from error
-    coords = []
+        raise _wrong_tns_line(entries, order, str(error)) from error
+    _check_count(entries, len(table))
+    coords, extents = [], []
     for dimension, (name, _) in enumerate(columns):
         coord = np.ascontiguousarray(table[name])
-        highest = known[dimension] if known is not None else LARGEST
-        outside = np.flatnonzero((coord < 1) | (coord > highest))
-        if outside.size:
-            wanted = f"from 1 to {highest}" if known is not None else "of at least 1"
-            notes = ["FROSTT files count from 1"] if coord.min() == 0 else []
-            wanted = f"expected coordinate {dimension + 1} {wanted}"
-            raise _tns_error(file, text, int(outside[0]), wanted, notes)
+        extent = known[dimension] if known is not None else None
+        _check_column(entries, dimension, coord, extent)
         coords.append(coord - 1)
-    if known is None:
-        known = tuple(int(coord.max()) + 1 for coord in coords)
-    return Coordinates(known, tuple(coords), np.ascontiguousarray(table["value"]))
+        extents.append(int(coord.max()) if extent is None else extent)
+    return Coordinates(tuple(extents), tuple(coords), np.ascontiguousarray(table["value"]))
+
+
+def _check_column(entries: _List, dimension: int, coord: NDArray[np.int64], extent: int | None) -> None:
+    """The coordinates of a dimension count from 1 and are within the extent, when that is known."""
+    import numpy as np
+
+    outside = np.flatnonzero((coord < 1) | (coord > (LARGEST if extent is None else extent)))
+    if outside.size:
+        wanted = "of at least 1" if extent is None else f"from 1 to {extent}"
+        notes = ["FROSTT files count from 1"] if coord.min() == 0 else []
+        raise _tns_error(entries, int(outside[0]), f"expected coordinate {dimension + 1} {wanted}", notes)
+
+
+def _check_count(entries: _List, found: int) -> None:
+    if entries.count is not None and entries.count != found:
+        raise DataError(
+            f"expected {entries.count} entries, as the header of {entries.file} says, but there are {found}",
+            notes=["the file may be truncated"] if found < entries.count else [],
+        )
+
+
+def _tns_header(file: str, text: bytes, shape: tuple[int | None, ...] | None) -> _List:
+    """What the first lines say: our comment, or a line with the order (and the number of entries) and one of extents.
+
+    Raises DataError when such lines may just as well be the entries of a vector.
+    """
+    said = _said_shape(file, text)
+    if said is not None:
+        return _List(file, text, said)
+    head = [line for _, line in zip(range(3), _worded_lines(text), strict=False)]
+    if len(head) < 2 or not all(re.fullmatch("[0-9]{1,18}", word) for _, words in head[:2] for word in words):
+        return _List(file, text)
+    first, (number, extents), rest = head[0][1], head[1], head[2:]
+    order, counts = int(first[0]), [int(word) for word in first[1:]]
+    if len(first) > 2 or len(extents) != order or (rest and len(rest[0][1]) != order + 1):
+        return _List(file, text)
+    if len(first) == len(extents) == 2 and not rest:
+        if shape is None:
+            raise DataError(
+                f"expected entries or the header of an empty matrix, but {file} may be either",
+                notes=["say its shape"],
+            )
+        if len(shape) == 1:
+            return _List(file, text)
+    return _List(file, text, tuple(map(int, extents)), counts[0] if counts else None, number)
+
+
+def _agree(wanted: tuple[int | None, ...] | None, found: tuple[int, ...]) -> bool:
+    """Whether the shape is the wanted one, as far as that is known."""
+    if wanted is None:
+        return True
+    return len(wanted) == len(found) and all(w is None or w == f for w, f in zip(wanted, found, strict=True))
 
 
 def _said_shape(file: str, text: bytes) -> tuple[int, ...] | None:
@@ -416,36 +577,28 @@ def _lines(text: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(text), encoding="latin-1")
 
 
-def _tns_lines(text: bytes) -> Iterator[tuple[int, list[str]]]:
-    """The lines with entries: their number in the file and their words."""
+def _worded_lines(text: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The lines that are more than a comment: their number in the file and their words."""
     for number, line in enumerate(_lines(text), start=1):
         words = line.partition("#")[0].split()
         if words:
             yield number, words
 
 
-def _tns_error(file: str, text: bytes, row: int, wanted: str, notes: list[str]) -> DataError:
-    for index, (number, words) in enumerate(_tns_lines(text)):
+def _tns_error(entries: _List, row: int, wanted: str, notes: list[str]) -> DataError:
+    for index, (number, words) in enumerate(entries.lines()):
         if index == row:
-            return DataError(f"{file}:{number}: {wanted}, but got {_shown(' '.join(words))}", notes=notes)
-    return DataError(f"{file}: {wanted}, but got another")
+            return DataError(f"{entries.file}:{number}: {wanted}, but got {_shown(' '.join(words))}", notes=notes)
+    return DataError(f"{entries.file}: {wanted}, but got another")
 
 
-def _tns_hints(words: list[str]) -> list[str]:
-    if len(words) > 2:
-        return []
-    return ["the extended header of FROSTT (order and count, then extents) is not read"]
-
-
-def _wrong_tns_line(file: str, text: bytes, order: int, reason: str) -> DataError:
+def _wrong_tns_line(entries: _List, order: int, reason: str) -> DataError:
     """Which line numpy stumbled over; it counts only those with entries."""
-    for number, words in _tns_lines(text):
+    for number, words in entries.lines():
         if len(words) != order + 1 or not (_all(int, words[:-1]) and _all(float, words[-1:])):
-            return DataError(
-                f"{file}:{number}: expected {order} whole coordinates and a value, but got {_shown(' '.join(words))}",
-                notes=_tns_hints(next(_tns_lines(text))[1]),
-            )
-    return DataError(f"expected a FROSTT file, but {file}: {reason}")
+            wanted = f"{order} whole coordinates and a value"
+            return DataError(f"{entries.file}:{number}: expected {wanted}, but got {_shown(' '.join(words))}")
+    return DataError(f"expected a FROSTT file, but {entries.file}: {reason}")
 
 
 def _all(convert: type[int] | type[float], words: list[str]) -> bool:

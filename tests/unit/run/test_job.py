@@ -116,8 +116,33 @@ def test_a_list_of_coordinates_takes_the_sizes(spmv, tmp_path) -> None:
     job = replace(JOB, data={"A": str(path), "x": "random"})
     assert "csr, 1 x 2," in run_job(spmv, job).operands["A"]
     assert "csr, 7 x 9," in run_job(spmv, replace(job, sizes={"i": 7, "j": 9})).operands["A"]
+    assert "csr, 1 x 9," in run_job(spmv, replace(job, sizes={"j": 9})).operands["A"]
     with pytest.raises(DataError, match=r"A\.tns"):
         run_job(spmv, replace(job, sizes={"i": 7, "j": 1}))
+
+
+def test_shapes_are_given(spmv, tmp_path) -> None:
+    path = tmp_path / "A.tns"
+    path.write_text("1 2 5.0\n")
+    job = replace(JOB, data={"A": str(path), "x": "random"}, shapes={"A": (7, 9)})
+    assert "csr, 7 x 9," in run_job(spmv, job).operands["A"]
+    drawn = replace(JOB, data={"A": "random", "x": "random"}, shapes={"A": (7, 9)})
+    assert "csr, 7 x 9," in run_job(spmv, drawn).operands["A"]
+    with pytest.raises(DataError, match=r"A\.tns:1: expected coordinate 2 from 1 to 1"):
+        run_job(spmv, replace(job, shapes={"A": (7, 1)}))
+    with pytest.raises(UsageError, match="expected 2 extents for `A`"):
+        run_job(spmv, replace(job, shapes={"A": (7,)}))
+    with pytest.raises(UsageError, match="`B` is not one"):
+        run_job(spmv, replace(job, shapes={"B": (7,)}))
+    with pytest.raises(UsageError, match="dimension 1 of `x` is 8, and it is 9 elsewhere"):
+        run_job(spmv, replace(drawn, shapes={"A": (7, 9), "x": (8,)}))
+    with pytest.raises(UsageError, match="dimension 2 of `A` is 9, and it is 8 elsewhere"):
+        run_job(spmv, replace(drawn, sizes={"j": 8}))
+    np.save(tmp_path / "x.npy", np.ones(9))
+    files = replace(job, data={"A": str(path), "x": str(tmp_path / "x.npy")})
+    run_job(spmv, replace(files, shapes={"A": (7, 9), "x": (9,)}))
+    with pytest.raises(DataError, match=r"`x` of the extents of its --shape, but .*x\.npy has 9"):
+        run_job(spmv, replace(files, shapes={"x": (8,)}))
 
 
 @pytest.mark.parametrize(

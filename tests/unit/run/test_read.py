@@ -121,6 +121,61 @@ def test_skew_symmetric_integer_is_expanded(text):
     assert data.to_dense().tolist() == [[0, -4, 5], [4, 0, 0], [-5, 0, 0]]
 
 
+SYMMETRIES = ["symmetric", "skew-symmetric", "hermitian"]
+
+
+@pytest.mark.parametrize("symmetry", SYMMETRIES)
+@pytest.mark.parametrize("field", ["real", "integer", "complex", "pattern", "double"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_symmetric_files_are_expanded(text, symmetry, field, size):
+    """Against the whole matrix, in both formats; either side of the diagonal may be the one that is written."""
+    if field == "pattern" and symmetry != "symmetric":
+        return
+    random = np.random.default_rng(size)
+    parts = random.integers(-9, 9, (2, size, size)) * (random.random((size, size)) < 0.6)
+    whole = parts[0] + 1j * parts[1] * (field == "complex")
+    if field == "pattern":
+        whole = (whole != 0).astype(complex)
+    lower = np.tril(whole, -1)
+    other = {"symmetric": lower.T, "skew-symmetric": -lower.T, "hermitian": lower.conj().T}[symmetry]
+    diagonal = np.diag(np.diagonal(whole.real if symmetry == "hermitian" else whole))
+    whole = lower + other + (0 if symmetry == "skew-symmetric" else 1) * diagonal
+
+    def shown(value):
+        number = f"{value.real:.0f}"
+        return {"pattern": "", "complex": f"{number} {value.imag:.0f}"}.get(field, number)
+
+    for side in (np.tril(whole), np.triu(whole)):
+        places = np.argwhere(side != 0)
+        lines = [f"{i + 1} {j + 1} {shown(side[i, j])}" for i, j in places]
+        path = text(f"{COORDINATE}{field} {symmetry}\n%\n{size} {size} {len(lines)}\n" + "\n".join(lines) + "\n")
+        data = read(path)
+        assert np.array_equal(data.to_dense(), whole)
+        assert len(data.values) == np.count_nonzero(whole)
+    if field != "pattern":
+        first = 1 if symmetry == "skew-symmetric" else 0
+        lines = [shown(whole[i, j]) for j in range(size) for i in range(j + first, size)]
+        data = read(text(f"{ARRAY}{field} {symmetry}\n%\n{size} {size}\n" + "\n".join(lines) + "\n"))
+        assert np.array_equal(data, whole)
+        assert data.dtype == ("int64" if field == "integer" else "complex128" if field == "complex" else "float64")
+
+
+def test_infinite_complex_numbers_survive_mirroring(text):
+    data = read(text(COORDINATE + "complex skew-symmetric\n2 2 1\n2 1 inf 0\n"))
+    assert data.values.tolist() == [complex("inf"), complex(-np.inf, -0.0)]
+    data = read(text(COORDINATE + "complex hermitian\n2 2 2\n2 1 inf 1\n1 1 nan 0\n"))
+    assert sorted(map(str, data.values.tolist())) == ["(inf+1j)", "(inf-1j)", "(nan+0j)"]
+
+
+def test_mirrored_pairs_are_refused_and_scattered_sides_are_not(text):
+    head = COORDINATE + "integer symmetric\n3 3 "
+    data = read(text(head + "3\n1 2 5\n3 1 6\n3 1 4\n"))
+    assert data.to_dense().tolist() == [[0, 5, 10], [5, 0, 0], [10, 0, 0]]
+    with pytest.raises(DataError, match=r"one side of a symmetric .* entries at 3 1 and at 1 3\n") as caught:
+        read(text(head + "4\n1 2 5\n3 1 6\n1 3 6\n2 2 0\n"))
+    assert "must say general" in str(caught.value)
+
+
 def test_integers_are_exact(text):
     path = text(COORDINATE + "integer general\n1 1 1\n1 1 -9223372036854775807\n")
     assert read(path).values.tolist() == [-9223372036854775807]
@@ -241,6 +296,12 @@ WRONG_MTX = [
     (COORDINATE + "complex general\n2 2 1\n1 1 4\n", "x.mtx:3: expected row, column and two real numbers"),
     (COORDINATE + "pattern general\n2 2 1\n1 1 4\n", "x.mtx:3: expected row, column, but got '1 1 4'"),
     (COORDINATE + "real skew-symmetric\n2 2 1\n1 1 4\n", "x.mtx has a diagonal that is not 0"),
+    (COORDINATE + "complex hermitian\n2 2 1\n1 1 4 1\n", "x.mtx has a diagonal that is not real"),
+    (ARRAY + "complex hermitian\n1 1\n4 1\n", "x.mtx has a diagonal that is not real"),
+    (COORDINATE + "unsigned-integer skew-symmetric\n2 2 1\n2 1 4\n", "x.mtx:1: expected a field that suits"),
+    (COORDINATE + f"integer skew-symmetric\n2 2 1\n2 1 {-(2**63)}\n", "negatives fit int64, but .*x.mtx has -9"),
+    (ARRAY + "real symmetric\n2 2\n1\n2\nx\n", "x.mtx:5: expected a real number, but got 'x'"),
+    (ARRAY + "real symmetric\n2 2\n1\n2\n3\n4\n", "x.mtx"),
     (b"\xff\xfe\x00\x01" * 30, "x.mtx:1: expected"),
 ]
 
@@ -291,6 +352,45 @@ def test_large_coordinates_of_tns_are_exact(text):
     assert data.shape == (9007199254740993,)
 
 
+@pytest.mark.parametrize(
+    ("content", "shape", "found"),
+    [
+        ("2 2\n3 4\n1 1 5\n3 2 6\n", (3, 4), [(0, 0, 5), (2, 1, 6)]),
+        ("2\n3 4\n1 1 5\n3 2 6\n", (3, 4), [(0, 0, 5), (2, 1, 6)]),
+        ("# a comment\n\n3 1 # order and entries\n3 4 9\n\n# more\n1 1 9 -2.5\n", (3, 4, 9), [(0, 0, 8, -2.5)]),
+        ("1 2\n7\n1 5\n7 6\n", (7,), [(0, 5), (6, 6)]),
+        ("3 0\n3 4 9\n", (3, 4, 9), []),
+        ("3\n0 4 9\n", (0, 4, 9), []),
+        ("2 5\n3 4\n1 6\n", (3,), [(1, 5), (2, 4), (0, 6)]),
+        ("2 5.0\n3 4\n", (3,), [(1, 5), (2, 4)]),
+        ("3 5\n1 4\n", (3,), [(2, 5), (0, 4)]),
+    ],
+)
+def test_headers_of_tns(text, content, shape, found):
+    data = read(text(content, "x.tns"))
+    assert data.shape == shape
+    assert entries(data) == found
+
+
+def test_what_may_be_a_header_or_a_vector(text):
+    path = text("2 0\n4 5\n", "x.tns")
+    assert entries(read(path, shape=(9,))) == [(1, 0), (3, 5)]
+    assert read(path, shape=(4, 5)).shape == (4, 5)
+    with pytest.raises(DataError, match=r"expected the shape 4 x 6, but .* has 4 x 5"):
+        read(path, shape=(4, 6))
+
+
+def test_shapes_that_are_known_in_part(text):
+    assert read(str(DATA / "fibres.tns"), shape=(None, 3, 9)).shape == (2, 3, 9)
+    assert read(str(DATA / "pattern.mtx"), shape=(None, None)).shape == read(str(DATA / "pattern.mtx")).shape
+    with pytest.raises(DataError, match=r"expected the shape \? x 77, but .*pattern.mtx has"):
+        read(str(DATA / "pattern.mtx"), shape=(None, 77))
+    with pytest.raises(DataError, match="expected coordinate 2 from 1 to 2"):
+        read(str(DATA / "fibres.tns"), shape=(None, 2, None))
+    with pytest.raises(DataError, match="expected entries"):
+        read(text("# nothing\n", "x.tns"), shape=(None, 3))
+
+
 WRONG_TNS = [
     ("1 1 2\n0 1 3\n", "x.tns:2: expected coordinate 1 of at least 1, but got '0 1 3'.*count from 1"),
     ("# c\n\n1 1 2\n1 -1 3\n", "x.tns:4: expected coordinate 2 of at least 1"),
@@ -301,7 +401,15 @@ WRONG_TNS = [
     ("1 1 2\n1 1 2,5\n", "x.tns:2: expected"),
     ("1 99999999999999999999 2\n", "x.tns:1: expected"),
     ("3\n", "x.tns:1: expected coordinates and a value"),
-    ("3 2\n4 4 4\n1 1 1 5\n1 1 2 5\n", "x.tns:2: expected.*extended header"),
+    ("3 3\n4 4 4\n1 1 1 5\n1 1 2 5\n", "expected 3 entries, as the header of .*x.tns says, but there are 2.*truncated"),
+    ("3 1\n4 4 4\n1 1 1 5\n1 1 2 5\n", "expected 1 entries, as the header of .*x.tns says, but there are 2"),
+    ("3 1\n4 4 4\n", "expected 1 entries, as the header of .*x.tns says, but there are 0"),
+    ("# c\n3 1\n4 4 4\n1 1 5 2.0\n", "x.tns:4: expected coordinate 3 from 1 to 4, but got '1 1 5 2.0'"),
+    ("3\n4 4 4\n1 1 1 5\n1 0 2 5\n", "x.tns:4: expected coordinate 2 from 1 to 4, but got '1 0 2 5'.*count from 1"),
+    ("3\n4 4 4\n1 1 1 5\n1 1 5\n", "x.tns:4: expected 3 whole coordinates and a value, but got '1 1 5'"),
+    ("2 0\n4 5\n", "may be either.*say its shape"),
+    ("2 2\n4 5\n", "may be either.*say its shape"),
+    ("3 1\n4 4\n1 1 1 5\n", "x.tns:2: expected 1 whole|x.tns:3: expected 1 whole"),
     ("# spfgen shape: 2 x\n1 1 1\n", "x.tns:1: expected extents"),
     (b"\x00\x01\xff\n", "x.tns:1: expected"),
 ]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, UsageError
-from spfgen.kernel import Kernel
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, load_tree, parse_tree
 from spfgen.layout.nodes import Layout
+from spfgen.run.kernel import Kernel
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor

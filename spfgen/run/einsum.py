@@ -13,10 +13,10 @@ from itertools import count
 from typing import Any
 
 from spfgen.errors import DataError, UsageError
-from spfgen.kernel import is_number
 from spfgen.lang.expressions import counted
 from spfgen.run.evaluate import evaluate
 from spfgen.run.foreign import tensor_of
+from spfgen.run.kernel import is_number
 from spfgen.run.tensor import plain_array
 
 OUT = "out"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, UsageError
+from spfgen.kernel import Kernel, checked_threads
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, load_tree, parse_tree
 from spfgen.layout.nodes import Layout
-from spfgen.run.kernel import Kernel
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
@@ -345,4 +345,16 @@ def _handle(layout: LayoutHandle | str) -> LayoutHandle:
     return LayoutHandle(SpecTree(), use)
 
 
-__all__ = ["Kernel", "KernelSpec", "LayoutHandle", "Spec", "compile", "einsum", "evaluate", "load", "parse", "tensor"]
+__all__ = [
+    "Kernel",
+    "KernelSpec",
+    "LayoutHandle",
+    "Spec",
+    "checked_threads",
+    "compile",
+    "einsum",
+    "evaluate",
+    "load",
+    "parse",
+    "tensor",
+]

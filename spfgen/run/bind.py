@@ -95,6 +95,11 @@ def _no_output(layout: Layout, value: object, name: str) -> DataError:
     )
 
 
+def is_number(value: object) -> bool:
+    """Whether it is a number of Python, which takes the type of the arrays beside it."""
+    return type(value) in (bool, int, float, complex)
+
+
 def _is_plain(value: object) -> bool:
     """A number or list of Python, which has no element type of its own."""
     return isinstance(value, bool | int | float | complex | list | tuple) and not isinstance(value, np.generic)

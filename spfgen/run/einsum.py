@@ -14,9 +14,9 @@ from typing import Any
 
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.expressions import counted
+from spfgen.run.bind import is_number
 from spfgen.run.evaluate import evaluate
 from spfgen.run.foreign import tensor_of
-from spfgen.run.kernel import is_number
 from spfgen.run.tensor import plain_array
 
 OUT = "out"

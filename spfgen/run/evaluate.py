@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from spfgen.api import Kernel, checked_threads
 from spfgen.errors import DataError, UsageError
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.parse import parse_statements
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
 from spfgen.run.form import remember
-from spfgen.run.kernel import Kernel, checked_threads, is_number
 from spfgen.run.seen import checked_mode
 
 

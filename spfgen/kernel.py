@@ -223,7 +223,7 @@ class _Calls:
 
     def bound(self, operands: Mapping[str, object], validate: str) -> dict[str, Tensor]:
         """The operands that are given; numbers of Python last, because they take the type of the others."""
-        from spfgen.run.bind import bind
+        from spfgen.run.bind import bind, is_number
 
         tensors: dict[str, Tensor] = {}
         numbers = [n for n, v in operands.items() if is_number(v)]
@@ -268,11 +268,6 @@ def _checked_mode(validate: str) -> str:
     from spfgen.run.seen import checked_mode
 
     return checked_mode(validate)
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a number of Python, which takes the type of the arrays beside it."""
-    return type(value) in (bool, int, float, complex)
 
 
 def _number(value: Any, others: Sequence[Tensor]) -> Any:
@@ -331,6 +326,8 @@ def _types_text(value: str, kinds: Sequence[tuple[str, str]]) -> str:
 def _result(tensor: Tensor, given: object) -> Any:
     """What a call returns for an output: the object that was given, where it could be written in place."""
     import numpy as np
+
+    from spfgen.run.bind import is_number
 
     is_new = given is None or is_number(given) or isinstance(given, np.generic)
     return _natural(tensor) if is_new else given

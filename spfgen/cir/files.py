@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -12,10 +13,25 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
 _PLAIN = {
-    **{n: n for n in ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "log2", "over")},
+    **{
+        n: n
+        for n in (
+            "floor_div",
+            "floor_mod",
+            "min",
+            "max",
+            "threads",
+            "thread",
+            "workspace",
+            "log2",
+            "over",
+            "part",
+            "sort_words",
+        )
+    },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
-    **{n: n for n in ("bitmap_words", "bitmap_has", "bitmap_position", "prefetch", "stored_float32", "stored_float64")},
+    **{n: n for n in ("bitmap_words", "bitmap_has", "bitmap_position", "stored_float32", "stored_float64")},
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
           "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
@@ -29,7 +45,12 @@ _NEEDS = {
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
 _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
-_INCLUDES = {"workspace": "<stdlib.h>", "stored_float32": "<string.h>", "stored_float64": "<string.h>"}
+_INCLUDES = {
+    "workspace": "<stdlib.h>",
+    "sort_words": "<string.h>",
+    "stored_float32": "<string.h>",
+    "stored_float64": "<string.h>",
+}
 """What a piece needs of the C library."""
 _SERIAL = """#ifdef _OPENMP
 #include <omp.h>
@@ -46,17 +67,30 @@ def runtime(name: str) -> str:
 
 def source_file(program: Program, function: Function, comment: str) -> File:
     """NAME.c: what of the run-time the function needs, and the function."""
-    called = {n.function for n in walk(function) if isinstance(n, Call)}
+    pieces, includes = _needed([function])
+    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, function))
+
+
+def plain_file(functions: Sequence[Function], comment: str) -> File:
+    """Functions that need no structs, with what of the run-time they need."""
+    pieces, includes = _needed(functions)
+    standard = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
+    return File(comment, tuple(dict.fromkeys((*standard, *includes))), (*pieces, *functions))
+
+
+def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Text], tuple[str, ...]]:
+    """The pieces of rt/ that the functions call, and the headers that these need."""
+    nodes = [n for f in functions for n in walk(f)]
+    called = {n.function for n in nodes if isinstance(n, Call)}
     pieces: list[Struct | Function | Text] = []
-    if any(isinstance(n, For) and n.pragmas for n in walk(function)):
+    if any(isinstance(n, For) and n.pragmas for n in nodes):
         pieces.append(Text(_SERIAL))
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:
             wanted |= dict.fromkeys([*((n, "") for n in _NEEDS.get(file, ())), (file, kind)])
     pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
-    includes = dict.fromkeys(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)
-    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, function))
+    return pieces, tuple(dict.fromkeys(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES))
 
 
 def header_file(program: Program, function: Function, comment: str) -> File:

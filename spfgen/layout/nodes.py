@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spfgen.errors import Span
-from spfgen.facts.formula import TRUE, Expr, Formula
+from spfgen.facts.formula import TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
 
 
 def _span() -> Any:
@@ -105,3 +105,22 @@ class Layout:
 
 SCALAR = Layout("scalar", (), (), (), (), (), TRUE, (), (ValueArray("val", (), ()),), doc="A single number.")
 """The layout of a tensor of rank 0 that was not declared."""
+
+
+def coordinate_list(rank: int) -> Layout:
+    """Coordinates and values side by side, in any order, nothing known of them: what is packed."""
+    ks = range(1, rank + 1)
+    count, at = Var("n_entries"), Var("entry")
+    parts: list[Formula] = [within(at, ZERO, count)]
+    parts += [Compare("=", Var(f"c_{k}"), Call(f"column_{k}", (at,))) for k in ks]
+    return Layout(
+        "coordinates",
+        tuple(f"extent_{k}" for k in ks),
+        (),
+        ("n_entries",),
+        ("entry",),
+        tuple(f"c_{k}" for k in ks),
+        conjunction(parts),
+        tuple(IndexArray(f"column_{k}", (count,)) for k in ks),
+        (ValueArray("entry_value", (count,), (at,)),),
+    )

@@ -244,7 +244,7 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     rows = _rows(state, rules)
     places = _subscripts(state, plan, rank.begin, rows.rows)
     needed = [_most(p) for p in places]
-    extents = _solved_extents(state, begin, [*needed[:-1], needed[-1] + (rank.kind == "pointer")])
+    extents = solved_extents(state, begin, [*needed[:-1], needed[-1] + (rank.kind == "pointer")])
     room = (*extents[:-1], max(0, extents[-1] - (rank.kind == "pointer")))
     good = inside(room, places, rows.count)
     if not good.all():
@@ -273,7 +273,7 @@ def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     rows = _rows(state, rules)
     groups = _subscripts(state, plan, rank.keys[0], rows.rows, rank.position)
     group, slot, sizes = _slots(groups, rows, order)
-    width = _capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0)
+    width = capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0)
     full = (sizes > width)[group] if len(sizes) else np.zeros(0, dtype=bool)
     if full.any():
         _make_room(state, plan, rank, rows, groups, group, slot, full, width)
@@ -300,7 +300,7 @@ def _slots(groups: list[Array], rows: _Rows, order: KeyOrder) -> tuple[Array, Ar
     return group, ranks - starts[group] if rows.count else ranks, sizes
 
 
-def _capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
+def capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
     """How many slots there are; solves the sizes in the bounds that are not known yet."""
     sizes = _size_values(state, plan)
     known = [int(affine_value(e, sizes)) // a for a, e in rank.highs if e.names() <= set(sizes)]
@@ -355,7 +355,7 @@ def _key_shape(
     places = iter(groups)
     arguments = plan.encoded.calls[rank.keys[0]].arguments
     needed = [width + rank.low if a == Var(rank.position) else _most(next(places)) for a in arguments]
-    return _solved_extents(state, index, needed)
+    return solved_extents(state, index, needed)
 
 
 def _rank_with_filler(
@@ -399,7 +399,7 @@ def _filler(
     state: Entries, plan: PackPlan, name: str, group: Array, key: Array, groups: int, width: int
 ) -> tuple[Array, Array]:
     """(group, key) of unused keys, the lowest ones, such that each group has `width` keys."""
-    low, high = _range(state, plan, name)
+    low, high = key_range(state, plan, name)
     free = np.ones((groups, width), dtype=bool)
     near = (key >= low) & (key < low + width)
     free[group[near], key[near] - low] = False
@@ -409,7 +409,7 @@ def _filler(
     return rows.astype(np.int64), np.minimum(places + low, max(low, high)).astype(np.int64)
 
 
-def _range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
+def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
     """The declared range of a call as numbers, both ends included; from 0 on when none is declared."""
     lower, upper = bounds(plan.encoded.facts.constraints(name), name)
     sizes = _size_values(state, plan)
@@ -445,14 +445,14 @@ def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, v
         max(length, _most(p)) if a == Var(rank.position) else _most(p)
         for a, p in zip(call.arguments, places, strict=True)
     ]
-    shape = _solved_extents(state, index, needed)
+    shape = solved_extents(state, index, needed)
     for argument, extent in zip(call.arguments, shape, strict=True):
         if argument == Var(rank.position) and length > extent:
             raise DataError(
                 f"expected at most {extent} positions `{rank.position}` in layout `{state.layout.name}`, "
                 f"but the entries need {length}"
             )
-    low, _ = _range(state, plan, name)
+    low, _ = key_range(state, plan, name)
     sentinel = plan.sentinels.get(index.name)
     rest = low if sentinel is None else int(affine_value(sentinel, state.sizes))
     state.claim(index.name, shape)
@@ -491,7 +491,7 @@ def _solve(state: Entries, extent: Affine, value: int) -> None:
         state.sizes[name] = max(0, -(-missing // factor))
 
 
-def _solved_extents(state: Entries, declared: IndexArray | ValueArray, needed: list[int]) -> tuple[int, ...]:
+def solved_extents(state: Entries, declared: IndexArray | ValueArray, needed: list[int]) -> tuple[int, ...]:
     """The shape of an array; sizes in its extents that are not known yet become as large as needed."""
     for extent, value in zip(declared.extents, needed, strict=True):
         if not variables(extent) <= set(state.sizes):
@@ -517,7 +517,7 @@ def _solve_rest(state: Entries) -> None:
         for position in value.position:
             place, _ = rows_of(position, state.known, state.arrays, state.count)
             needed.append(_most(np.broadcast_to(np.asarray(place), (state.count,))))
-        _solved_extents(state, value, needed)
+        solved_extents(state, value, needed)
     for name in state.layout.sizes:
         if name not in state.sizes:
             raise Unsupported(

@@ -6,8 +6,8 @@ all rows of a growing table at a time. A step gathers a call, computes a dimensi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -162,18 +162,74 @@ Step = Gather | Assign | Expand | Filter
 
 
 @lru_cache(maxsize=256)
-def _steps(layout: Layout) -> tuple[tuple[Step, ...], ...]:
+def scan_of(layout: Layout) -> tuple[tuple[Step, ...], ...]:
     """How to scan each piece of the relation."""
     encoded = encode(layout)
     return tuple(tuple(_scan(encoded, piece)) for piece in encoded.pieces)
 
 
-def _scan(encoded: Encoded, piece: Piece) -> list[Step]:
+def grouped_scan(encoded: Encoded, groups: Mapping[str, tuple[Affine, int]]) -> tuple[Encoded, list[Step]] | None:
+    """The scan of a relation of one piece with loops over quotients of coordinates around all others.
+
+    `groups` gives a new name its numerator and divisor. None where an entry would have to be compared with its group:
+    then the loops would pass over everything in every group.
+    """
+    if len(encoded.pieces) != 1:
+        return None
+    space = Space((*encoded.space.names, *groups))
+    made: list[Constraint] = []
+    for name, (numerator, divisor) in groups.items():
+        rest = numerator - Affine(((name, divisor),))
+        made += [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+    piece = encoded.pieces[0].reordered(space).with_constraints(made)
+    wide = replace(encoded, space=space, pieces=(piece,), facts=encoded.facts.reordered(space))
+    try:
+        steps = lean(wide, _scan(wide, piece, tuple(groups)))
+    except InternalError:
+        return None
+    if [s.name if isinstance(s, Expand) else "" for s in steps[: len(groups)]] != list(groups):
+        return None
+    compared = any(isinstance(s, Filter) and s.constraint.value.names() & set(groups) for s in steps)
+    return None if compared else (wide, steps)
+
+
+def lean(encoded: Encoded, steps: Sequence[Step]) -> list[Step]:
+    """The steps without the filters that hold anyway, given the declared ranges of the arrays."""
+    found: list[Step] = []
+    known = set(encoded.sizes)
+    held = encoded.facts.restrict(known)
+    for step in steps:
+        if isinstance(step, Filter):
+            if held.implies(step.constraint):
+                continue
+            held = held.with_constraints([step.constraint])
+        else:
+            known.add(step.name)
+            held = held.with_constraints(_made(step)).intersect(encoded.facts.restrict(known))
+        found.append(step)
+    return found
+
+
+def _made(step: Gather | Assign | Expand) -> list[Constraint]:
+    """What holds of the column of a step."""
+    match step:
+        case Assign(name, numerator, divisor):
+            rest = numerator - Affine(((name, divisor),))
+            if divisor == 1:
+                return [Constraint(True, rest)]
+            return [Constraint(False, rest), Constraint(False, rest.scaled(-1).plus(divisor - 1))]
+        case Expand(name, lower, upper):
+            low = [Constraint(False, Affine(((name, a),)) + e) for a, e in lower]
+            return [*low, *(Constraint(False, e - Affine(((name, a),))) for a, e in upper)]
+    return []
+
+
+def _scan(encoded: Encoded, piece: Piece, first: tuple[str, ...] = ()) -> list[Step]:
     """Greedy: gather what can be gathered, compute what is determined, else expand the first bounded position."""
     layout = encoded.layout
     known = set(encoded.sizes)
-    order = involved(encoded, piece)
-    unknown = [*layout.positions, *(n for n in order if n not in layout.positions)]
+    order = [n for n in involved(encoded, piece) if n not in first]
+    unknown = [*first, *layout.positions, *(n for n in order if n not in layout.positions)]
     waiting = piece.constraints()
     steps: list[Step] = []
     while True:
@@ -384,7 +440,7 @@ def enumerate_points(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[s
         if index.name not in arrays:
             raise DataError(f"expected the array `{index.name}` of layout `{layout.name}`, but it is missing")
     names = (*layout.positions, *layout.coordinates)
-    tables = [_run(steps, sizes, arrays) for steps in _steps(layout)]
+    tables = [_run(steps, sizes, arrays) for steps in scan_of(layout)]
     columns = {n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names}
     count = sum(c for c, _ in tables)
     places = value_places(layout, sizes, {**sizes, **columns}, arrays, count)

@@ -31,7 +31,7 @@ def places_inside(layout: Layout, value: ValueArray) -> Answer:
     """Every position that the relation allows has its value within the array."""
     inside = [within(place, ZERO, extent) for place, extent in zip(value.position, value.extents, strict=True)]
     about = f"{layout.name}: the places of `{value.name}` lie within it"
-    return implied(_stored(layout, value), facts_of(layout), conjunction(inside), thorough=True, about=about)
+    return implied(stored(layout, value), facts_of(layout), conjunction(inside), thorough=True, about=about)
 
 
 @remembered
@@ -44,7 +44,7 @@ def stored_once(layout: Layout) -> Answer:
     same = conjunction([Compare("=", Var(p), Var(t)) for p, t in twin.items()])
     about = f"{layout.name}: a coordinate is stored once"
     for first, second in combinations_with_replacement(layout.values, 2):
-        assumptions = [*_stored(layout, first), *(rename(f, twin) for f in _stored(layout, second))]
+        assumptions = [*stored(layout, first), *(rename(f, twin) for f in stored(layout, second))]
         answer = implied(assumptions, facts_of(layout), same, thorough=True, about=about)
         if not answer.proved:
             break
@@ -55,7 +55,7 @@ def stored_once(layout: Layout) -> Answer:
 def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
     """No place of the value array stands for two coordinates (a run, a symmetric pair)."""
     names = {n: f"{n}'" for n in (*layout.positions, *layout.coordinates)}
-    assumptions = _stored(layout, value)
+    assumptions = stored(layout, value)
     assumptions += [rename(f, names) for f in assumptions]
     assumptions += [Compare("=", p, rename(p, names)) for p in value.position]
     same = conjunction([Compare("=", Var(c), Var(names[c])) for c in layout.coordinates])
@@ -63,7 +63,7 @@ def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
     return implied(assumptions, facts_of(layout), same, thorough=True, about=about)
 
 
-def _stored(layout: Layout, value: ValueArray) -> list[Formula]:
+def stored(layout: Layout, value: ValueArray) -> list[Formula]:
     """The relation with what every layout implies: coordinates within the extents, calls within their arrays."""
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
     extents = {a.name: a.extents for a in layout.indexes}

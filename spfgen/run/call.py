@@ -48,6 +48,15 @@ class _Forks:
 os.register_at_fork(after_in_child=_Forks.after_in_child)
 
 
+def threads_allowed(wanted: int) -> int:
+    """That many threads (0: OpenMP's choice), or one where no more can be used; to be asked right before a call."""
+    if _Forks.child_of_parallel:
+        return 1
+    if wanted != 1:
+        _Forks.parallel = True
+    return wanted
+
+
 class Entry:
     """A compiled kernel for fixed element types, with what its calls need to know of the program, found out once."""
 
@@ -129,10 +138,7 @@ class Bound:
 
     def __call__(self) -> None:
         """Run once. Raises DataError when there is no memory for a workspace."""
-        if _Forks.child_of_parallel:
-            self._threads.value = 1
-        elif self._threads.value != 1:
-            _Forks.parallel = True
+        self._threads.value = threads_allowed(self._threads.value)
         status = self._function(*self._arguments)
         if status:
             self._fail(status)

@@ -18,7 +18,6 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
-from spfgen.layout.points import to_coordinates
 from spfgen.run.form import Form, form_of, no_call, remember
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
@@ -59,8 +58,9 @@ class Tensor:
 
     def to_coo(self) -> Coordinates:
         """The stored entries; an entry stored twice stands twice."""
-        values = {v.name: self.arrays[v.name] for v in self.layout.values}
-        coords, found = to_coordinates(self.layout, dict(self.sizes), dict(self.arrays), values)
+        from spfgen.run.pack import coordinates
+
+        coords, found = coordinates(self.layout, self.sizes, self.arrays)
         return Coordinates(self.shape, tuple(coords), found)
 
     def to_numpy(self) -> Array:
@@ -204,8 +204,7 @@ def plain_array(value: object, name: str) -> Array:
 def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
     if is_index:
         message = f"expected an index array `{name}` of type {' or '.join(INDEX_TYPES)}"
-        fitting = [t for t in INDEX_TYPES if np.can_cast(array.dtype, t)] or INDEX_TYPES[-1:]
-        notes = [f"convert it: {name}.astype('{fitting[0]}')"]
+        notes = [f"convert it: {name}.astype('{INDEX_TYPES[0]}')"]
     else:
         message = f"expected numbers in `{name}`, of a type that C has too"
         notes = [f"the types are {', '.join(TYPES)}"]

@@ -1,0 +1,214 @@
+"""The loops that pass over all that a layout stores: the steps of layout/points.py as C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from spfgen.cir import nodes as c
+from spfgen.cir.affine import INT, ArrayName, Names, arguments, joined
+from spfgen.cir.names import identifier
+from spfgen.facts.formula import TRUE, ZERO, Expr, within
+from spfgen.ir import fresh, rewrite, walk
+from spfgen.layout.nodes import Layout
+from spfgen.layout.points import Assign, Encoded, Expand, Filter, Gather, Step, encode, grouped_scan, lean, scan_of
+from spfgen.layout.proofs import places_inside
+from spfgen.sets.affine import Affine, NotAffine, affine, divided
+from spfgen.sets.named import Constraint, Piece
+
+Leaf = Callable[[Names, c.Expr], list[c.Stmt]]
+"""What happens at an entry: given the names and the value."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A layout to be scanned: its sizes and arrays have these names in C; `taken` are all names in use."""
+
+    layout: Layout
+    sizes: Mapping[str, str]
+    arrays: Mapping[str, ArrayName]
+    taken: frozenset[str]
+
+
+def source_names(source: Source) -> Names:
+    encoded = encode(source.layout)
+    return Names({n: c.Name(v) for n, v in source.sizes.items()}, source.arrays, encoded.calls, encoded.quotients)
+
+
+def nests(source: Source, leaf: Leaf, part: str, parts: str) -> list[c.Stmt]:
+    """For each piece of the relation its loops, of which this is one of some parts: the outermost loop is split."""
+    encoded = encode(source.layout)
+    result: list[c.Stmt] = []
+    for piece, steps in zip(encoded.pieces, scan_of(source.layout), strict=True):
+        nest = Nest(source, piece.intersect(encoded.facts), part, parts)
+        lines = nest.steps(lean(encoded, steps), nest.start(encoded), partial(_values, nest, leaf))
+        result += lines if len(encoded.pieces) == 1 else [c.Scope(c.Block(tuple(lines)))]
+    return pruned(result)
+
+
+def _values(nest: Nest, leaf: Leaf, at: At) -> list[c.Stmt]:
+    return nest.values(at.names, leaf)
+
+
+def grouped(
+    source: Source,
+    groups: Mapping[str, tuple[Affine, int]],
+    inner: Callable[[Nest, At, list[Step]], list[c.Stmt]],
+    part: str,
+    parts: str,
+) -> list[c.Stmt] | None:
+    """Loops over groups of entries; `inner` makes the body from what is left of the scan. None: see grouped_scan."""
+    found = grouped_scan(encode(source.layout), groups)
+    if found is None:
+        return None
+    encoded, steps = found
+    nest = Nest(source, encoded.pieces[0].intersect(encoded.facts), part, parts)
+    outer, rest = steps[: len(groups)], steps[len(groups) :]
+    return pruned(nest.steps(outer, nest.start(encoded), lambda at: inner(nest, at, rest)))
+
+
+@dataclass(frozen=True)
+class At:
+    """A point in a nest: names, C names in use, known dimensions; `split`: the next loop is the outermost."""
+
+    names: Names
+    taken: frozenset[str]
+    known: frozenset[str]
+    split: bool
+
+
+Inner = Callable[[At], list[c.Stmt]]
+
+
+@dataclass(frozen=True)
+class Nest:
+    source: Source
+    piece: Piece
+    part: str
+    parts: str
+
+    def start(self, encoded: Encoded) -> At:
+        return At(source_names(self.source), self.source.taken, frozenset(encoded.sizes), True)
+
+    def steps(self, steps: Sequence[Step], at: At, inner: Inner) -> list[c.Stmt]:
+        """These steps with `inner` inside of them."""
+        if not steps:
+            if not at.split:
+                return inner(at)
+            alone = c.Bin("==", c.Name(self.part), c.Int(0))
+            return [c.If(alone, c.Block(tuple(inner(replace(at, split=False)))))]
+        step, rest = steps[0], steps[1:]
+        about = self.piece.restrict(at.known)
+        names = self.natural(at.names, about)
+        if isinstance(step, Filter):
+            body = self.steps(rest, at, inner)
+            return [c.If(names.constraint(step.constraint), c.Block(tuple(body)))]
+        own = fresh(identifier(step.name), at.taken)
+        inside = replace(
+            at, names=names.knowing({step.name: c.Name(own)}), taken=at.taken | {own}, known=at.known | {step.name}
+        )
+        match step:
+            case Assign(_, numerator, divisor):
+                declared = c.Declare(f"const {INT}", own, names.floor(numerator, divisor))
+                return [declared, *self.steps(rest, inside, inner)]
+            case Gather(_, call):
+                loaded = names.load(call.function, [names.affine(a) for a in arguments(call)])
+                lines = [c.Declare(f"const {INT}", own, loaded), *self.steps(rest, inside, inner)]
+                guard = self.guard(call.function, arguments(call), names, about)
+                return lines if guard is None else [c.If(guard, c.Block(tuple(lines)))]
+            case Expand():
+                return self.expand(step, rest, replace(inside, split=False), names, at.split, inner)
+
+    def expand(
+        self, step: Expand, rest: Sequence[Step], inside: At, names: Names, split: bool, inner: Inner
+    ) -> list[c.Stmt]:
+        """A loop; where it is the outermost one, its share of a part."""
+        value = inside.names.name(step.name)
+        assert isinstance(value, c.Name)
+        own = value.name
+        low = _extreme("spfgen_max", [names.affine(divided(e, a).scaled(-1)) for a, e in step.lower])
+        high = _extreme("spfgen_min", [names.affine(divided(e, a).plus(1)) for a, e in step.upper])
+        if not split:
+            return [self.loop(own, low, high, self.steps(rest, inside, inner))]
+        limits = [fresh(f"{own}_{w}", inside.taken) for w in ("low", "high", "end")]
+        inside = replace(inside, taken=inside.taken | set(limits))
+        first, last = (
+            c.Call("spfgen_part", (*map(c.Name, limits[:2]), p, c.Name(self.parts)))
+            for p in (c.Name(self.part), c.Bin("+", c.Name(self.part), c.Int(1)))
+        )
+        return [
+            *(c.Declare(f"const {INT}", n, v) for n, v in zip(limits, (low, high, last), strict=True)),
+            self.loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner)),
+        ]
+
+    def loop(self, name: str, low: c.Expr, high: c.Expr, body: list[c.Stmt]) -> c.Stmt:
+        return c.For(INT, name, low, c.Bin("<", c.Name(name), high), 1, c.Block(tuple(body)))
+
+    def natural(self, names: Names, about: Piece) -> Names:
+        def is_natural(value: Affine) -> bool:
+            return not value.floors() and about.implies(Constraint(False, value))
+
+        return replace(names, is_natural=is_natural)
+
+    def guard(self, function: str, places: list[Affine], names: Names, about: Piece) -> c.Expr | None:
+        """What keeps the subscripts within the array, where it does not follow."""
+        return self.missing(places, self.source.layout.index(function).extents, names, about)
+
+    def missing(self, places: list[Affine], extents: Sequence[Expr], names: Names, about: Piece) -> c.Expr | None:
+        conditions: list[c.Expr] = []
+        for place, extent in zip(places, extents, strict=True):
+            if not about.implies(Constraint(False, place)):
+                conditions.append(c.Bin(">=", names.affine(place), c.Int(0)))
+            try:
+                below = about.implies(Constraint(False, (affine(extent, _no_call) - place).plus(-1)))
+            except NotAffine:
+                below = False
+            if not below:
+                conditions.append(c.Bin("<", names.affine(place), names.expr(extent)))
+        return joined("&&", conditions) if conditions else None
+
+    def values(self, names: Names, leaf: Leaf) -> list[c.Stmt]:
+        """The entry, in each value array that has a place for it."""
+        result: list[c.Stmt] = []
+        for value in self.source.layout.values:
+            array = self.source.arrays[value.name]
+            places = [names.expr(p) for p in value.position]
+            lines = leaf(names, c.Load(c.Name(array.name), names.flat(value.extents, places)))
+            conditions = [] if value.when == TRUE else [names.condition(value.when)]
+            if not places_inside(self.source.layout, value).proved:
+                conditions += [
+                    names.condition(within(p, ZERO, e)) for p, e in zip(value.position, value.extents, strict=True)
+                ]
+            result += [c.If(joined("&&", conditions), c.Block(tuple(lines)))] if conditions else lines
+        return result
+
+
+def _no_call(call: object) -> str:
+    raise NotAffine(call)  # type: ignore[arg-type]
+
+
+def _extreme(function: str, values: Sequence[c.Expr]) -> c.Expr:
+    result = values[0]
+    for value in values[1:]:
+        result = c.Call(function, (result, value))
+    return result
+
+
+def pruned(statements: Sequence[c.Stmt]) -> list[c.Stmt]:
+    """Without declarations that nothing reads."""
+    body: c.Stmt = c.Block(tuple(statements))
+    while True:
+        used = {n.name for n in walk(body) if isinstance(n, c.Name)}
+        dead = {n.name for n in walk(body) if isinstance(n, c.Declare)} - used
+
+        def rule(node: object, dead: set[str] = dead) -> c.Stmt | None:
+            match node:
+                case c.Declare(_, name) if name in dead:
+                    return c.Block(())
+            return None
+
+        if not dead:
+            assert isinstance(body, c.Block)
+            return list(body.statements)
+        body = rewrite(rule, body)

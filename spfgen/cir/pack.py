@@ -1,0 +1,464 @@
+"""Packing in C. Two functions for a layout, with sorting (rt/keys.h) in between:
+
+keys   passes over the entries (arrays of coordinates, or all that another layout stores) and writes the key of each;
+fill   passes over the sorted keys and writes the arrays: a rank steps on where its digits change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spfgen.cir import nodes as c
+from spfgen.cir.affine import INT, ArrayName, Names, joined
+from spfgen.cir.names import identifier
+from spfgen.cir.nest import Source, nests, pruned
+from spfgen.ir import fresh, walk
+from spfgen.lang.types import KEYWORDS, TYPES, ElementType
+from spfgen.layout.keys import KeyPlan, Level
+from spfgen.layout.nodes import Layout
+from spfgen.layout.points import encode
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Constraint
+
+PARTS = "omp parallel for schedule(static, 1) num_threads(parts)"
+WORD = "uint64_t"
+RESERVED = frozenset({"part", "parts", "count", "key", "from", "value", "start", "done", "q", "changed", "wrong", "at",
+                      "before", "own"})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Types:
+    """Element types: of the values, of each index array, of each array of coordinates."""
+
+    value: str
+    indexes: tuple[tuple[str, str], ...] = ()
+    coordinates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A function and the names of its parameters in order: `size:`, `array:`, or a word of this module."""
+
+    function: c.Function
+    arguments: tuple[str, ...]
+
+
+def new_name(wanted: str, taken: set[str]) -> str:
+    name = fresh(identifier(wanted), taken)
+    taken.add(name)
+    return name
+
+
+# --- what a layout brings along -----------------------------------------------------------------------------
+
+
+def parameters(
+    layout: Layout, types: Types, taken: set[str], const: bool, known: Mapping[str, str] | None = None
+) -> tuple[Source, list[c.Param]]:
+    """The sizes and arrays of a layout as parameters; `known` sizes have names already."""
+    sizes = {**(known or {})}
+    sizes |= {n: new_name(n, taken) for n in (*layout.parameters, *layout.sizes) if n not in sizes}
+    params = [c.Param(INT, v, f"size `{n}`") for n, v in sizes.items() if n not in (known or {})]
+    arrays: dict[str, ArrayName] = {}
+    word = "const " if const else ""
+    for name, kind in types.indexes:
+        arrays[name] = ArrayName(new_name(name, taken), kind != "int64", layout.index(name).extents)
+        params.append(c.Param(f"{word}{TYPES[kind].c} *restrict", arrays[name].name, f"array `{name}`"))
+    for value in layout.values:
+        arrays[value.name] = ArrayName(new_name(value.name, taken), False, value.extents)
+        params.append(
+            c.Param(f"{word}{TYPES[types.value].c} *restrict", arrays[value.name].name, f"array `{value.name}`")
+        )
+    return Source(layout, sizes, arrays, frozenset(taken)), params
+
+
+def in_parts(body: Sequence[c.Stmt], more: str = "") -> c.Stmt:
+    """The body for each part, the parts side by side."""
+    pragma = f"{PARTS}{more}"
+    return c.For(
+        "int", "part", c.Int(0), c.Bin("<", c.Name("part"), c.Name("parts")), 1, c.Block(tuple(body)), (pragma,)
+    )
+
+
+def is_stored(value: c.Expr, fill: float, kind: ElementType) -> c.Expr:
+    number: c.Expr = c.Float(fill, kind.name in ("float32", "complex64")) if kind.kind in "fc" else c.Int(int(fill))
+    return c.Bin("!=", value, number)
+
+
+# --- scanning a layout ---------------------------------------------------------------------------------------
+
+
+def count_function(layout: Layout, types: Types, without_fill: bool) -> Made:
+    """How many entries each part of the scan has: count[part]. `without_fill` leaves the fill value out."""
+    taken = {*KEYWORDS, *RESERVED}
+    source, params = parameters(layout, types, taken, const=True)
+    step: c.Stmt = c.Assign(c.Name("own"), "+=", c.Int(1))
+
+    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
+        return [c.If(is_stored(value, layout.fill, TYPES[types.value]), step)] if without_fill else [step]
+
+    lines = nests(source, leaf, "part", "parts")
+    body = [
+        c.Declare(INT, "own", c.Int(0)),
+        *lines,
+        c.Assign(c.Load(c.Name("count"), c.Name("part")), "=", c.Name("own")),
+    ]
+    more = [c.Param("int", "parts"), c.Param(f"{INT} *restrict", "count", "entries of each part")]
+    function = c.Function(
+        "void", "spfgen_count", (*params, *more), c.Block((in_parts(body),)), scan_doc(layout, "counts")
+    )
+    return Made(function, (*argument_names(layout, types), "parts", "count"))
+
+
+def scan_doc(layout: Layout, verb: str) -> str:
+    return f"Scans {layout.name}: {verb} its entries."
+
+
+def argument_names(layout: Layout, types: Types) -> tuple[str, ...]:
+    sizes = (f"size:{n}" for n in (*layout.parameters, *layout.sizes))
+    return (*sizes, *(f"array:{n}" for n, _ in types.indexes), *(f"array:{v.name}" for v in layout.values))
+
+
+def coordinates_function(layout: Layout, types: Types) -> Made:
+    """The coordinates and values of all entries, each part from start[part] on."""
+    taken = {*KEYWORDS, *RESERVED}
+    outputs = [new_name(f"{x}_of", taken) for x in layout.coordinates]
+    source, params = parameters(layout, types, taken, const=True)
+
+    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
+        place = c.Name("q")
+        lines: list[c.Stmt] = [
+            c.Assign(c.Load(c.Name(o), place), "=", names.name(x))
+            for o, x in zip(outputs, layout.coordinates, strict=True)
+        ]
+        stored = c.Assign(c.Load(c.Name("value"), place), "=", value)
+        return [*lines, stored, c.Assign(place, "+=", c.Int(1))]
+
+    body = [c.Declare(INT, "q", c.Load(c.Name("start"), c.Name("part"))), *nests(source, leaf, "part", "parts")]
+    more = [c.Param("int", "parts"), c.Param(f"const {INT} *restrict", "start", "first entry of each part")]
+    more += [
+        c.Param(f"{INT} *restrict", o, f"coordinate `{x}`") for o, x in zip(outputs, layout.coordinates, strict=True)
+    ]
+    more.append(c.Param(f"{TYPES[types.value].c} *restrict", "value"))
+    function = c.Function(
+        "void", "spfgen_coordinates", (*params, *more), c.Block((in_parts(body),)), scan_doc(layout, "writes")
+    )
+    columns = (f"column:{k}" for k in range(layout.rank))
+    return Made(function, (*argument_names(layout, types), "parts", "start", *columns, "value"))
+
+
+# --- keys ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Digits:
+    """The run-time numbers of the fields: C names of each field's shift and base (None: 0, counted upwards)."""
+
+    key: KeyPlan
+    shifts: tuple[str, ...]
+    bases: tuple[str | None, ...]
+    masks: tuple[str, ...]
+
+    @property
+    def params(self) -> list[c.Param]:
+        result = []
+        for field, shift, base in zip(self.key.fields, self.shifts, self.bases, strict=True):
+            result.append(c.Param("int", shift, f"the lowest bit of `{field.name}` in a key"))
+            if base is not None:
+                result.append(
+                    c.Param(INT, base, f"the {'highest' if field.down else 'lowest'} value of `{field.name}`")
+                )
+        return result
+
+    @property
+    def arguments(self) -> list[str]:
+        result = []
+        for number, base in enumerate(self.bases):
+            result.append(f"shift:{number}")
+            if base is not None:
+                result.append(f"base:{number}")
+        return result
+
+
+def _digits(key: KeyPlan, taken: set[str]) -> _Digits:
+    zero = ((1, Affine(())),)
+    shifts, bases, masks = [], list[str | None](), []
+    for field in key.fields:
+        shifts.append(new_name(f"{field.name}_shift", taken))
+        plain = not field.down and field.lower == zero
+        bases.append(None if plain else new_name(f"{field.name}_base", taken))
+        masks.append(new_name(f"{field.name}_mask", taken))
+    return _Digits(key, tuple(shifts), tuple(bases), tuple(masks))
+
+
+def _key_of(digits: _Digits, names: Names, taken: set[str]) -> tuple[list[c.Stmt], c.Expr]:
+    """The key of an entry whose coordinates are known."""
+    lines: list[c.Stmt] = []
+    for rule in digits.key.computed:
+        name = new_name(rule.position, taken)
+        lines.append(c.Declare(f"const {INT}", name, names.floor(rule.numerator, rule.divisor)))
+        names = names.knowing({rule.position: c.Name(name)})
+    parts: list[c.Expr] = []
+    for field, shift, base in zip(digits.key.fields, digits.shifts, digits.bases, strict=True):
+        value = names.name(field.name)
+        if base is not None:
+            value = c.Bin("-", c.Name(base), value) if field.down else c.Bin("-", value, c.Name(base))
+        parts.append(c.Bin("<<", c.Cast(WORD, value), c.Name(shift)))
+    return lines, joined("|", parts) if parts else c.Int(0)
+
+
+def target_names(key: KeyPlan, coordinates: Sequence[c.Expr], extents: Sequence[c.Expr]) -> Names:
+    """The names of a target where only coordinates and extents are known."""
+    encoded = key.plan.encoded
+    layout = encoded.layout
+    values = dict(zip(layout.coordinates, coordinates, strict=True))
+    values |= dict(zip(layout.parameters, extents, strict=True))
+    inside = []
+    for x, n in zip(layout.coordinates, layout.parameters, strict=True):
+        inside += [Constraint(False, Affine(((x, 1),))), Constraint(False, Affine(((n, 1), (x, -1)), -1))]
+    about = encoded.space.of(inside)
+
+    def is_natural(value: Affine) -> bool:
+        known = {*layout.coordinates, *layout.parameters}
+        return value.names() <= known and not value.floors() and about.implies(Constraint(False, value))
+
+    return Names(values, {}, encoded.calls, encoded.quotients, is_natural)
+
+
+def _checked(key: KeyPlan, names: Names, own: list[c.Expr]) -> list[c.Stmt]:
+    """Note an entry for which the target has no place."""
+    conditions = [*own, *(names.constraint(x) for x in key.checks)]
+    if not conditions:
+        return []
+    return [c.Assign(c.Name("wrong"), "|=", c.Un("!", joined("&&", conditions)))]
+
+
+def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: bool) -> Made:
+    """From all that another layout stores, with a copy of the values."""
+    target = key.plan.encoded.layout
+    taken = {*KEYWORDS, *RESERVED}
+    digits = _digits(key, taken)
+    source, params = parameters(layout, types, taken, const=True)
+    extents = [c.Name(source.sizes[n]) for n in layout.parameters]
+
+    def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
+        own = set(taken) | {n.name for n in names.values.values() if isinstance(n, c.Name)}
+        wanted = target_names(key, [names.name(x) for x in layout.coordinates], extents)
+        lines, word = _key_of(digits, wanted, own)
+        place = c.Name("q")
+        lines = [
+            *_checked(key, wanted, []),
+            *lines,
+            c.Assign(c.Load(c.Name("key"), place), "=", word),
+            c.Assign(c.Load(c.Name("value"), place), "=", value),
+            c.Assign(place, "+=", c.Int(1)),
+        ]
+        return (
+            [c.If(is_stored(value, layout.fill, TYPES[types.value]), c.Block(tuple(lines)))] if without_fill else lines
+        )
+
+    nest = nests(source, leaf, "part", "parts")
+    body = [c.Declare(INT, "q", c.Load(c.Name("start"), c.Name("part"))), *nest]
+    loop = in_parts(body, " reduction(|:wrong)")
+    whole = (c.Declare("int", "wrong", c.Int(0)), loop, c.Return(c.Name("wrong")))
+    more = [c.Param("int", "parts"), c.Param(f"const {INT} *restrict", "start", "first entry of each part")]
+    more += [*digits.params, c.Param(f"{WORD} *restrict", "key"), c.Param(f"{TYPES[types.value].c} *restrict", "value")]
+    doc = f"Scans {layout.name}: keys of its entries for {target.name}; 1 when there is no place for one."
+    function = c.Function("int", "spfgen_keys", (*params, *more), c.Block(whole), doc)
+    return Made(function, (*argument_names(layout, types), "parts", "start", *digits.arguments, "key", "value"))
+
+
+# --- filling ---------------------------------------------------------------------------------------------------
+
+
+def fill_function(key: KeyPlan, types: Types) -> Made:
+    """The arrays of the layout from sorted keys. Places that no entry has are left alone."""
+    return _Fill(key, types).made()
+
+
+class _Fill:
+    def __init__(self, key: KeyPlan, types: Types) -> None:
+        self.key, self.types = key, types
+        self.taken = {*KEYWORDS, *RESERVED}
+        self.layout = key.plan.encoded.layout
+        self.encoded = encode(self.layout)
+        self.source, self.params = parameters(self.layout, types, self.taken, const=False)
+        self.digits = _digits(key, self.taken)
+        self.totals = [new_name(f"{level.rank.position}_total", self.taken) for level in key.levels]
+        self.ranks = [new_name(level.rank.position, self.taken) for level in key.levels]
+        self.segments = [new_name(f"{level.rank.position}_segment", self.taken) for level in key.levels]
+        self.kinds = dict(types.indexes)
+
+    def digit(self, number: int, key: c.Expr) -> c.Expr:
+        """The value of a field of a key."""
+        field, base = self.key.fields[number], self.digits.bases[number]
+        value: c.Expr = c.Bin(">>", key, c.Name(self.digits.shifts[number]))
+        if number:
+            value = c.Bin("&", value, c.Name(self.digits.masks[number]))
+        value = c.Cast(INT, value)
+        if base is None:
+            return value
+        return c.Bin("-", c.Name(base), value) if field.down else c.Bin("+", value, c.Name(base))
+
+    def names(self, key: c.Expr | None = None) -> Names:
+        """The names at an entry; with a `key` the digits are read off it, else they have names of their own."""
+        values: dict[str, c.Expr] = {n: c.Name(v) for n, v in self.source.sizes.items()}
+        for number, field in enumerate(self.key.fields):
+            values[field.name] = c.Name(self.fields[number]) if key is None else self.digit(number, key)
+        values |= {level.rank.position: c.Name(r) for level, r in zip(self.key.levels, self.ranks, strict=True)}
+        return Names(values, self.source.arrays, self.encoded.calls, self.encoded.quotients)
+
+    def segment(self, level: Level, names: Names) -> c.Expr:
+        """Which group of all the entry is in."""
+        call = self.encoded.calls[level.rank.begin]
+        extents = self.layout.index(call.function).extents
+        return names.flat(extents, [names.expr(a) for a in call.arguments])
+
+    def made(self) -> Made:
+        self.fields = [new_name(f.name, self.taken) for f in self.key.fields]
+        names = self.names()
+        word = c.Load(c.Name("key"), c.Name("q"))
+        for rule in self.key.computed:  # positions that follow from the digits without being one
+            if rule.position not in names.values and rule.numerator.names() <= {*names.values, *names.quotients}:
+                names = names.knowing({rule.position: names.floor(rule.numerator, rule.divisor)})
+        lines: list[c.Stmt] = [
+            c.Declare(
+                f"const {WORD}",
+                "changed",
+                c.Select(
+                    c.Bin(">", c.Name("q"), c.Int(0)),
+                    c.Bin("^", word, c.Load(c.Name("key"), c.Bin("-", c.Name("q"), c.Int(1)))),
+                    c.Name("UINT64_MAX"),
+                ),
+            )
+        ]
+        lines += [c.Declare(f"const {INT}", n, self.digit(k, word)) for k, n in enumerate(self.fields)]
+        for number, level in enumerate(self.key.levels):
+            lines += self.level(number, level, names)
+        lines += self.value(names)
+        part = c.Name("part")
+        first, last = c.Load(c.Name("start"), part), c.Load(c.Name("start"), c.Bin("+", part, c.Int(1)))
+        loop = c.For(INT, "q", first, c.Bin("<", c.Name("q"), last), 1, c.Block(tuple(pruned(lines))))
+        masks: list[c.Stmt] = []
+        for number, field in enumerate(self.digits.masks[1:], 1):
+            above = c.Name(self.digits.shifts[number - 1])
+            width = c.Bin("-", above, c.Name(self.digits.shifts[number]))
+            one = c.Cast(WORD, c.Int(1))
+            masks.append(c.Declare(f"const {WORD}", field, c.Bin("-", c.Bin("<<", one, width), c.Int(1))))
+        body = pruned([*masks, in_parts([*self.started(), loop]), *self.tails()])
+        params = [c.Param(INT, "count", "entries"), c.Param(f"const {WORD} *restrict", "key", "sorted keys")]
+        params += [c.Param("const uint32_t *restrict", "from", "where the value of each key is; NULL: in their order")]
+        params += [c.Param(f"const {TYPES[self.types.value].c} *restrict", "value"), c.Param("int", "parts")]
+        params += [c.Param(f"const {INT} *restrict", "start", "the first entry of each part")]
+        params += [c.Param(f"const {INT} *restrict", "done", "how far each rank is where a part begins")]
+        params += [c.Param(INT, t, "positions in all") for t in self.totals]
+        params += [*self.digits.params, *self.params]
+        doc = f"Writes the arrays of {self.layout.name} from sorted keys of its entries."
+        arguments: tuple[str, ...] = ("count", "key", "from", "value", "parts", "start", "done")
+        arguments += (*(f"total:{k}" for k in range(len(self.totals))), *self.digits.arguments)
+        arguments += argument_names(self.layout, self.types)
+        function = c.Function("void", "spfgen_fill", tuple(params), c.Block((*unused(params, body), *body)), doc)
+        return Made(function, arguments)
+
+    def level(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
+        """A rank steps on where a digit of its own or one before has changed."""
+        rank, position = level.rank, c.Name(self.ranks[number])
+        lines: list[c.Stmt] = []
+        grouped = rank.kind == "slots" and level.group > 0
+        if grouped:
+            fresh_group = c.Bin(">>", c.Name("changed"), c.Name(self.digits.shifts[level.group - 1]))
+            lines.append(c.If(fresh_group, c.Block((c.Assign(position, "=", c.Int(rank.low - 1)),))))
+        step: list[c.Stmt] = [c.Assign(position, "+=", c.Int(1))]
+        if rank.begin:
+            step += self.bounds(number, level, names)
+        for key in rank.keys:
+            call = self.encoded.calls[key]
+            place = names.flat(self.layout.index(call.function).extents, [names.expr(a) for a in call.arguments])
+            step.append(self.stored(call.function, place, names.name(key)))
+        changed = c.Bin(">>", c.Name("changed"), c.Name(self.digits.shifts[level.end - 1]))
+        return [*lines, c.If(changed, c.Block(tuple(step)))]
+
+    def stored(self, array: str, place: c.Expr, value: c.Expr) -> c.Stmt:
+        own = self.source.arrays[array]
+        return c.Assign(
+            c.Load(c.Name(own.name), place), "=", c.Cast(TYPES[self.kinds[array]].c, value) if own.narrow else value
+        )
+
+    def bounds(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
+        """Groups up to this one begin here at the latest."""
+        begin = self.encoded.calls[level.rank.begin].function
+        last = c.Name(self.segments[number])
+        write = self.stored(begin, last, c.Name(self.ranks[number]))
+        step = c.Assign(last, "+=", c.Int(1))
+        return [c.While(c.Bin("<", last, self.segment(level, names)), c.Block((step, write)))]
+
+    def started(self) -> list[c.Stmt]:
+        """How far the ranks are where the part begins."""
+        lines: list[c.Stmt] = []
+        first = c.Load(c.Name("start"), c.Name("part"))
+        before = c.Load(c.Name("key"), c.Bin("-", first, c.Int(1)))
+        for number, level in enumerate(self.key.levels):
+            place = c.Bin("+", c.Bin("*", c.Name("part"), c.Int(len(self.key.levels))), c.Int(number))
+            done = c.Bin("+", c.Load(c.Name("done"), place), c.Int(level.rank.low - 1))
+            lines.append(c.Declare(INT, self.ranks[number], done))
+            if level.rank.begin:
+                segment = c.Select(c.Bin(">", first, c.Int(0)), self.segment(level, self.names(before)), c.Int(-1))
+                lines.append(c.Declare(INT, self.segments[number], segment))
+        return lines
+
+    def tails(self) -> list[c.Stmt]:
+        """Groups behind the last entry are empty; ends and lengths follow from where the groups begin."""
+        lines: list[c.Stmt] = []
+        last = c.Load(c.Name("key"), c.Bin("-", c.Name("count"), c.Int(1)))
+        for number, level in enumerate(self.key.levels):
+            if not level.rank.begin:
+                continue
+            total = c.Name(self.totals[number])
+            before = {
+                other.rank.position: c.Bin("-", c.Name(t), c.Int(1))
+                for other, t in zip(self.key.levels[:number], self.totals, strict=False)
+            }
+            names = self.names(last).knowing(before)
+            begin = self.encoded.calls[level.rank.begin].function
+            extents = [names.expr(e) for e in self.layout.index(begin).extents]
+            size = joined("*", extents)
+            segment = c.Select(c.Bin(">", c.Name("count"), c.Int(0)), self.segment(level, names), c.Int(-1))
+            at = c.Name("at")
+            write = self.stored(begin, at, total)
+            start = c.Bin("+", segment, c.Int(1))
+            lines.append(c.For(INT, "at", start, c.Bin("<", at, size), 1, c.Block((write,))))
+            if level.rank.other:
+                other = self.encoded.calls[level.rank.other].function
+                array = c.Name(self.source.arrays[begin].name)
+                following = c.Bin("+", at, c.Int(1))
+                end: c.Expr = c.Select(c.Bin("<", following, size), c.Cast(INT, c.Load(array, following)), total)
+                if level.rank.kind == "counts":
+                    end = c.Bin("-", end, c.Cast(INT, c.Load(array, at)))
+                lines.append(
+                    c.For(INT, "at", c.Int(0), c.Bin("<", at, size), 1, c.Block((self.stored(other, at, end),)))
+                )
+        return lines
+
+    def value(self, names: Names) -> list[c.Stmt]:
+        """Entries with equal coordinates are added."""
+        (value,) = self.layout.values
+        place = names.flat(value.extents, [names.expr(p) for p in value.position])
+        target = c.Load(c.Name(self.source.arrays[value.name].name), place)
+        own = c.Name("own")
+        at = c.Select(c.Name("from"), c.Cast(INT, c.Load(c.Name("from"), c.Name("q"))), c.Name("q"))
+        kind = TYPES[self.types.value]
+        read = c.Declare(f"const {kind.c}", "own", c.Load(c.Name("value"), at))
+        added: c.Stmt = c.Assign(target, "+=", own)
+        if kind.kind == "b":
+            added = c.Assign(target, "=", c.Bin("||", target, own))
+        elif kind.kind in "iu" and kind.bytes < 4:
+            added = c.Assign(target, "=", c.Cast(kind.c, c.Bin("+", target, own)))
+        return [read, c.If(c.Name("changed"), c.Block((c.Assign(target, "=", own),)), c.Block((added,)))]
+
+
+def unused(params: Sequence[c.Param], body: Sequence[c.Stmt]) -> list[c.Stmt]:
+    """What the function does not need (an extent, say) is said to be so."""
+    used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
+    used.add("parts")  # by the pragma
+    return [c.Do(c.Cast("void", c.Name(p.name))) for p in params if p.name not in used]

@@ -1,0 +1,49 @@
+/* Sort words that all differ; only the bits below `top` do so. */
+static void spfgen_sort_words(uint64_t *restrict word, int64_t count, int top) {
+    while (count > 48 && top > 0) {
+        const int shift = top > 8 ? top - 8 : 0;
+        int64_t start[257], next[256];
+        memset(start, 0, sizeof start);
+        for (int64_t q = 0; q < count; q++) {
+            start[(word[q] >> shift & 255) + 1]++;
+        }
+        int alone = 0;
+        for (int d = 0; d < 256; d++) {
+            alone |= start[d + 1] == count;
+            start[d + 1] += start[d];
+            next[d] = start[d];
+        }
+        top = shift;
+        if (alone) {
+            continue;
+        }
+        for (int d = 0; d < 256; d++) {
+            while (next[d] < start[d + 1]) {
+                uint64_t moved = word[next[d]];
+                int own = (int)(moved >> shift & 255);
+                while (own != d) {
+                    const uint64_t other = word[next[own]];
+                    word[next[own]++] = moved;
+                    moved = other;
+                    own = (int)(moved >> shift & 255);
+                }
+                word[next[d]++] = moved;
+            }
+        }
+        for (int d = 0; d < 256; d++) {
+            if (start[d + 1] - start[d] > 1) {
+                spfgen_sort_words(word + start[d], start[d + 1] - start[d], shift);
+            }
+        }
+        return;
+    }
+    for (int64_t q = 1; q < count; q++) {
+        const uint64_t moved = word[q];
+        int64_t hole = q;
+        while (hole > 0 && word[hole - 1] > moved) {
+            word[hole] = word[hole - 1];
+            hole--;
+        }
+        word[hole] = moved;
+    }
+}

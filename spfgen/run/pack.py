@@ -1,0 +1,604 @@
+"""Packing, unpacking and converting with generated C, where the layout's ranks are those of one key (layout/keys.py).
+
+Everything else, data that the layout has no place for, and whatever is too small to be worth a compilation goes the
+way of layout/pack.py and layout/points.py, which also word what is wrong. The results are the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import spfgen
+from spfgen.cir import convert
+from spfgen.cir import pack as code
+from spfgen.cir.check import check as check_c
+from spfgen.cir.convert import Pair
+from spfgen.cir.files import plain_file, runtime
+from spfgen.cir.pack import Made, Types
+from spfgen.cir.print import print_file
+from spfgen.cir.simplify import simplify
+from spfgen.errors import DataError, ToolError, Unsupported
+from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.layout.duplicates import Duplicates
+from spfgen.layout.keys import Field, KeyPlan, NoKey, key_plan, solved_sizes
+from spfgen.layout.nodes import Layout, coordinate_list
+from spfgen.layout.pack import INDEX_TYPE, Packed, check_fill, key_orders, pack
+from spfgen.layout.points import Array, affine_value, shape_of, to_coordinates
+from spfgen.layout.proofs import stored_once
+from spfgen.run.compile import build, load
+
+SMALL = 20_000
+"""Fewer entries are packed with numpy: a compilation takes longer, and no caller would notice."""
+MOST = 2**32 - 1
+KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
+
+
+class _Fall(Exception):
+    """The way through C is not for this data."""
+
+
+def pack_entries(
+    layout: Layout,
+    shape: tuple[int, ...],
+    coords: tuple[Array, ...],
+    values: Array,
+    index_types: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "sum",
+    *,
+    threads: int = 0,
+    small: int = SMALL,
+) -> Packed:
+    """As layout.pack.pack, faster; coordinates may be int32 too. Fewer than `small` entries are packed with numpy."""
+    values = np.asarray(values)
+    if len(values) >= small:
+        with suppress(_Fall, NoKey, ToolError):
+            return _packed(layout, shape, coords, values, index_types or {}, duplicates, _threads(threads))
+    wide = tuple(np.asarray(c).astype(np.int64, copy=False) for c in coords)
+    return pack(layout, shape, wide, values, index_types, duplicates)
+
+
+def convert_arrays(
+    source: Layout,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    target: Layout,
+    index_types: Mapping[str, str] | None = None,
+    *,
+    threads: int = 0,
+    small: int = SMALL,
+) -> Packed:
+    """The arrays of another layout with the same entries.
+
+    What a layout stores only because it stores whole blocks, diagonals or everything is left out where it is the fill
+    value; explicit entries are kept. Entries stored twice are added. Raises as layout.pack.pack does.
+    """
+    shape = tuple(sizes[p] for p in source.parameters)
+    if _stored(source, arrays) >= small:
+        with suppress(_Fall, NoKey, ToolError):
+            return _converted(source, sizes, arrays, target, index_types or {}, _threads(threads))
+    coords, values = coordinates(source, sizes, arrays, threads=threads, small=small)
+    if pads(source):
+        kept = values != np.asarray(source.fill).astype(values.dtype)
+        coords, values = tuple(c[kept] for c in coords), values[kept]
+    return pack_entries(target, shape, coords, values, index_types, threads=threads, small=small)
+
+
+def coordinates(
+    layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], *, threads: int = 0, small: int = SMALL
+) -> tuple[tuple[Array, ...], Array]:
+    """As layout.points.to_coordinates, faster (the order of the entries may differ)."""
+    if _stored(layout, arrays) >= small:
+        with suppress(_Fall, ToolError):
+            return _coordinates(layout, sizes, arrays, _threads(threads))
+    values = {v.name: arrays[v.name] for v in layout.values}
+    return to_coordinates(layout, dict(sizes), dict(arrays), values)
+
+
+def pads(layout: Layout) -> bool:
+    """Whether the layout stores places in groups, of which some hold no entry."""
+    try:
+        return key_plan(layout, key_orders(layout)).pads
+    except Unsupported:
+        return True
+
+
+def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
+    return sum(arrays[v.name].size for v in layout.values)
+
+
+def _threads(wanted: int) -> int:
+    from spfgen.run.call import threads_allowed
+
+    return threads_allowed(wanted or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1)
+
+
+# --- compiled functions ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Function:
+    call: Any
+    arguments: tuple[str, ...]
+
+    def __call__(self, given: Mapping[str, Any]) -> int:
+        return int(self.call(*(_argument(given[n]) for n in self.arguments)) or 0)
+
+
+def _argument(value: Any) -> Any:
+    if value is None:
+        return ctypes.c_void_p(None)
+    return ctypes.c_void_p(value.ctypes.data) if isinstance(value, np.ndarray) else ctypes.c_int64(value)
+
+
+def source_text(made: Sequence[Made], about: str) -> str:
+    """The C text of some functions."""
+    functions = [simplify(m.function) for m in made]
+    file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
+    check_c(file, KNOWN)
+    return print_file(file)
+
+
+def _loaded(made: Sequence[Made], about: str) -> list[_Function]:
+    library = load(build(source_text(made, about)))
+    result = []
+    for m in made:
+        call = getattr(library, m.function.name)
+        call.restype = ctypes.c_int if m.function.result == "int" else None
+        result.append(_Function(call, m.arguments))
+    return result
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    """The functions that are the same for all layouts: rt/keys.h."""
+    library = load(build(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n"))
+    for name in ("keys_widest", "totals_int32", "totals_int64", "numbered"):
+        getattr(library, f"spfgen_{name}").restype = ctypes.c_int64
+    return library
+
+
+@lru_cache(maxsize=32)
+def _ordering(place: str, key: str, value: str) -> Any:
+    """The function that sorts segments in place, for these types: rt/order_segments.h."""
+    text = runtime("order_segments.h")
+    for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
+        text = text.replace(word, TYPES[kind].c)
+    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
+    serial = '#ifndef _OPENMP\n#pragma GCC diagnostic ignored "-Wunknown-pragmas"\n#endif\n'
+    return load(build(f"{headers}{serial}{runtime('sort_words.h')}\n\n{text}\n")).spfgen_order_segments
+
+
+@lru_cache(maxsize=64)
+def _unpacking(layout: Layout, types: Types) -> list[_Function]:
+    made = [code.count_function(layout, types, False), code.coordinates_function(layout, types)]
+    return _loaded(made, f"Unpacking {layout.name}")
+
+
+def functions(pair: Pair, way: str) -> list[Made] | None:
+    """The functions of a conversion by one of the ways: counted, table, grouped or keys."""
+    match way:
+        case "counted":
+            return convert.counted_functions(pair)
+        case "table":
+            return convert.table_functions(pair)
+        case "grouped":
+            return convert.grouped_functions(pair)
+    counting = code.count_function(pair.source, pair.types, pair.without_fill)
+    making = code.keys_of_layout(pair.key, pair.source, pair.types, pair.without_fill)
+    return [counting, making, code.fill_function(pair.key, pair.target)]
+
+
+@lru_cache(maxsize=128)
+def _functions(pair: Pair, way: str) -> list[_Function] | None:
+    made = functions(pair, way)
+    return None if made is None else _loaded(made, f"From {pair.source.name} to {pair.layout.name}")
+
+
+# --- running -----------------------------------------------------------------------------------------------------
+
+
+def _types(layout: Layout, arrays: Mapping[str, Array]) -> Types:
+    kinds = tuple((a.name, arrays[a.name].dtype.name) for a in layout.indexes)
+    return Types(arrays[layout.values[0].name].dtype.name, kinds)
+
+
+def _given(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Any]:
+    given: dict[str, Any] = {f"size:{n}": sizes[n] for n in (*layout.parameters, *layout.sizes)}
+    return given | {f"array:{n}": np.ascontiguousarray(arrays[n]) for n in layout.arrays}
+
+
+def _starts(function: _Function, given: dict[str, Any], parts: int) -> Array:
+    """Where the entries of each part of a scan begin, and their number."""
+    count = np.zeros(parts, np.int64)
+    function({**given, "parts": parts, "count": count})
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+
+
+def _coordinates(
+    layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int
+) -> tuple[tuple[Array, ...], Array]:
+    counting, writing = _unpacking(layout, _types(layout, arrays))
+    given = _given(layout, sizes, arrays)
+    start = _starts(counting, given, threads)
+    count = int(start[-1])
+    columns = [np.empty(count, np.int64) for _ in layout.coordinates]
+    values = np.empty(count, arrays[layout.values[0].name].dtype)
+    more = {f"column:{k}": column for k, column in enumerate(columns)}
+    writing({**given, **more, "parts": threads, "start": start, "value": values})
+    return tuple(columns), values
+
+
+def _packed(
+    layout: Layout,
+    shape: tuple[int, ...],
+    coords: tuple[Array, ...],
+    values: Array,
+    index_types: Mapping[str, str],
+    duplicates: Duplicates,
+    threads: int,
+) -> Packed:
+    """From arrays of coordinates, which are a layout as any other."""
+    if len(shape) != layout.rank or len(coords) != layout.rank or not layout.rank or values.ndim != 1:
+        raise _Fall
+    columns = [np.ascontiguousarray(c) for c in coords]
+    columns = [c if c.dtype.name in INDEX_TYPES else c.astype(np.int64) for c in columns]
+    if any(c.shape != values.shape for c in columns):
+        raise _Fall
+    source = coordinate_list(layout.rank)
+    arrays = {a.name: c for a, c in zip(source.indexes, columns, strict=True)}
+    arrays[source.values[0].name] = np.ascontiguousarray(values)
+    sizes = dict(zip(source.parameters, map(int, shape), strict=True)) | {source.sizes[0]: len(values)}
+    return _converted(source, sizes, arrays, layout, index_types, threads, duplicates, len(values))
+
+
+def _converted(
+    source: Layout,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    target: Layout,
+    index_types: Mapping[str, str],
+    threads: int,
+    duplicates: Duplicates = "sum",
+    expected: int | None = None,
+) -> Packed:
+    """`expected` is the number of entries, where an entry that is left out is one outside of the extents."""
+    key = key_plan(target, key_orders(target))
+    own = _types(source, arrays)
+    check_fill(target, np.dtype(own.value))
+    kinds = tuple((a.name, str(index_types.get(a.name, INDEX_TYPE))) for a in target.indexes)
+    stored = _stored(source, arrays)
+    if stored > MOST:
+        raise _Fall
+    place = "int32" if stored < 2**31 else "int64"
+    without_fill = expected is None and pads(source)
+    pair = Pair(source, own, key, Types(own.value, kinds), place, without_fill)
+    shape = tuple(sizes[p] for p in source.parameters)
+    run = _Run(pair, _Digits.of(key, shape, kinds), _given(source, sizes, arrays), threads, duplicates, expected)
+    ways: list[Callable[[], Packed | None]] = []
+    once = expected is None and stored_once(source).proved
+    if convert.is_counted(key):
+        ways.append(run.counted)
+    elif once and convert.is_table(key):
+        ways.append(run.table)
+    elif once and convert.is_grouped(key):
+        ways.append(run.grouped)
+    for way in (*ways, run.keys):
+        found = way()
+        if found is not None:
+            return found
+    raise _Fall
+
+
+def _pointer(array: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One conversion. Each way gives None when it is not for this data."""
+
+    pair: Pair
+    digits: _Digits
+    given: Mapping[str, Any]
+    threads: int
+    duplicates: Duplicates
+    expected: int | None
+
+    @property
+    def layout(self) -> Layout:
+        return self.pair.layout
+
+    def ready(self, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Any]:
+        """The arguments with the target's."""
+        own = {f"to {n}": v for n, v in _given(self.layout, sizes, arrays).items()}
+        return {**self.given, **own}
+
+    def totals(self, count: Array, apart: bool) -> tuple[int, int]:
+        """(entries, the most of a group); the counts become starts."""
+        widest = np.zeros(1, np.int64)
+        parts, groups = count.shape
+        function = getattr(_library(), f"spfgen_totals_{count.dtype.name}")
+        total = function(ctypes.c_int64(groups), parts, int(apart), _pointer(count), _pointer(widest))
+        return int(total), int(widest[0])
+
+    def groups(self) -> int:
+        """The number of groups of the only rank."""
+        _, extents = convert.group_arguments(self.pair.key)
+        return prod(shape_of(extents, self.digits.sizes))
+
+    def made(self, total: int, widest: int) -> tuple[dict[str, int], dict[str, Array]] | None:
+        """The sizes and arrays of the target when its only rank has so many positions."""
+        sizes = solved_sizes(self.pair.key, self.digits.sizes, [total], [widest])
+        if sizes is None:
+            return None
+        return sizes, _made_arrays(
+            self.pair.key, sizes, [total], self.pair.target.indexes, np.dtype(self.pair.types.value)
+        )
+
+    def write_bounds(self, arrays: Mapping[str, Array], start: Array, total: int) -> None:
+        """Pointer arrays: where each group begins and ends."""
+        rank, calls = self.pair.level.rank, self.pair.key.plan.encoded.calls
+        arrays[calls[rank.begin].function].reshape(-1)[...] = start
+        if rank.other:
+            ends = np.append(start[1:], total)
+            arrays[calls[rank.other].function].reshape(-1)[...] = ends - start if rank.kind == "counts" else ends
+
+    def counted(self) -> Packed | None:
+        functions = _functions(self.pair, "counted")
+        assert functions is not None
+        counting, writing, testing = functions
+        groups, rank = self.groups(), self.pair.level.rank
+        stored = self.given[f"array:{self.pair.source.values[0].name}"].size
+        parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
+        count = np.zeros((parts, groups), self.pair.place)
+        more = {"parts": parts, "groups": groups, "count": count}
+        if groups >= 64 * stored + 2**16:
+            return None
+        answer = counting({**self.given, **more})
+        if answer & 1:
+            raise _Fall
+        total, widest = self.totals(count, apart=rank.kind == "slots")
+        if self.expected is not None and total != self.expected:
+            raise _Fall
+        found = self.made(total, widest)
+        if found is None:
+            return None
+        sizes, arrays = found
+        if rank.begin:
+            self.write_bounds(arrays, count[0], total)
+        ready = self.ready(sizes, arrays)
+        writing({**ready, **more})
+        if answer == 0:  # in order, proved or seen
+            wrong = False
+        elif convert.is_sortable(self.pair.key):
+            wrong = self.sorted(arrays, count[-1], widest)
+        else:
+            wrong = testing({**ready, "parts": self.threads, "groups": groups, "count": count[-1]}) != 0
+        return None if wrong else Packed(sizes, arrays)
+
+    def sorted(self, arrays: Mapping[str, Array], stop: Array, widest: int) -> bool:
+        """Sort the keys of each group; whether one is there twice."""
+        field = self.pair.key.fields[self.pair.level.group]
+        keys = arrays[self.pair.key.plan.encoded.calls[field.name].function]
+        values = arrays[self.layout.values[0].name]
+        if field.limits(self.digits.sizes)[1].bit_length() + max(widest, 2).bit_length() > 63:
+            return True
+        word = np.empty(self.threads * widest, np.uint64)
+        copy = np.empty(self.threads * widest, values.dtype)
+        function = _ordering(stop.dtype.name, keys.dtype.name, values.dtype.name)
+        pointers = [_pointer(a) for a in (stop, keys, values, word, copy)]
+        return bool(function(ctypes.c_int64(len(stop)), *pointers, ctypes.c_int64(widest), self.threads))
+
+    def table(self) -> Packed | None:
+        functions = _functions(self.pair, "table")
+        assert functions is not None
+        marking, writing = functions
+        key, level = self.pair.key, self.pair.level
+        low, high = key.fields[0].limits(self.digits.sizes)
+        stored = self.given[f"array:{self.pair.source.values[0].name}"].size
+        if high - low + 1 > 4 * stored + 2**16:
+            return None
+        mark = np.zeros(high - low + 1, np.uint8)
+        if marking({**self.given, "parts": self.threads, "base": low, "mark": mark}):
+            raise _Fall
+        number = np.empty(len(mark), np.int64)
+        down = int(key.fields[0].down)
+        total = int(_library().spfgen_numbered(ctypes.c_int64(len(mark)), down, _pointer(mark), _pointer(number)))
+        found = self.made(total, total)
+        if found is None:
+            return None
+        sizes, arrays = found
+        keys = np.flatnonzero(mark) + low
+        own = arrays[key.plan.encoded.calls[level.rank.keys[0]].function]
+        own[level.rank.low : level.rank.low + total] = keys[::-1] if down else keys
+        writing({**self.ready(sizes, arrays), "parts": self.threads, "base": low, "number": number})
+        return Packed(sizes, arrays)
+
+    def grouped(self) -> Packed | None:
+        functions = _functions(self.pair, "grouped")
+        if functions is None:
+            return None
+        counting, writing = functions
+        field = self.pair.key.fields[self.pair.level.group]
+        low, high = field.limits(self.digits.sizes)
+        stored = self.given[f"array:{self.pair.source.values[0].name}"].size
+        length = high - low + 1
+        if length > 4 * stored + 2**16:
+            return None
+        parts = max(1, min(self.threads, 4 * stored // length))
+        seen = np.zeros((parts, length), np.int64)
+        count = np.zeros((1, self.groups()), self.pair.place)
+        more = {"parts": parts, "base": high if field.down else low, "range": length, "seen": seen, "count": count}
+        if counting({**self.given, **more}):
+            raise _Fall
+        total, widest = self.totals(count, apart=False)
+        found = self.made(total, total)
+        if found is None:
+            return None
+        sizes, arrays = found
+        self.write_bounds(arrays, count[0], total)
+        seen[...] = -1
+        keys = np.empty((parts, widest), np.uint64)
+        bits = max(1, (length - 1).bit_length())
+        writing({**self.ready(sizes, arrays), **more, "keys": keys, "widest": widest, "bits": bits})
+        return Packed(sizes, arrays)
+
+    def keys(self) -> Packed | None:
+        functions = _functions(self.pair, "keys")
+        assert functions is not None
+        counting, making, filling = functions
+        if self.digits.bits > 64:
+            raise _Fall
+        start = _starts(counting, dict(self.given), self.threads)
+        count = int(start[-1])
+        if self.expected is not None and count != self.expected:
+            raise _Fall
+        words, values = np.empty(count, np.uint64), np.empty(count, self.pair.types.value)
+        more = {"parts": self.threads, "start": start, "key": words, "value": values}
+        if making({**self.given, **self.digits.given, **more}):
+            raise _Fall
+        kinds = self.pair.target.indexes
+        return _filled(self.pair.key, self.digits, filling, words, values, kinds, self.duplicates, self.threads)
+
+
+@dataclass(frozen=True)
+class _Digits:
+    """Where the fields lie in a key of `bits` bits, for these extents."""
+
+    sizes: dict[str, int]
+    shifts: tuple[int, ...]
+    bits: int
+    given: dict[str, Any]
+
+    @staticmethod
+    def of(key: KeyPlan, shape: tuple[int, ...], kinds: Sequence[tuple[str, str]]) -> _Digits:
+        """Raises _Fall when a key would be too long, or an index might not fit its type."""
+        encoded = key.plan.encoded
+        sizes = dict(zip(encoded.layout.parameters, map(int, shape), strict=True))
+        known = dict(sizes)
+        for name, (numerator, divisor) in encoded.quotients.items():
+            if numerator.names() <= set(known):
+                known[name] = int(affine_value(numerator, known)) // divisor
+        limits = [f.limits(known) for f in key.fields]
+        widths = [max(1, (high - low).bit_length()) for low, high in limits]
+        if any(high < low for low, high in limits):
+            raise _Fall
+        of_array = dict(kinds)
+        for field, (low, high) in zip(key.fields, limits, strict=True):
+            if field.name in encoded.calls:
+                info = np.iinfo(of_array[encoded.calls[field.name].function])
+                if low < info.min or high > info.max:
+                    raise _Fall
+        shifts = tuple(sum(widths[k + 1 :]) for k in range(len(widths)))
+        given: dict[str, Any] = {f"size:{n}": v for n, v in sizes.items()}
+        for k, (field, (low, high)) in enumerate(zip(key.fields, limits, strict=True)):
+            given |= {f"shift:{k}": shifts[k], f"base:{k}": _base(field, low, high)}
+        return _Digits(sizes, shifts, sum(widths), given)
+
+
+def _base(field: Field, low: int, high: int) -> int:
+    return high if field.down else low
+
+
+def _filled(
+    key: KeyPlan,
+    digits: _Digits,
+    filling: _Function,
+    words: Array,
+    values: Array,
+    kinds: Sequence[tuple[str, str]],
+    duplicates: Duplicates,
+    threads: int,
+) -> Packed:
+    """Sort the keys if need be, count the ranks, make the arrays and fill them."""
+    layout, library, count = key.plan.encoded.layout, _library(), len(words)
+    pointer = ctypes.c_void_p
+    order = library.spfgen_keys_order(ctypes.c_int64(count), pointer(words.ctypes.data), threads)
+    places: Array | None = None
+    if order == 0:
+        places = _sorted(library, words, digits.bits, threads)
+    cuts = [digits.shifts[level.end - 1] for level in key.levels]
+    groups = [digits.shifts[level.group - 1] if level.group else None for level in key.levels]
+    together = [g for level, g in zip(key.levels, groups, strict=True) if level.rank.kind == "slots" and g is not None]
+    start, done = np.empty(threads + 1, np.int64), np.empty((threads, len(cuts)), np.int64)
+    of_words, of_start = pointer(words.ctypes.data), pointer(start.ctypes.data)
+    library.spfgen_keys_parts(ctypes.c_int64(count), of_words, max(together, default=0), threads, of_start)
+
+    def distinct(cut: int) -> Array:
+        found = np.empty(threads, np.int64)
+        library.spfgen_keys_count(of_words, cut, threads, of_start, pointer(found.ctypes.data))
+        return found
+
+    if duplicates != "sum" and int(distinct(0).sum()) < count:
+        raise _Fall
+    totals, widths = [], []
+    for number, (cut, group) in enumerate(zip(cuts, groups, strict=True)):
+        found = distinct(cut)
+        totals.append(int(found.sum()))
+        done[:, number] = np.cumsum(found) - found
+        widest = totals[-1]
+        if key.levels[number].rank.kind == "slots" and group is not None:
+            widest = int(library.spfgen_keys_widest(of_words, cut, group, threads, of_start))
+        widths.append(widest)
+    sizes = solved_sizes(key, digits.sizes, totals, widths)
+    if sizes is None:
+        raise _Fall
+    arrays = _made_arrays(key, sizes, totals, kinds, values.dtype)
+    given = {**digits.given, **{f"total:{k}": t for k, t in enumerate(totals)}, **_given(layout, sizes, arrays)}
+    filling({**given, "count": count, "key": words, "from": places, "value": values, "parts": threads,
+             "start": start, "done": done})  # fmt: skip
+    return Packed(sizes, arrays)
+
+
+def _sorted(library: ctypes.CDLL, words: Array, bits: int, threads: int) -> Array:
+    """Sort the keys in place; where each was before."""
+    count = len(words)
+    of_place = max(1, (count - 1).bit_length())
+    lead = min(bits, max(0, bits + of_place - 64, min(11, of_place - 5)))
+    if lead > of_place + 2:
+        raise _Fall
+    places, room = np.empty(count, np.uint32), np.empty(count, np.uint64)
+    start = np.empty((threads << lead) + 1, np.int64)
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (words, places, room, start)]
+    library.spfgen_keys_sort(ctypes.c_int64(count), bits, lead, *pointers, threads)
+    return places
+
+
+def _made_arrays(
+    key: KeyPlan,
+    sizes: Mapping[str, int],
+    totals: Sequence[int],
+    kinds: Sequence[tuple[str, str]],
+    dtype: np.dtype[Any],
+) -> dict[str, Array]:
+    """The arrays, with what stands at places that no entry has."""
+    plan = key.plan
+    layout = plan.encoded.layout
+    arrays: dict[str, Array] = {}
+    try:
+        for name, kind in kinds:
+            shape = shape_of(layout.index(name).extents, sizes)
+            if max(totals, default=0) > np.iinfo(kind).max:
+                raise _Fall
+            rest = key.rest(name, sizes)
+            arrays[name] = np.empty(shape, kind) if prod(shape) in totals else np.full(shape, rest, kind)
+        (value,) = layout.values
+        shape = shape_of(value.extents, sizes)
+        if not key.pads and prod(shape) in totals:
+            arrays[value.name] = np.empty(shape, dtype)
+        elif layout.fill == 0:
+            arrays[value.name] = np.zeros(shape, dtype)
+        else:
+            arrays[value.name] = np.full(shape, np.asarray(layout.fill).astype(dtype), dtype)
+    except (MemoryError, ValueError):
+        raise DataError(f"expected arrays of layout `{layout.name}` that fit in memory, but they do not") from None
+    return arrays

@@ -1,0 +1,230 @@
+"""Packing, unpacking and converting in C gives what numpy gives; every layout converts to every other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.errors import DataError
+from spfgen.layout.keys import NoKey, key_plan
+from spfgen.layout.nodes import Layout
+from spfgen.layout.pack import Packed, key_orders, pack
+from spfgen.layout.points import to_coordinates
+from spfgen.layout.validate import violation
+from spfgen.run import compile as compiling
+from spfgen.run import pack as packing
+from spfgen.run.pack import convert_arrays, coordinates, pack_entries
+from tests.unit.layout.test_pack import LAYOUTS, get, label, storable
+
+RANDOM = np.random.default_rng(11)
+SPECIAL = {"dense", "dense_col", "coo", "coo_unsorted", "csf"}
+IN_C = [get(n, **({"rank": r} if n in SPECIAL else {})) for n, r in [
+    ("csr", 2), ("coo", 2), ("csf", 3), ("bcsr", 2), ("dia", 2), ("ell", 2), ("dcsc", 2), ("four_arrays", 2),
+    ("counted", 2), ("sv_decreasing", 1), ("dense_col", 2), ("ones", 2), ("full_slots", 2),
+]]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions are compiled without much optimisation: it would take longer than all else here."""
+    monkeypatch.setattr(packing, "build", lambda text: compiling.build(text, optimise=False))
+
+
+def entries(shape: tuple[int, ...], count: int, once: bool = False, ascending: bool = False):
+    """Random coordinates and values."""
+    columns = [RANDOM.integers(0, max(n, 1), count if min(shape) else 0) for n in shape]
+    if once or ascending:
+        columns = list(np.unique(np.stack(columns), axis=1))
+        if not ascending:
+            order = RANDOM.permutation(len(columns[0]))
+            columns = [c[order] for c in columns]
+    return tuple(columns), RANDOM.integers(1, 9, len(columns[0])).astype(float)
+
+
+def same(got: Packed, expected: Packed) -> None:
+    assert got.sizes == expected.sizes
+    for name, array in expected.arrays.items():
+        assert got.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(got.arrays[name], array, err_msg=name)
+
+
+def stored(layout: Layout, shape: tuple[int, ...]) -> Packed:
+    """Some data that the layout can hold."""
+    dense = np.where(RANDOM.random(shape) < 0.3, RANDOM.integers(2, 9, shape), layout.fill).astype(float)
+    dense = storable(layout, shape, dense)
+    coords = np.nonzero(dense != layout.fill)
+    return pack(layout, shape, coords, dense[coords])
+
+
+def dense_of(layout: Layout, packed: Packed, fill: float) -> np.ndarray:
+    coords, values = to_coordinates(layout, packed.sizes, packed.arrays, packed.arrays)
+    dense = np.full(tuple(packed.sizes[p] for p in layout.parameters), fill)
+    dense[coords] = 0
+    np.add.at(dense, coords, values)
+    return dense
+
+
+@pytest.mark.parametrize("layout", IN_C, ids=label)
+def test_packed_in_c_as_with_numpy(layout, monkeypatch):
+    shapes = {1: [(40,), (1,)], 2: [(9, 10), (1, 7), (13, 8)], 3: [(5, 6, 7), (1, 2, 3)]}[layout.rank]
+    used = []
+    monkeypatch.setattr(packing, "_made_arrays", lambda *a, _made=packing._made_arrays: used.append(a) or _made(*a))
+    for shape, (once, ascending), threads in product(shapes, [(False, False), (True, False), (True, True)], (1, 3)):
+        coords, values = entries(shape, 50, once, ascending)
+        narrow = tuple(c.astype(np.int32) for c in coords) if threads == 1 else coords
+        expected = pack(layout, shape, coords, values)
+        got = pack_entries(layout, shape, narrow, values, threads=threads, small=0)
+        same(got, expected)
+        assert violation(layout, got.sizes, got.arrays) is None
+    assert len(used) >= 6, "the way through C was not taken"
+
+
+@pytest.mark.parametrize("layout", IN_C, ids=label)
+def test_unpacked_in_c_as_with_numpy(layout):
+    for shape in {1: [(40,), (0,)], 2: [(9, 10), (0, 3), (1, 1)], 3: [(5, 6, 7)]}[layout.rank]:
+        packed = stored(layout, shape)
+        expected_coords, expected = to_coordinates(layout, packed.sizes, packed.arrays, packed.arrays)
+        for threads in (1, 3):
+            coords, values = packing._coordinates(layout, packed.sizes, packed.arrays, threads)
+            one, two = np.lexsort(coords), np.lexsort(expected_coords)
+            np.testing.assert_array_equal(np.stack(coords)[:, one], np.stack(expected_coords)[:, two])
+            np.testing.assert_array_equal(values[one], expected[two])
+
+
+PAIRS = [("csr", "csc"), ("csc", "bcsr"), ("csr", "bcsr"), ("csr", "dia"), ("csr", "ell"), ("csr", "coo"),
+         ("coo", "csr"), ("dense", "csr"), ("dia", "csr"), ("bcsr", "csr"), ("ell", "four_arrays"), ("dense", "dia"),
+         ("bcsr", "counted"), ("with_diagonal", "dcsr"), ("csr", "by_columns"), ("csc", "csf")]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", PAIRS, ids=" to ".join)
+def test_converted_in_c(names):
+    source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in names)
+    for shape, threads in product([(12, 9), (7, 16), (1, 1)], (1, 3)):
+        packed = stored(source, shape)
+        got = packing._converted(source, packed.sizes, packed.arrays, target, {}, threads)
+        assert violation(target, got.sizes, got.arrays) is None
+        np.testing.assert_array_equal(dense_of(target, got, 0), dense_of(source, packed, 0))
+        coords, values = to_coordinates(source, packed.sizes, packed.arrays, packed.arrays)
+        if packing.pads(source):
+            coords, values = tuple(c[values != 0] for c in coords), values[values != 0]
+        same(got, pack(target, shape, coords, values))
+
+
+MATRICES = [x for x in LAYOUTS if x.rank == 2]
+
+
+@pytest.mark.parametrize("source", MATRICES, ids=label)
+def test_every_layout_converts_to_every_other(source):
+    packed = stored(source, (8, 12))
+    expected = dense_of(source, packed, source.fill)
+    reached = 0
+    for target in MATRICES:
+        try:
+            got = convert_arrays(source, packed.sizes, packed.arrays, target)
+        except DataError as error:
+            found = error.message
+        else:
+            found = ""
+            reached += 1
+        assert not found or any(w in found for w in ("store", "at most", "expected one value"))
+        if found:
+            continue
+        assert violation(target, got.sizes, got.arrays) is None
+        held = dense_of(target, got, source.fill)
+        np.testing.assert_array_equal(np.where(held == target.fill, source.fill, held), expected)
+    assert reached >= 10
+
+
+def test_explicit_zeros_are_kept_and_padding_is_not():
+    csr, bcsr, dense = get("csr"), get("bcsr"), get("dense", rank=2)
+    packed = pack(csr, (4, 4), (np.array([0, 3]), np.array([1, 2])), np.array([0.0, 5.0]))
+    assert convert_arrays(csr, packed.sizes, packed.arrays, get("csc")).sizes["nnz"] == 2
+    blocks = convert_arrays(csr, packed.sizes, packed.arrays, bcsr)
+    assert blocks.sizes["nb"] == 2
+    assert convert_arrays(bcsr, blocks.sizes, blocks.arrays, csr).sizes["nnz"] == 1
+    full = convert_arrays(csr, packed.sizes, packed.arrays, dense)
+    assert convert_arrays(dense, full.sizes, full.arrays, csr).sizes["nnz"] == 1
+
+
+@pytest.mark.parametrize("small", [0, 10**6], ids=["C", "numpy"])
+def test_what_cannot_be_packed_is_said_alike(small):
+    def message(name, shape, coords, values, **more):
+        with pytest.raises(DataError) as error:
+            pack_entries(get(name), shape, coords, np.array(values), small=small, **more)
+        return error.value.message
+
+    one = (np.array([0, 2]), np.array([1, 5]))
+    assert "within the shape (3, 3), but there is (2, 5)" in message("csr", (3, 3), one, [1.0, 2.0])
+    assert "there is (0, -1)" in message("bcsr", (3, 3), (np.array([0]), np.array([-1])), [1.0])
+    assert "no place for the value 1.0 at (0, 1)" in message("diagonal", (3, 6), one, [1.0, 2.0])
+    assert "of one length" in message("csr", (3, 3), one, [1.0])
+    twice = (np.array([1, 1]), np.array([2, 2]))
+    assert "each coordinate once, but (1, 2)" in message("csr", (3, 3), twice, [1.0, 1.0], duplicates="error")
+    far = (np.array([2**31]), np.array([0]))
+    assert "fit int32" in message("dcsr", (2**32, 3), far, [1.0])
+
+
+def test_duplicates_in_c():
+    shape, count = (6, 7), 300
+    coords, values = entries(shape, count)
+    for name, how in product(["csr", "bcsr", "ell"], ["sum", "first", "last", np.maximum]):
+        expected = pack(get(name), shape, coords, values, duplicates=how)
+        same(pack_entries(get(name), shape, coords, values, duplicates=how, threads=2, small=0), expected)
+
+
+def test_types_in_c():
+    coords, _ = entries((9, 9), 60)
+    for dtype, name in product(["bool", "int8", "uint16", "float32", "complex128"], ["csr", "bcsr"]):
+        values = RANDOM.integers(0, 2, 60).astype(dtype)
+        kinds = {get(name).indexes[1].name: "int64"}
+        same(
+            pack_entries(get(name), (9, 9), coords, values, kinds, small=0),
+            pack(get(name), (9, 9), coords, values, kinds),
+        )
+
+
+def test_keys_of_more_than_64_bits_go_another_way():
+    layout = get("coo", rank=3)
+    shape = (2**40, 2**40, 5)
+    coords = tuple(RANDOM.integers(0, n, 30) for n in shape)
+    kinds = {a.name: "int64" for a in layout.indexes}
+    same(
+        pack_entries(layout, shape, coords, np.ones(30), kinds, small=0),
+        pack(layout, shape, coords, np.ones(30), kinds),
+    )
+
+
+def test_long_segments_and_many_digits():
+    """One row with thousands of entries; vectors with keys of many bits."""
+    count = 5000
+    columns = RANDOM.integers(0, 10**6, count)
+    coords = (np.where(np.arange(count) % 10 == 0, RANDOM.integers(0, 40, count), 7), columns)
+    same(pack_entries(get("csr"), (40, 10**6), coords, np.ones(count), small=0),
+         pack(get("csr"), (40, 10**6), coords, np.ones(count)))  # fmt: skip
+    for layout in (get("sv"), get("sv_decreasing")):
+        place = RANDOM.integers(0, 2**45, count)
+        same(pack_entries(layout, (2**45,), (place,), np.ones(count), {"idx": "int64"}, threads=3, small=0),
+             pack(layout, (2**45,), (place,), np.ones(count), {"idx": "int64"}))  # fmt: skip
+
+
+def test_tensors_use_it():
+    """What the Python door packs and unpacks is the same beyond the limit."""
+    count = packing.SMALL + 5
+    dense = np.zeros((200, 300))
+    dense[RANDOM.integers(0, 200, count), RANDOM.integers(0, 300, count)] = 2
+    coords = np.nonzero(dense)
+    packed = pack_entries(get("csr"), dense.shape, coords, dense[coords], small=0)
+    tensor = spfgen.tensor("csr", shape=dense.shape, **packed.arrays)
+    np.testing.assert_array_equal(tensor.to_numpy(), dense)
+    got, values = coordinates(get("csr"), packed.sizes, packed.arrays, small=0)
+    np.testing.assert_array_equal(got, coords)
+    assert (values == 2).all()
+
+
+def test_layouts_without_a_key_say_why():
+    for name, reason in [("with_diagonal", "several pieces"), ("one_each", "written at places")]:
+        with pytest.raises(NoKey, match=reason):
+            key_plan(get(name), key_orders(get(name)))

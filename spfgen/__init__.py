@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from spfgen.api import Kernel, Spec, compile, load, parse, tensor  # noqa: A004
-    from spfgen.errors import SpfgenError
+    from spfgen.api import Kernel, Spec, compile, einsum, evaluate, load, parse, tensor  # noqa: A004
+    from spfgen.errors import CopyWarning, SpfgenError
     from spfgen.run.tensor import Tensor
 
-__all__ = ["Kernel", "Spec", "SpfgenError", "Tensor", "compile", "load", "parse", "tensor"]
+__all__ = [
+    "CopyWarning",
+    "Kernel",
+    "Spec",
+    "SpfgenError",
+    "Tensor",
+    "compile",
+    "einsum",
+    "evaluate",
+    "load",
+    "parse",
+    "tensor",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,5 +35,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'spfgen' has no attribute {name!r}")
     import importlib
 
-    module = {"SpfgenError": "spfgen.errors", "Tensor": "spfgen.run.tensor"}.get(name, "spfgen.api")
+    elsewhere = {"CopyWarning": "spfgen.errors", "SpfgenError": "spfgen.errors", "Tensor": "spfgen.run.tensor"}
+    module = elsewhere.get(name, "spfgen.api")
     return getattr(importlib.import_module(module), name)

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, UsageError
-from spfgen.kernel import Kernel
+from spfgen.kernel import Kernel, checked_threads
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_statements
@@ -257,6 +257,48 @@ def compile(  # noqa: A001
     return Kernel(kernel, found, threads, validate)
 
 
+def evaluate(
+    statements: str,
+    /,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    validate: str = "once",
+    **operands: object,
+) -> Any:
+    """What index notation gives for these operands: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
+
+    Operands are numpy arrays, sparse arrays and matrices of scipy or PyData/Sparse, numbers and spfgen tensors; their
+    layouts are found from their arrays, which are used in place where they are a layout's own. What scipy allows
+    (unsorted indices, duplicates, which add up) is a layout too; arrays that fit none are copied into one, with a
+    CopyWarning. Formats without arrays of their own (dok, lil), PyData/Sparse, and numpy arrays that are not
+    contiguous are copied.
+
+    Results are numpy arrays and numbers, a dict of them when there are several; a target that is given is written in
+    place. Types follow numpy's promotion. What a sparse operand does not store contributes nothing. `sizes` says
+    extents that no operand has. `validate` is when index arrays are checked: the first time they are seen ("once";
+    again when they have changed), "always", or "never". A kernel is compiled once for each text and choice of layouts
+    and types. Raises SpecError, UsageError, DataError, Unsupported.
+    """
+    from spfgen.run.evaluate import evaluate as evaluated
+
+    return evaluated(statements, operands, sizes, threads, validate)
+
+
+def einsum(*arguments: object, out: object = None, threads: int | None = None, validate: str = "once") -> Any:
+    """numpy.einsum for sparse and dense operands: `einsum("ij,j->i", A, x)`, or `einsum(A, [0, 1], x, [1], [0])`.
+
+    Subscripts, shapes and types are those of numpy.einsum: implicit results, repeated labels (diagonals), `...`,
+    extents of 1 that are stretched; bool adds by `or`, multiplies by `and`. Operands, `threads` and `validate` are
+    those of `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`,
+    which is written in place. In one respect sparse operands differ: what they do not store contributes nothing, even
+    beside infinities. Raises UsageError, DataError.
+    """
+    from spfgen.run.einsum import einsum as summed
+
+    return summed(arguments, out, threads, validate)
+
+
 def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
     for loop in (order,) if isinstance(order, str) else order:
         owner, _, own = loop.rpartition(".")
@@ -303,4 +345,16 @@ def _handle(layout: LayoutHandle | str) -> LayoutHandle:
     return LayoutHandle(SpecTree(), use)
 
 
-__all__ = ["Kernel", "KernelSpec", "LayoutHandle", "Spec", "compile", "load", "parse", "tensor"]
+__all__ = [
+    "Kernel",
+    "KernelSpec",
+    "LayoutHandle",
+    "Spec",
+    "checked_threads",
+    "compile",
+    "einsum",
+    "evaluate",
+    "load",
+    "parse",
+    "tensor",
+]

@@ -109,6 +109,10 @@ class DataError(SpfgenError):
     title = "bad data"
 
 
+class CopyWarning(UserWarning):
+    """Arrays of the caller's could not be used as they are, and were copied into another form."""
+
+
 class InternalError(SpfgenError):
     """Our bug."""
 

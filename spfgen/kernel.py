@@ -104,7 +104,7 @@ class Kernel:
         written in place. Named sizes of the kernel are operands too. What holds the arrays of the operand's layout
         is used in place; anything else is copied into it. Raises DataError, UsageError.
         """
-        bound = self._bound(operands, sizes, self.threads, self.validate)
+        bound = self.bound(operands, sizes, self.threads, self.validate)
         bound()
         return self.results(bound, operands)
 
@@ -115,11 +115,12 @@ class Kernel:
 
     def bind(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
         """Check the operands and put them in place; the result runs the kernel each time it is called."""
-        return self._bound(operands, sizes, self.threads, self.validate)
+        return self.bound(operands, sizes, self.threads, self.validate)
 
-    def _bound(
+    def bound(
         self, operands: Mapping[str, object], sizes: Mapping[str, int] | None, threads: int | None, validate: str
     ) -> Bound:
+        """The same, with threads and times of validation of this call's own."""
         calls = self._known()
         given = {name: value for name, value in operands.items() if value is not None}
         known = calls.sizes(given, sizes)
@@ -222,10 +223,10 @@ class _Calls:
 
     def bound(self, operands: Mapping[str, object], validate: str) -> dict[str, Tensor]:
         """The operands that are given; numbers of Python last, because they take the type of the others."""
-        from spfgen.run.bind import bind
+        from spfgen.run.bind import bind, is_number
 
         tensors: dict[str, Tensor] = {}
-        numbers = [n for n, v in operands.items() if _is_number(v)]
+        numbers = [n for n, v in operands.items() if is_number(v)]
         names = [*(n for n in operands if n not in numbers), *numbers] if numbers else operands
         for name in names:
             tensor, value = self._declared[name], operands[name]
@@ -267,10 +268,6 @@ def _checked_mode(validate: str) -> str:
     from spfgen.run.seen import checked_mode
 
     return checked_mode(validate)
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (bool, int, float, complex)
 
 
 def _number(value: Any, others: Sequence[Tensor]) -> Any:
@@ -330,8 +327,10 @@ def _result(tensor: Tensor, given: object) -> Any:
     """What a call returns for an output: the object that was given, where it could be written in place."""
     import numpy as np
 
-    is_number = _is_number(given) or isinstance(given, np.generic)
-    return _natural(tensor) if given is None or is_number else given
+    from spfgen.run.bind import is_number
+
+    is_new = given is None or is_number(given) or isinstance(given, np.generic)
+    return _natural(tensor) if is_new else given
 
 
 def _natural(tensor: Tensor) -> Any:

@@ -41,6 +41,7 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Prefetch,
     Reduce,
     Row,
     Scan,
@@ -238,6 +239,8 @@ class Lowering:
                 row, following = self.names[dim], Call(pointer, (Bin("+", Var(dim), Num(1)),))
                 past = c.Bin("<=", self.expr(following, scope), c.Name(self.names[position]))
                 return [c.While(past, c.Block((c.Assign(c.Name(row), "+=", c.Int(1)),))), *self.plan(body, scope)]
+            case Prefetch():
+                return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
             case Choose():
                 return choose(self, plan, scope)
             case Reduce():
@@ -353,6 +356,19 @@ class Lowering:
             f"each thread takes about the same part of {self.array_names[function, array]}'s differences"
         )
         return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, *started, inner)), (pragma,))]
+
+    def prefetch(self, plan: Prefetch, scope: Scope) -> c.Stmt:
+        later = c.Bin("+", c.Name(self.names[plan.dim]), c.Int(plan.ahead))
+        there = c.Bin("<", later, self.fold("spfgen_min", plan.high, scope))
+        name = self.names.new(f"{self.names[plan.position]}_ahead")
+        self.names.table[name] = name
+        lines: list[c.Stmt] = [c.Declare(f"const {INT}", name, self.expr(plan.start, scope))]
+        for array in plan.arrays:
+            first = substitute(array, {plan.position: Var(name)})
+            read = self.place(first, scope) if isinstance(first, Operand) else self.expr(first, scope)
+            lines.append(c.Do(c.Call("spfgen_prefetch", (c.Un("&", read),))))
+        about = c.Comment(f"what a later {self.names[plan.dim]} reads first is fetched")
+        return c.If(there, c.Block((about, *lines)))
 
     def find(self, plan: Find, scope: Scope) -> list[c.Stmt]:
         """`found` is kept only where a miss has something to do."""

@@ -198,6 +198,12 @@ def builtin_names() -> list[str]:
     return sorted(_catalogue())
 
 
+def builtins_binding(form: str) -> list[str]:
+    """The names of those that say `binds FORM :`, without parsing anything."""
+    clause = re.compile(rf"\bbinds\s+{re.escape(form)}\s*:")
+    return [name for name, (_, text) in sorted(_catalogue().items()) if clause.search(text)]
+
+
 def builtin(name: str) -> Declaration | None:
     """A layout that comes with spfgen, or None."""
     found = _catalogue().get(name)

@@ -55,6 +55,16 @@ def instantiate(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
     return parts.layout(tuple(constants.items()))
 
 
+def extents_as_written(declaration: LayoutDecl, settings: Mapping[str, int]) -> dict[str, tuple[Expr, ...]]:
+    """The extents of each array, with constants that `settings` does not set left as names.
+
+    `settings` holds the constants that names depend on, such as the rank.
+    """
+    clauses = _clauses(Reader(declaration.source, settings), declaration.tree)
+    arrays = ((r, t) for r, t in clauses if t.data in ("index", "value"))
+    return {r.name(t.children[0]): r.exprs(t.children[1]) for r, t in arrays}
+
+
 class _Parts:
     """The clauses of one declaration, read in the order that their names need."""
 

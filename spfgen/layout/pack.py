@@ -55,8 +55,8 @@ def pack(
 
     Entries with equal coordinates become one first, as `duplicates` says (see duplicates.py). Index arrays get the
     dtype that `index_types` says (int32 if nothing), value arrays that of `values`. Raises DataError for coordinates
-    outside `shape`, entries that the layout cannot store, and indices that do not fit their type; Unsupported when
-    the arrays cannot be derived.
+    outside `shape`, entries that the layout cannot store, indices that do not fit their type, and arrays that do not
+    fit in memory; Unsupported when the arrays cannot be derived.
     """
     if len(shape) != layout.rank:
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
@@ -67,8 +67,14 @@ def pack(
     check_fill(layout, values.dtype)
     columns, single = sorted_entries(layout, shape, coords, values, duplicates)
     state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
-    assemble(state, plan, orders)
-    check_shared(state, plan)
+    try:
+        assemble(state, plan, orders)
+        check_shared(state, plan)
+    except MemoryError:
+        extents = " x ".join(map(str, shape))
+        raise DataError(
+            f"expected arrays that fit in memory, but layout `{layout.name}` has others for {extents}"
+        ) from None
     for index in layout.indexes:
         wanted = np.dtype((index_types or {}).get(index.name, INDEX_TYPE))
         state.arrays[index.name] = _cast(index.name, state.arrays[index.name], wanted)

@@ -20,6 +20,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep
+from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
@@ -61,7 +62,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
             variants = [replace(v, body=nest or Seq((clear, v.body))) for v, nest in zip(variants, inside, strict=True)]
         else:
             first.append(clear)
-    variants = [replace(v, body=simplify(v.body, instance.indices)) for v in variants]
+    variants = [replace(v, body=fetched_ahead(simplify(v.body, instance.indices))) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]

@@ -12,6 +12,7 @@
            | Table(name)           where each value of an index array stands, for the finds inside
            | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
            | Row(dim)              the segment that holds a position of the sweep
+           | Prefetch(dim)         the beginning of a later iteration's segment is fetched
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Do(target, value)     one value is added to (or stored in) the target
@@ -250,6 +251,20 @@ class Row(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch(Plan):
+    """What iteration `dim` + `ahead` will read of `arrays` at its first `position`, which is `start`, is fetched, if
+    there is such an iteration: one below all of `high`."""
+
+    dim: str
+    ahead: int
+    high: tuple[Expr, ...]
+    position: str
+    start: Expr
+    arrays: tuple[Call | Operand, ...]
+    body: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/cost.py)."""
 
@@ -291,6 +306,8 @@ def body(plan: Plan) -> Plan | None:
         case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
+            return inner
+        case Prefetch(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -14,6 +14,7 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Prefetch,
     Reduce,
     Row,
     Scan,
@@ -105,6 +106,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(body, depth + 1, lines)
         case Row(dim, pointer, position, body):
             add(f"advance {dim} to the segment of {pointer} that holds {position}")
+            _lines(body, depth, lines)
+        case Prefetch(dim, ahead, position=position, start=start, body=body):
+            add(f"fetch from {position} = {show(start)} on, for {dim} + {ahead}")
             _lines(body, depth, lines)
         case Choose(variants, why):
             for number, variant in enumerate(variants, 1):

@@ -6,7 +6,8 @@ as coordinates and packed, which copies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import TYPES
+from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, trust
+from spfgen.run.seen import changed, trust
 from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, layout_text, make_tensor, named, plain_array
 
 NARROW = 2**31 - 1
@@ -51,7 +53,7 @@ def bind(
                 return direct
         if output:
             raise _no_output(layout, value, name)
-        return _packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+        return packed(layout, coordinates(value, name), name, index_types, value_type is not None)
     except DataError as error:
         raise named(error, name) from error
 
@@ -69,7 +71,7 @@ def _tensor(
     if value.layout is layout or value.layout == layout:
         if output:
             _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
-        problem = broken(value.layout, value.sizes, value.arrays, validate)
+        problem = changed(value.layout, value.sizes, value.arrays, validate)
         if problem is not None:
             raise problem
         return value
@@ -79,7 +81,7 @@ def _tensor(
             None,
             ("an output is written in place: it is not converted",),
         )
-    return _converted(layout, value, name, index_types, is_typed)
+    return converted(layout, value, name, index_types, is_typed)
 
 
 def _no_output(layout: Layout, value: object, name: str) -> DataError:
@@ -90,6 +92,11 @@ def _no_output(layout: Layout, value: object, name: str) -> DataError:
         None,
         ("an output is written in place: make it with spfgen.tensor(layout, ...)",),
     )
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number of Python, which takes the type of the arrays beside it."""
+    return type(value) in (bool, int, float, complex)
 
 
 def _is_plain(value: object) -> bool:
@@ -109,16 +116,30 @@ def typed(value: object, name: str, kind: str) -> Array:
 
 
 def coordinates(value: object, name: str) -> Coordinates:
-    """The entries of a scipy or numpy array; for a numpy array those that are not zero."""
+    """The entries of a scipy, PyData/Sparse or numpy array; for a numpy array those that are not zero."""
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):
         coo = _coo(value, name)
-        coords = tuple(np.asarray(c).astype(np.int64) for c in coo.coords)
-        return Coordinates(tuple(map(int, coo.shape)), coords, as_array(coo.data, name, False))
+        return _entries(coo.shape, coo.coords, coo.data, name)
+    if is_pydata(value):
+        return _of_pydata(value, name)
     array = as_array(value, name, False)
     found = np.nonzero(array) if array.ndim else ()
-    return Coordinates(array.shape, tuple(c.astype(np.int64) for c in found), np.atleast_1d(array[found]))
+    return _entries(array.shape, found, np.atleast_1d(array[found]), name)
+
+
+def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: str) -> Coordinates:
+    columns = tuple(np.asarray(c).astype(np.int64) for c in coords)
+    return Coordinates(tuple(map(int, shape)), columns, as_array(values, name, False))
+
+
+def _of_pydata(value: Any, name: str) -> Coordinates:
+    """Of a COO array, or of one that can be turned into one."""
+    if value.fill_value != 0:
+        raise DataError(f"expected `{name}` with the fill value 0, but it is {value.fill_value}")
+    coo = value if hasattr(value, "coords") else value.tocoo()
+    return _entries(coo.shape, coo.coords, coo.data, name)
 
 
 def _coo(value: Any, name: str) -> Any:
@@ -127,6 +148,7 @@ def _coo(value: Any, name: str) -> Any:
 
     try:
         if hasattr(value, "check_format"):
+            value = copy(value)  # the check exchanges arrays of the object that it looks at
             value.check_format(full_check=True)
         return sparse.coo_array(value)
     except (ValueError, IndexError, TypeError) as error:
@@ -134,30 +156,48 @@ def _coo(value: Any, name: str) -> Any:
         raise DataError(f"expected `{name}` to be a valid {kind} matrix, but {error}") from None
 
 
+def is_pydata(value: object) -> bool:
+    """Whether it is an array of PyData/Sparse (without importing it)."""
+    return type(value).__module__.partition(".")[0] == "sparse" and hasattr(value, "fill_value")
+
+
 def is_scipy(value: object) -> bool:
     """Whether it is one of scipy's sparse arrays or matrices (without importing scipy)."""
     return type(value).__module__.startswith("scipy.sparse") and hasattr(value, "format")
 
 
-def _packed(layout: Layout, entries: Coordinates, name: str, index_types: Mapping[str, str], is_typed: bool) -> Tensor:
-    """A copy in the layout; index arrays are wide where the kernel leaves that open and the extents need it."""
+def packed(
+    layout: Layout,
+    entries: Coordinates,
+    name: str = "the tensor",
+    index_types: Mapping[str, str] | None = None,
+    is_typed: bool = False,
+    duplicates: Duplicates = "sum",
+) -> Tensor:
+    """A copy in the layout; index arrays are wide where that is left open and the extents need it."""
     from spfgen.run.pack import pack_entries
 
     if len(entries.shape) != layout.rank:
         raise _wrong_rank(layout, name, len(entries.shape))
-    kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
-    made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds)
+    kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
+    made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates)
     trust(layout, made.sizes, made.arrays)
     return Tensor(layout, made.sizes, made.arrays)
 
 
-def _converted(layout: Layout, value: Tensor, name: str, index_types: Mapping[str, str], is_typed: bool) -> Tensor:
+def converted(
+    layout: Layout,
+    value: Tensor,
+    name: str = "the tensor",
+    index_types: Mapping[str, str] | None = None,
+    is_typed: bool = False,
+) -> Tensor:
     """The entries of a tensor in another layout."""
     from spfgen.run.pack import convert_arrays
 
     if value.layout.rank != layout.rank:
         raise _wrong_rank(layout, name, value.layout.rank)
-    kinds = _wide_enough(layout, value.shape, value.nse, index_types, is_typed)
+    kinds = _wide_enough(layout, value.shape, value.nse, index_types or {}, is_typed)
     made = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
     trust(layout, made.sizes, made.arrays)
     return Tensor(layout, made.sizes, made.arrays)
@@ -180,13 +220,13 @@ def _in_place(
     layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool, validate: str
 ) -> Tensor | None:
     """The tensor over the arrays of `value`, when a binding of the layout fits them; else None."""
-    if layout.rank == 0 and not is_scipy(value):
+    if layout.rank == 0 and not is_scipy(value) and not is_pydata(value):
         return _scalar(layout, value, name, output)
     for binding in layout.bindings:
         shape = _fits(binding, layout, value, name, output)
         if shape is None:
             continue
-        arrays = {own: _attribute(value, attribute, part) for own, attribute, part in binding.arrays}
+        arrays = {own: attribute(value, name_there, part) for own, name_there, part in binding.arrays}
         if output:
             _check_usable({v.name: arrays[v.name] for v in layout.values}, name)
         elif any(arrays[own].dtype.name != kind for own, kind in index_types.items()):
@@ -220,7 +260,7 @@ def _fits(binding: Binding, layout: Layout, value: Any, name: str, output: bool)
     """The shape of `value` when the binding speaks of its kind."""
     match binding.library:
         case "numpy":
-            if is_scipy(value) or (output and not isinstance(value, np.ndarray)):
+            if is_scipy(value) or is_pydata(value) or (output and not isinstance(value, np.ndarray)):
                 return None
             array = plain_array(value, name)
             known = array.dtype in DTYPES or array.dtype.name in TYPES  # the latter in another byte order
@@ -232,12 +272,13 @@ def _fits(binding: Binding, layout: Layout, value: Any, name: str, output: bool)
     return None
 
 
-def _attribute(value: Any, attribute: str, part: int | None) -> Array:
-    if attribute == "self":
+def attribute(value: Any, name: str, part: int | None) -> Array:
+    """The array that a binding means: `self`, `T`, or an attribute, of which it may be one part."""
+    if name == "self":
         return np.asarray(value)
-    if attribute == "T":
+    if name == "T":
         return np.asarray(value).T
-    found = getattr(value, attribute)
+    found = getattr(value, name)
     return np.asarray(found if part is None else found[part])
 
 

@@ -57,6 +57,16 @@ def broken(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any], 
     return None if error is None else DataError(error.message, error.span, error.notes)
 
 
+def changed(
+    layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any], mode: str = "once"
+) -> DataError | None:
+    """The same for a tensor, whose arrays were looked at when it was made: only changes since then are of interest."""
+    form = form_of(layout)
+    if not form.indexes or (mode == "once" and tuple([id(arrays[n]) for n in form.indexes]) not in _RECORDS):
+        return None
+    return broken(layout, sizes, arrays, mode)
+
+
 def trust(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> None:
     """Remember arrays that satisfy the layout because they were made so."""
     form = form_of(layout)

@@ -204,7 +204,8 @@ def plain_array(value: object, name: str) -> Array:
 def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
     if is_index:
         message = f"expected an index array `{name}` of type {' or '.join(INDEX_TYPES)}"
-        notes = [f"convert it: {name}.astype('{INDEX_TYPES[0]}')"]
+        fitting = [t for t in INDEX_TYPES if np.can_cast(array.dtype, t)] or INDEX_TYPES[-1:]
+        notes = [f"convert it: {name}.astype('{fitting[0]}')"]
     else:
         message = f"expected numbers in `{name}`, of a type that C has too"
         notes = [f"the types are {', '.join(TYPES)}"]

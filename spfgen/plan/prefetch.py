@@ -1,0 +1,72 @@
+"""Segments that are reached through an array are fetched ahead.
+
+    for p { j = idx(p); for q in [f(j), f(j + 1)) { ... g(q) ... } }
+
+Nothing tells the processor which segment comes next, so that each would begin with a wait for memory. The loop over p
+knows: the beginning of the segment of p + AHEAD is asked for now. Nothing between the loops may decide what is read:
+then what is read for p + AHEAD will be read anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spfgen.facts.formula import Bin, Call, Expr, Num, Var, calls, substitute, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import Find, Load, Locate, Plan, Prefetch, Reduce, Scan, chain, with_body
+from spfgen.space.nodes import Operand
+
+AHEAD = 8
+"""Iterations: about as many memory accesses as a core has on their way at once."""
+
+
+def fetched_ahead(plan: Plan) -> Plan:
+    """The plan with the beginnings of such segments fetched ahead."""
+
+    def rule(node: object) -> Plan | None:
+        return _ahead(node) if isinstance(node, Scan) else None
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+def _ahead(outer: Scan) -> Plan | None:
+    loaded: dict[str, Expr] = {}
+    for node in chain(outer.body):
+        match node:
+            case Load(dim, call):
+                loaded[dim] = substitute(call, loaded)
+            case Locate(dim, value):
+                loaded[dim] = substitute(value, loaded)
+            case Scan(low=(Var(begin),)) if begin in loaded:
+                found = _segment(outer, node, loaded[begin], loaded)
+                return None if found is None else with_body(outer, found)
+            case Reduce():
+                pass
+            case _:
+                return None
+    return None
+
+
+def _segment(outer: Scan, inner: Scan, begin: Expr, loaded: Mapping[str, Expr]) -> Plan | None:
+    """The body of the outer loop with the fetching before it, when its segments are scattered."""
+    through = [c for a in begin.arguments for c in calls(a)] if isinstance(begin, Call) else []
+    if not any(outer.dim in variables(c) for c in through):
+        return None
+    start = substitute(begin, {outer.dim: Bin("+", Var(outer.dim), Num(AHEAD))})
+    later = {n: Num(0) for n in (*_defined(inner.body), *loaded, outer.dim)}  # not known yet: the first will do
+    arrays: dict[Call | Operand, None] = {}
+    for node in walk(inner.body):
+        match node:
+            case Load(call=Call(arguments=places) as read) | (Operand(place=places) as read):
+                if places[:1] == (Var(inner.dim),):
+                    arrays[substitute(read, later)] = None
+    if not arrays:
+        return None
+    return Prefetch(outer.dim, AHEAD, outer.high, inner.dim, start, tuple(arrays), outer.body)
+
+
+def _defined(plan: Plan) -> set[str]:
+    """The dimensions that get their value in the plan."""
+    found = {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Locate | Find)}
+    return found | {d for n in walk(plan) if isinstance(n, Find) for d, _ in n.loads}

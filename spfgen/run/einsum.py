@@ -1,0 +1,175 @@
+"""numpy.einsum over whatever `evaluate` takes: the subscripts become a statement of index notation.
+
+The operands are called A, B, ... in it and the result `out`. As in numpy, an extent of 1 is stretched to what the
+other operands say: such a dimension gets the subscript 0.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from spfgen.errors import DataError, UsageError
+from spfgen.lang.expressions import counted
+from spfgen.run.bind import is_number
+from spfgen.run.evaluate import evaluate
+from spfgen.run.foreign import tensor_of
+from spfgen.run.tensor import plain_array
+
+OUT = "out"
+ELLIPSIS = "..."
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+"""Of the labels 0, 1, ... of the form with lists; in their order."""
+
+
+def einsum(arguments: Sequence[Any], out: object = None, threads: int | None = None, validate: str = "once") -> Any:
+    """See spfgen.einsum."""
+    subscripts, given = _arguments(arguments)
+    names = _names(len(given))
+    tensors = [
+        tensor_of(plain_array(v, n) if is_number(v) else v, n, validate) for n, v in zip(names, given, strict=True)
+    ]
+    shapes = tuple([t.shape for t in tensors])
+    labels, result = _labels(subscripts, tuple([len(s) for s in shapes]))
+    text = _statement(labels, result, _stretched(labels, shapes, names))
+    operands: dict[str, object] = dict(zip(names, tensors, strict=True))
+    if out is not None:
+        operands[OUT] = out
+    return evaluate(text, operands, None, threads, validate)
+
+
+def _arguments(arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The subscripts as a text, and the operands. Lists of labels may stand behind the operands instead."""
+    if not arguments:
+        raise UsageError("expected subscripts and operands, but there are none", None, ('write einsum("ij,j", A, x)',))
+    first, *others = arguments
+    if isinstance(first, str):
+        return first, others
+    operands, lists = list(arguments[0::2]), list(arguments[1::2])
+    result = None
+    if len(operands) > len(lists):
+        result = operands.pop()
+    if not operands or not all(isinstance(labels, Sequence) and not isinstance(labels, str) for labels in lists):
+        message = f"expected subscripts as a text, but this is a {type(first).__name__}"
+        raise UsageError(message, None, ('write einsum("ij,j", A, x), or einsum(A, [0, 1], x, [1])',))
+    text = ",".join(map(_written, lists))
+    return (text if result is None else f"{text}->{_written(result)}"), operands
+
+
+def _written(labels: Any) -> str:
+    """A list of labels as subscripts."""
+    found = ""
+    for label in labels:
+        if label is Ellipsis:
+            found += ELLIPSIS
+        elif isinstance(label, int) and 0 <= label < len(LETTERS):
+            found += LETTERS[label]
+        else:
+            raise UsageError(f"expected labels from 0 to {len(LETTERS) - 1} and ..., but there is {label!r}")
+    return found
+
+
+def _names(number: int) -> list[str]:
+    """A, B, ...; without I, which means something in C."""
+    letters = [c for c in string.ascii_uppercase if c != "I"]
+    return [letters[k] if k < len(letters) else f"A{k}" for k in range(number)]
+
+
+@lru_cache(maxsize=1024)
+def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """The index of each dimension of each operand, and those of the result. Raises UsageError."""
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(ranks):
+        message = f"expected {counted(len(parts), 'operand')} for the subscripts `{subscripts}`"
+        raise UsageError(f"{message}, but there {'is' if len(ranks) == 1 else 'are'} {len(ranks)}")
+    own = [_split(part, subscripts) for part in parts]
+    hidden = [rank - sum(label != ELLIPSIS for label in labels) for labels, rank in zip(own, ranks, strict=True)]
+    for part, labels, missing, rank in zip(parts, own, hidden, ranks, strict=True):
+        if missing < 0 or (missing and ELLIPSIS not in labels):
+            hint = () if missing < 0 else ("write ... for dimensions without a label",)
+            raise DataError(
+                f"expected an operand with the subscripts `{part}`, but it has {rank} dimensions", None, hint
+            )
+    stretch = tuple(f"e_{k}" for k in range(max(hidden, default=0), 0, -1))
+    indices = tuple(
+        _indices(labels, stretch[len(stretch) - missing :]) for labels, missing in zip(own, hidden, strict=True)
+    )
+    letters = [label for labels in own for label in labels if label != ELLIPSIS]
+    if not arrow:
+        once = sorted(label for label in letters if letters.count(label) == 1)
+        return indices, (*stretch, *map(_index, once))
+    wanted = _split(right, subscripts)
+    if stretch and ELLIPSIS not in wanted:
+        raise UsageError(f"expected ... in the result of `{subscripts}`, because operands have it, but it is not there")
+    for label in wanted:
+        if wanted.count(label) > 1 or (label != ELLIPSIS and label not in letters):
+            problem = "stands twice" if wanted.count(label) > 1 else "no operand has it"
+            raise UsageError(f"expected labels of the operands, each once, behind `->`, but `{label}`: {problem}")
+    return indices, _indices(wanted, stretch)
+
+
+def _split(part: str, subscripts: str) -> list[str]:
+    """The labels of one operand."""
+    before, dots, after = part.partition(ELLIPSIS)
+    labels = [*before, *([ELLIPSIS] if dots else []), *after]
+    for label in labels:
+        if label != ELLIPSIS and label not in LETTERS:
+            hint = 'labels are letters: "ij,j->i"; dimensions without one are "..."'
+            raise UsageError(f"expected subscripts for einsum, but `{subscripts}` has `{label}`", None, (hint,))
+    return labels
+
+
+def _indices(labels: Sequence[str], stretch: tuple[str, ...]) -> tuple[str, ...]:
+    found: list[str] = []
+    for label in labels:
+        found += stretch if label == ELLIPSIS else [_index(label)]
+    return tuple(found)
+
+
+def _index(label: str) -> str:
+    """The name of an index; tensors have the capital letters."""
+    return label if label.islower() else f"{label}_"
+
+
+def _stretched(
+    labels: tuple[tuple[str, ...], ...], shapes: tuple[tuple[int, ...], ...], names: Sequence[str]
+) -> frozenset[tuple[int, int]]:
+    """The (operand, dimension) pairs of extent 1 whose index runs further elsewhere. Raises DataError."""
+    extents: dict[str, tuple[int, str]] = {}
+    ones = []
+    for k, (indices, shape) in enumerate(zip(labels, shapes, strict=True)):
+        own: dict[str, int] = {}
+        for d, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+            if own.setdefault(index, extent) != extent:
+                raise _unequal(index, names[k], own[index], names[k], extent)
+            if extent == 1:
+                ones.append((k, d, index))
+                continue
+            before, where = extents.setdefault(index, (extent, names[k]))
+            if before != extent:
+                raise _unequal(index, where, before, names[k], extent)
+    return frozenset((k, d) for k, d, index in ones if index in extents)
+
+
+def _unequal(index: str, first: str, extent: int, second: str, other: int) -> DataError:
+    label = ELLIPSIS if index.startswith("e_") else index.rstrip("_")
+    return DataError(f"expected one extent of `{label}`, but it is {extent} in `{first}` and {other} in `{second}`")
+
+
+@lru_cache(maxsize=1024)
+def _statement(
+    labels: tuple[tuple[str, ...], ...], result: tuple[str, ...], stretched: frozenset[tuple[int, int]]
+) -> str:
+    factors = [
+        _access(name, ["0" if (k, d) in stretched else index for d, index in enumerate(indices)])
+        for k, name, indices in zip(count(), _names(len(labels)), labels, strict=False)
+    ]
+    return f"{_access(OUT, result)} = {' * '.join(factors)}"
+
+
+def _access(name: str, subscripts: Sequence[str]) -> str:
+    return f"{name}[{', '.join(subscripts)}]" if subscripts else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json as json_module
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from spfgen import __version__
 from spfgen.errors import DataError, InternalError, SpfgenError, UsageError
@@ -149,12 +151,37 @@ def show_json(data: object) -> None:
     show(json_module.dumps(data, indent=2))
 
 
+def files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completion: the shell knows the files."""
+    return [CompletionItem(begun, type="file")]
+
+
+def kernels(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completion: the kernels of the file that stands before."""
+    import spfgen
+
+    # click loses the arguments before an option that has no value yet.
+    words = os.environ.get("COMP_WORDS", "").split()
+    found = []
+    with contextlib.suppress(Exception):  # whatever is wrong with the file is said when the command runs
+        found = [k for w in words if w.endswith(".spf") for k in spfgen.load(w).kernels]
+    return [CompletionItem(k) for k in found if k.startswith(begun)]
+
+
+def layout_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Completion: the layouts that come with spfgen."""
+    from spfgen.lang.spec import builtin_names
+
+    return [CompletionItem(name) for name in builtin_names() if name.startswith(begun)]
+
+
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """FILE.spf, -k and --find."""
     how = f"How a position is found, in place of what the schedule says: `A.pj=hash`. One of {', '.join(FINDS)}."
     find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
-    option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when there are several.")
-    return click.argument("file", metavar="FILE.spf")(option(find(function)))
+    which = "The kernel, when there are several."
+    option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
+    return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(find(function)))
 
 
 def chosen(file: str, kernel_name: str | None) -> Any:
@@ -179,7 +206,14 @@ def chosen(file: str, kernel_name: str | None) -> Any:
 
 @command.command()
 @kernel_arguments
-@click.option("-o", "--output", metavar="DIR", default=".", help="Where NAME.c and NAME.h go; `-` is stdout.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    default=".",
+    shell_complete=files,
+    help="Where NAME.c and NAME.h go; `-` is stdout.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(file: str, kernel_name: str | None, find: tuple[str, ...], output: str, force: bool) -> None:
     """Write the C and the header of a kernel.
@@ -226,7 +260,7 @@ def _differs(path: Path, text: str, force: bool) -> bool:
 @kernel_arguments
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what is not so.")
-@click.option("--smt", metavar="DIR", help="Write what Z3 was asked there, an SMT-LIB file each.")
+@click.option("--smt", metavar="DIR", shell_complete=files, help="Write what Z3 was asked there, an SMT-LIB file each.")
 @click.option("--force", is_flag=True, help="Overwrite SMT-LIB files that exist and differ.")
 def explain(
     file: str,
@@ -331,7 +365,7 @@ def whole_number(option: str, text: str) -> int:
 
 
 @command.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=layout_names)
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def layouts(name: str | None, as_json: bool) -> None:
     """List the layouts that come with spfgen, or show one.
@@ -450,11 +484,16 @@ def clear() -> None:
 
 
 @command.command()
-@click.argument("file", metavar="DATA")
-@click.option("-s", "--spec", metavar="FILE.spf", help="A spec file whose layouts are looked at too.")
-@click.option("-l", "--layout", multiple=True, metavar="LAYOUT", help="One more layout: `-l 'bcsr(R=4, C=4)'`.")
+@click.argument("file", metavar="DATA", shell_complete=files)
+@click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="A spec file with layouts to look at too.")
+@click.option(
+    "-l", "--layout", multiple=True, metavar="LAYOUT", shell_complete=layout_names,
+    help="One more layout: `-l 'bcsr(R=4, C=4)'`.",
+)  # fmt: skip
 @click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not say them: `--shape 30x40x50`.")
-@click.option("--draw", metavar="PICTURE", help="Draw where the entries are: .png .pdf .svg (needs matplotlib).")
+@click.option(
+    "--draw", metavar="PICTURE", shell_complete=files, help="Draw where entries are: .png .pdf .svg (needs matplotlib)."
+)
 @click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def inspect(

@@ -663,3 +663,32 @@ def test_pictures(run, tmp_path) -> None:
     path.write_text("old")
     assert run("inspect", MATRIX, "--draw", str(path), "--force")[0] == 0
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+# --- completion ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "items"),
+    [
+        (["gen"], ["plain,generate"]),
+        (["cache", ""], ["plain,clear", "plain,ls", "plain,path"]),
+        (["generate", "ker"], ["file,ker"]),
+        (["inspect", ""], ["file,"]),
+        (["inspect", "x.mtx", "--spec", "x"], ["file,x"]),
+        (["run", KERNELS, "-k", "sp"], ["plain,spmv"]),
+        (["run", "nowhere.spf", "-k", "s"], []),
+        (["layouts", "csr"], ["plain,csr", "plain,csr_unsorted"]),
+        (["inspect", "x.mtx", "-l", "bcs"], ["plain,bcsr", "plain,bcsr_unsorted"]),
+        (["run", "--thr"], ["plain,--threads"]),
+    ],
+)
+def test_completion(words, items) -> None:
+    environment = {
+        "_SPFGEN_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(["spfgen", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    out, err = process(**environment).communicate()
+    assert err == ""
+    assert out.split() == items

@@ -244,7 +244,7 @@ class _Calls:
         return tensors
 
     def result_type(self, tensors: Mapping[str, Tensor]) -> str:
-        """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point."""
+        """The element type of outputs that have none of their own, as numpy would have it."""
         key = tuple([t.dtype for t in tensors.values()])
         found = self._results.get(key)
         if found is None:
@@ -283,17 +283,19 @@ def _number(value: Any, others: Sequence[Tensor]) -> Any:
 
 
 def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
-    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point."""
+    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point, int64
+    when truth values meet a whole number."""
     from spfgen.ir import walk
-    from spfgen.lang.types import DEFAULT_VALUE, TYPES, promoted
+    from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, promoted
 
     found = promoted(names).name
     if TYPES[found].kind not in "biu":
         return found
     nodes = [n for s in kernel.statements for n in walk(s.value)]
-    broken = any(isinstance(n, lang.Binary) and n.op == "/" for n in nodes)
-    broken = broken or any(isinstance(n, lang.Constant) and isinstance(n.value, float) for n in nodes)
-    return DEFAULT_VALUE if broken else found
+    numbers = [n.value for n in nodes if isinstance(n, lang.Constant)]
+    if any(isinstance(n, lang.Binary) and n.op == "/" for n in nodes) or any(isinstance(n, float) for n in numbers):
+        return DEFAULT_VALUE
+    return DEFAULT_WHOLE if numbers and TYPES[found].kind == "b" else found
 
 
 def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:

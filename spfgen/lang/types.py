@@ -35,6 +35,7 @@ TYPES = {t.name: t for t in _ALL}
 ALIASES = {"float": "float32", "double": "float64", "int": "int32", "complex": "complex128"}
 INDEX_TYPES = ("int32", "int64")
 DEFAULT_VALUE = "float64"
+DEFAULT_WHOLE = "int64"
 DEFAULT_INDEX = "int32"
 
 FINDS: Mapping[str, str] = {

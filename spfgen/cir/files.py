@@ -29,6 +29,7 @@ _PLAIN = {
             "sort_words",
         )
     },
+    **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
     **{n: n for n in ("bitmap_words", "bitmap_has", "bitmap_position", "prefetch", "stored_float32", "stored_float64")},

@@ -26,6 +26,7 @@ from spfgen.facts.formula import (
     Var,
     calls,
     conjunction,
+    conjuncts,
     implies,
     rename,
     substitute,
@@ -211,8 +212,9 @@ class _Deriving:
                 continue
             bounds = conjunction(pair.bounds_of_both())
             equal: list[Formula] = [Compare("=", k, k) for k in keys]
-            found = scan([n for n in names if n != second], implies(bounds, conjunction(equal)), self.extents)
-            if found is None:
+            outer = [n for n in names if n not in (first, second)]
+            found = scan([*outer, first], implies(bounds, conjunction(equal)), self.extents)
+            if found is None or found.loops[-1].variable != first:
                 continue
             parts: list[Part | Groups] = []
             if not pair.holds_alone():
@@ -221,7 +223,16 @@ class _Deriving:
                     continue
                 parts.append(alone)
             inside = arguments_inside(own_calls(body), self.extents)
-            parts.append(Groups(first, second, keys, found, tuple(inside), solved_all(body)))
+            parts.append(
+                Groups(
+                    first,
+                    second,
+                    keys,
+                    found,
+                    tuple(dict.fromkeys(p for f in inside for p in conjuncts(f))),
+                    solved_all(body),
+                )
+            )
             because = (
                 f"checked for pairs that follow one another among equal keys: proved to imply it for all {first}, "
             )

@@ -334,9 +334,12 @@ def solved(comparison: Compare) -> Formula:
     op = comparison.op
     if op in (">", ">="):
         factor, rest, op = -factor, rest.scaled(-1), {">": "<", ">=": "<="}[op]
+    call = table[found[0]]
+    if abs(factor) == 1:  # as the user wrote it, with the call on the left
+        sign = op if factor < 0 else {"<": ">", "<=": ">="}[op]
+        return Compare(sign, call, _text(rest.scaled(-factor), table))
     if op == "<":
         rest = rest.plus(-1)
-    call = table[found[0]]
     if factor > 0:  # factor*call + rest >= 0
         return Compare(">=", call, _text(divided(rest.scaled(-1).plus(factor - 1), factor), table))
     return Compare("<=", call, _text(divided(rest, -factor), table))

@@ -12,7 +12,7 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.facts.formula import show, variables
 from spfgen.layout import check_numpy
-from spfgen.layout.checks import Check, checks_of, opened
+from spfgen.layout.checks import checks_of, opened
 from spfgen.layout.instances import Broken, Data, broken_one_by_one, error_of
 from spfgen.layout.nodes import IndexArray, Layout, Property, ValueArray
 from spfgen.layout.points import Array, shape_of
@@ -52,10 +52,8 @@ def limits(array: Array) -> Interval:
     return int(info.min), int(info.max)
 
 
-def allowed_work(check: Check, arrays: Mapping[str, Array]) -> int:
-    """How many instances of a check may be looked at."""
-    if check.is_linear:
-        return 2**62
+def allowed_work(arrays: Mapping[str, Array]) -> int:
+    """How many instances of a check may be looked at, where the sizes of the arrays do not bound their number."""
     return max(LIMIT, 4 * sum(a.size for a in arrays.values()))
 
 
@@ -67,7 +65,8 @@ def _run(data: Data, widths: Mapping[str, Interval]) -> tuple[Property, ...]:
         if not fits(check, checks, data.sizes, widths, extents):
             unchecked.append(check.fact)
             continue
-        found = check_numpy.run(data, check, allowed_work(check, data.arrays))
+        limit = 2**62 if check.is_linear else allowed_work(data.arrays)
+        found = check_numpy.run(data, check, limit)
         if isinstance(found, Broken):
             raise error_of(data, check.array, check.fact, check.body, found.values)
         if found is False:

@@ -65,13 +65,16 @@ class _Width:
                 continue
             for comparison in conjuncts(part.scan.body):
                 match comparison:
-                    case Compare("<=" | ">=" as op, Call(name, arguments), bound) if list(arguments) == whole:
+                    case Compare("<=" | "<" | ">=" | ">" as op, Call(name, arguments), bound) if (
+                        list(arguments) == whole
+                    ):
                         inner = self.inside(part.scan)
                         if inner is None:
                             continue
                         least, most = inner.expr(bound)
                         low, high = self.arrays[name]
-                        limits = (low, min(high, most)) if op == "<=" else (max(low, least), high)
+                        most, least = most - (op == "<"), least + (op == ">")
+                        limits = (low, min(high, most)) if op in ("<=", "<") else (max(low, least), high)
                         if limits[0] <= limits[1]:
                             self.arrays[name] = limits
 

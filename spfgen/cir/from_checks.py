@@ -33,15 +33,18 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import fresh, walk
 from spfgen.lang.types import KEYWORDS, TYPES
-from spfgen.layout.checks import Check, Groups, Part
+from spfgen.layout.checks import Check, Groups, Part, Segments
 from spfgen.layout.loops import Loop, Scan, scan
 from spfgen.layout.nodes import Layout
+from spfgen.sets.affine import NotAffine, affine, expression
 
 INT = "int64_t"
 HOLDS, BROKEN, UNCHECKED, MEMORY = "SPFGEN_HOLDS", "SPFGEN_BROKEN", "SPFGEN_UNCHECKED", "SPFGEN_MEMORY"
-KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "NULL", "int64_t"})
+KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "NULL", "int64_t"})
 CHUNK = 64
 """So many values of an outer loop are given to a thread at a time."""
+BLOCK = 1024
+"""So many segments are looked at together: their places stay in a near cache."""
 
 
 def check_functions(layout: Layout, checks: Sequence[Check], kinds: Mapping[str, str], name: str) -> list[c.Function]:
@@ -52,8 +55,12 @@ def check_functions(layout: Layout, checks: Sequence[Check], kinds: Mapping[str,
     arrays), `threads` and `report`: there it leaves the number of the first check that fails, or -1; in the places
     from 1 on the values of its variables; behind them, for each check, whether it was not made in full.
     """
-    functions = [_Writer(layout, kinds, name, k, check).function() for k, check in enumerate(checks)]
-    return [*functions, _all(layout, checks, kinds, name, functions)]
+    functions: list[c.Function | None] = []
+    for k, check in enumerate(checks):
+        rides = k + 1 < len(checks) and checks[k + 1].along is check.fact
+        along = checks[k - 1] if check.along else None
+        functions.append(None if rides else _Writer(layout, kinds, name, k, check, along).function())
+    return [*(f for f in functions if f), _all(layout, checks, kinds, name, functions)]
 
 
 def places(checks: Sequence[Check]) -> int:
@@ -62,21 +69,21 @@ def places(checks: Sequence[Check]) -> int:
 
 
 def _all(
-    layout: Layout, checks: Sequence[Check], kinds: Mapping[str, str], name: str, functions: Sequence[c.Function]
+    layout: Layout, checks: Sequence[Check], kinds: Mapping[str, str], name: str, functions: Sequence[c.Function | None]
 ) -> c.Function:
     names = _Names(layout, name)
     report = c.Name(names.report)
-    given: dict[str, c.Expr] = {names.values: c.Bin("+", report, c.Int(1))}
     lines: list[c.Stmt] = [c.Assign(c.Load(report, c.Int(0)), "=", c.Int(-1))]
     lines.append(c.Declare("int", names.status, c.Name(HOLDS)))
     flags = 1 + places(checks)
     for k, (check, function) in enumerate(zip(checks, functions, strict=True)):
-        arguments = tuple(given.get(p.name, c.Name(p.name)) for p in function.params)
         lines.append(c.Comment(f"{check.array}: {check.fact.text}; {check.because}"))
-        lines.append(c.Assign(c.Name(names.status), "=", c.Call(function.name, arguments)))
+        if function is None:
+            continue
+        call = c.Call(function.name, tuple(c.Name(p.name) for p in function.params))
+        lines.append(c.Assign(c.Name(names.status), "=", call))
         failed = c.Bin("||", _is(names.status, BROKEN), _is(names.status, MEMORY))
-        noted = c.Assign(c.Load(report, c.Int(0)), "=", c.Int(k))
-        lines.append(c.If(failed, c.Block((noted, c.Return(c.Name(names.status))))))
+        lines.append(c.If(failed, c.Block((c.Return(c.Name(names.status)),))))
         lines.append(c.Assign(c.Load(report, c.Int(flags + k)), "=", _is(names.status, UNCHECKED)))
     used = {n.name for s in lines for n in walk(s) if isinstance(n, c.Name)}
     params = _params(layout, kinds, names)
@@ -116,7 +123,7 @@ class _Names:
         self.taken = {*KEYWORDS, *KNOWN, name}
         self.variables: dict[str, str] = {}
         self.table = {n: self.new(n) for n in (*layout.parameters, *layout.sizes, *(a.name for a in layout.indexes))}
-        self.limit, self.threads, self.values = self.new("limit"), "threads", self.new("values")
+        self.limit, self.threads = self.new("limit"), "threads"
         self.report, self.status = self.new("report"), self.new("status")
 
     def new(self, wanted: str) -> str:
@@ -137,19 +144,24 @@ class _Names:
 class _Writer:
     """Writes the function of one check."""
 
-    def __init__(self, layout: Layout, kinds: Mapping[str, str], name: str, number: int, check: Check) -> None:
+    def __init__(
+        self, layout: Layout, kinds: Mapping[str, str], name: str, number: int, check: Check, along: Check | None
+    ) -> None:
         self.layout = layout
+        self.number = number
+        self.along = along
         self.kinds = kinds
         self.check = check
         self.extents = {a.name: a.extents for a in layout.indexes}
         self.names = _Names(layout, name)
         self.name = self.names.new(f"{name}_{number + 1}")
-        self.limit, self.threads, self.values = self.names.limit, self.names.threads, self.names.values
+        self.limit, self.threads, self.report = self.names.limit, self.names.threads, self.names.report
         self.work = self.names.new("work")
         self.scope: dict[str, c.Expr] = {}
         self.counted = False
         self.is_parallel = False
         self.lengths: dict[Expr, str] = {}
+        self.narrowed: dict[Expr, str] = {}
 
     def function(self) -> c.Function:
         body: list[c.Stmt] = []
@@ -159,6 +171,9 @@ class _Writer:
             body.append(c.Scope(c.Block(tuple(made))) if len(self.check.parts) > 1 else c.Block(tuple(made)))
         body.append(c.Return(c.Name(HOLDS if self.check.parts else UNCHECKED)))
         body[:0] = [c.Declare(f"const {INT}", n, self.expr(e)) for e, n in self.lengths.items()]
+        for bound, name in self.narrowed.items():
+            most = c.Call("spfgen_min", (self.expr(bound), c.Name("INT32_MAX")))
+            body.insert(0, c.Declare("const int32_t", name, c.Cast("int32_t", most)))
         if self.is_parallel:
             threads = c.Call("spfgen_threads", (c.Name(self.threads), self.total()))
             body.insert(0, c.Assign(c.Name(self.threads), "=", threads))
@@ -166,7 +181,7 @@ class _Writer:
         params = [c.Param(INT, self.names[n]) for n in (*self.layout.parameters, *self.layout.sizes)]
         for index in self.layout.indexes:
             params.append(c.Param(f"const {TYPES[self.kinds[index.name]].c} *restrict", self.names[index.name]))
-        params += [c.Param(INT, self.limit), c.Param("int", self.threads), c.Param(f"{INT} *", self.values)]
+        params += [c.Param(INT, self.limit), c.Param("int", self.threads), c.Param(f"{INT} *", self.report)]
         doc = f"{self.check.array}: {self.check.fact.text}\n\n{self.check.because}"
         wanted = tuple(p for p in params if p.name in used)
         return c.Function("int", self.name, wanted, c.Block(tuple(body)), doc, static=True)
@@ -187,6 +202,8 @@ class _Writer:
     def part(self, part: Part) -> list[c.Stmt]:
         """Run through all values in parallel; the values of the first instance that is wrong are kept."""
         found = part.scan
+        if isinstance(part, Segments):
+            return self.segments(part)
         if not found.loops:
             return self.alone(part)
         if len(found.loops) == 1 and not _has_quantifier(found.body):
@@ -196,7 +213,7 @@ class _Writer:
     def alone(self, part: Part) -> list[c.Stmt]:
         """A fact without variables."""
         lines, wrong = self.wrong(part.scan.body, part.scan.guards)
-        return self.within(part.scan.before, [*lines, c.If(wrong, c.Block((c.Return(c.Name(BROKEN)),)))])
+        return self.within(part.scan.before, [*lines, c.If(wrong, c.Block(tuple(self.failed())))])
 
     def single(self, part: Part, loop: Loop) -> list[c.Stmt]:
         """One loop: whether there is a wrong instance, then where the first is."""
@@ -206,7 +223,7 @@ class _Writer:
         self.scope = {loop.variable: c.Name(variable)}
         more, wrong = self.wrong(part.scan.body, part.scan.guards)
         collect = c.Block((*more, c.Assign(c.Name(broken), "|=", wrong)))
-        leave = c.Block((*more, c.If(wrong, c.Block((*self.kept(part), c.Return(c.Name(BROKEN)))))))
+        leave = c.Block((*more, c.If(wrong, c.Block((*self.kept(part), *self.failed())))))
         less = c.Bin("<", c.Name(variable), high)
         pragma = self.parallel(f"reduction(| : {broken})")
         lines += [
@@ -220,8 +237,14 @@ class _Writer:
     def kept(self, part: Part) -> list[c.Stmt]:
         """Note the values of the fact's variables."""
         return [
-            c.Assign(c.Load(c.Name(self.values), c.Int(k)), "=", self.expr(e)) for k, (_, e) in enumerate(part.values)
+            c.Assign(c.Load(c.Name(self.report), c.Int(1 + k)), "=", self.expr(e))
+            for k, (_, e) in enumerate(part.values)
         ]
+
+    def failed(self, status: str = BROKEN, back: int = 0) -> list[c.Stmt]:
+        """Leave: this check, or the one so many before, has failed."""
+        number = c.Assign(c.Load(c.Name(self.report), c.Int(0)), "=", c.Int(self.number - back))
+        return [number, c.Return(c.Name(status))]
 
     def nest(self, part: Part) -> list[c.Stmt]:
         """Loops in loops: for each value of the outermost, whether an instance is wrong, then where the first is."""
@@ -236,10 +259,7 @@ class _Writer:
             return [*more, c.Assign(c.Name(broken), "|=", wrong)]
 
         def search() -> list[c.Stmt]:
-            more, wrong = self.wrong(part.scan.body, part.scan.guards)
-            at = self.scope[outer.variable]
-            new = c.Bin("&&", c.Bin("<", at, c.Name(first)), wrong)
-            return [*more, c.If(new, c.Block((c.Assign(c.Name(first), "=", at), *self.kept(part))))]
+            return self.search(part, outer, first)
 
         def row() -> list[c.Stmt]:
             bounds = self.bounds(inner[0]) if inner else None
@@ -253,8 +273,15 @@ class _Writer:
 
         lines: list[c.Stmt] = [c.Declare(INT, first, c.Name("INT64_MAX")), *self.counter()]
         lines += self.within(part.scan.before, self.worth(part.scan, self.loops([outer], row, self.shared())))
-        lines.append(c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block((c.Return(c.Name(BROKEN)),))))
+        lines.append(c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))))
         return [*lines, *self.too_much()]
+
+    def search(self, part: Part, outer: Loop, first: str) -> list[c.Stmt]:
+        """Keep the values of an instance that is wrong, if that of the outer loop is less than `first`."""
+        more, wrong = self.wrong(part.scan.body, part.scan.guards)
+        at = self.scope[outer.variable]
+        new = c.Bin("&&", c.Bin("<", at, c.Name(first)), wrong)
+        return [*more, c.If(new, c.Block((c.Assign(c.Name(first), "=", at), *self.kept(part))))]
 
     def worth(self, found: Scan, lines: list[c.Stmt]) -> list[c.Stmt]:
         """Nothing is run through for the sake of inner loops that are empty for all values of the outer ones."""
@@ -285,6 +312,129 @@ class _Writer:
         self.counted = False
         return [c.If(over, c.Block((c.Return(c.Name(UNCHECKED)),)))]
 
+    # --- segments -----------------------------------------------------------------------------------
+
+    def segments(self, part: Segments) -> list[c.Stmt]:
+        """Blocks of segments: what is wrong in a block is counted without regard to segments, then between them."""
+        outer, inner = part.scan.loops
+        first, block, stop = self.names.of("first"), self.names.of("block"), self.names.of("stop")
+        variable, place = self.names.of(outer.variable), self.names.of(inner.variable)
+        start, end = self.names.of(f"{inner.variable}_first"), self.names.of(f"{inner.variable}_stop")
+        wrong, between = self.names.of("wrong"), self.names.of("between")
+        bounds, low, high = self.bounds(outer)
+        clip_low, clip_high = self.extreme("spfgen_max", part.clip.low), self.extreme("spfgen_min", part.clip.high)
+
+        def at(e: Expr, value: c.Expr) -> c.Expr:
+            self.scope = {outer.variable: value}
+            found = self.expr(e, True)
+            self.scope = {}
+            return found
+
+        def bad(counter: str) -> c.Stmt:
+            self.scope = {inner.variable: c.Name(place)}
+            _, found = self.wrong(part.scan.body, ())
+            self.scope = {}
+            return c.Assign(c.Name(counter), "+=", found)
+
+        last = c.Bin("-", c.Name(stop), c.Int(1))
+        furthest = Bin("max", part.low, part.high)
+        less = c.Bin("<", c.Name(place), c.Name(end))
+        flat: list[c.Stmt] = [
+            c.Declare(f"const {INT}", start, c.Call("spfgen_max", (clip_low, at(part.low, c.Name(block))))),
+            c.Declare(f"const {INT}", end, c.Call("spfgen_min", (clip_high, at(furthest, last)))),
+            c.Comment(f"how many are wrong in the block, wherever its values of {outer.variable} begin and end"),
+            c.Declare("int", wrong, c.Int(0)),
+            c.For(INT, place, c.Name(start), less, 1, bad(wrong)),
+        ]
+        own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
+        gap = self.names.of(f"{inner.variable}_next")
+        begin = c.Call("spfgen_max", (clip_low, at(furthest, own)))
+        begins = c.Declare(f"const {INT}", gap, c.Call("spfgen_min", (clip_high, at(part.low, following))))
+        in_gap = c.Bin("<", c.Name(place), c.Name(gap))
+        inside: list[c.Stmt] = [begins]
+        if part.is_close:
+            inside += [c.Declare(f"const {INT}", place, begin), c.If(in_gap, c.Block((bad(between),)))]
+        else:
+            inside.append(c.For(INT, place, begin, in_gap, 1, bad(between)))
+        flat += [
+            c.Comment(f"how many of them are between one value of {outer.variable} and the next"),
+            c.Declare("int", between, c.Int(0)),
+            c.For(INT, variable, c.Name(block), c.Bin("<", own, last), 1, c.Block(tuple(inside))),
+        ]
+        self.scope = {outer.variable: own}
+        rows = self.loops([inner], lambda: self.search(part, outer, first))
+        self.scope = {}
+        again = c.For(INT, variable, c.Name(block), c.Bin("<", own, c.Name(stop)), 1, c.Block(tuple(rows)))
+        beyond = c.Bin(">", c.Bin("-", c.Name(end), c.Name(start)), c.Name("INT32_MAX"))
+        differ = c.Bin("||", c.Bin("!=", c.Name(wrong), c.Name(between)), beyond)
+        flat.append(c.If(differ, c.Block((c.Pragma("omp critical"), c.Scope(c.Block((again,)))))))
+
+        before, riding, after = self.riding(part, outer, (low, high), (block, stop))
+        more = c.Bin("<", c.Name(block), high)
+        until = c.Call("spfgen_min", (high, c.Bin("+", c.Name(block), c.Int(BLOCK))))
+        body = [c.Declare(f"const {INT}", stop, until), *riding, *flat]
+        pragma = self.parallel("schedule(dynamic)")
+        return [
+            *bounds,
+            c.Declare(INT, first, c.Name("INT64_MAX")),
+            *before,
+            c.For(INT, block, low, more, BLOCK, c.Block(tuple(body)), (pragma,)),
+            *after,
+            c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))),
+        ]
+
+    def riding(
+        self, part: Segments, outer: Loop, ends: tuple[c.Expr, c.Expr], names: tuple[str, str]
+    ) -> tuple[list[c.Stmt], list[c.Stmt], list[c.Stmt]]:
+        """The range that is checked along with segments: what stands before the loop over blocks, in it, and after it.
+
+        From the first place of a block to the first of the next; the first and the last block reach to the ends.
+        """
+        if self.along is None:
+            return [], [], []
+        (own,) = self.along.parts
+        assert isinstance(own, Part)
+        (loop,) = own.scan.loops
+        block, stop = names
+        least, outside = self.names.of("least"), self.names.of("outside")
+        place = self.names.of(loop.variable)
+        start, end = self.names.of("part_start"), self.names.of("part_end")
+        lines, low, high = self.bounds(loop)
+
+        def first(value: str) -> c.Expr:
+            self.scope = {outer.variable: c.Name(value)}
+            found = self.expr(part.low, True)
+            self.scope = {}
+            return found
+
+        self.scope = {loop.variable: c.Name(place)}
+        _, wrong = self.wrong(own.scan.body, ())
+        self.scope = {loop.variable: c.Name(least)}
+        kept = self.kept(own)
+        self.scope = {}
+
+        def search(from_: c.Expr, to: c.Expr) -> c.Stmt:
+            new = c.Bin("&&", c.Bin("<", c.Name(place), c.Name(least)), wrong)
+            note = c.If(new, c.Block((c.Assign(c.Name(least), "=", c.Name(place)),)))
+            return c.For(INT, place, from_, c.Bin("<", c.Name(place), to), 1, c.Block((note,)))
+
+        here = c.Call("spfgen_max", (low, first(block)))
+        there = c.Call("spfgen_min", (high, first(stop)))
+        inside = c.Bin("<", c.Name(place), c.Name(end))
+        again = c.Block((c.Pragma("omp critical"), c.Scope(c.Block((search(c.Name(start), c.Name(end)),)))))
+        riding: list[c.Stmt] = [
+            c.Comment(f"{self.along.array}: {self.along.fact.text}"),
+            c.Declare(f"const {INT}", start, c.Select(c.Bin("==", c.Name(block), ends[0]), low, here)),
+            c.Declare(f"const {INT}", end, c.Select(c.Bin("==", c.Name(stop), ends[1]), high, there)),
+            c.Declare("int", outside, c.Int(0)),
+            c.For(INT, place, c.Name(start), inside, 1, c.Assign(c.Name(outside), "|=", wrong)),
+            c.If(c.Name(outside), again),
+        ]
+        empty = c.If(c.Bin(">=", ends[0], ends[1]), c.Block((search(low, high),)))
+        failed = c.Block((*kept, *self.failed(back=1)))
+        after = c.If(c.Bin("<", c.Name(least), c.Name("INT64_MAX")), failed)
+        return [*lines, c.Declare(INT, least, c.Name("INT64_MAX")), empty], riding, [after]
+
     # --- pairs with equal keys ----------------------------------------------------------------------
 
     def groups(self, part: Groups) -> list[c.Stmt]:
@@ -300,13 +450,13 @@ class _Writer:
         lines: list[c.Stmt] = [c.Declare(INT, found, c.Name("INT64_MAX")), *self.counter()]
         lines += self.tables(part, outer, loop, names) if outer else self.one_table(part, loop, names)
         lines.append(c.Do(c.Call("free", (c.Name(table),))))
-        lines.append(c.If(c.Bin("<", c.Name(found), c.Name("INT64_MAX")), c.Block((c.Return(c.Name(BROKEN)),))))
+        lines.append(c.If(c.Bin("<", c.Name(found), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))))
         lines += self.too_much()
         return self.within(part.scan.before, lines)
 
     def table_of(self, words: c.Expr, threads: c.Expr, table: str) -> list[c.Stmt]:
         memory = c.Call("spfgen_workspace", (words, threads, c.Call("sizeof", (c.Name("int64_t"),))))
-        missing = c.If(c.Un("!", c.Name(table)), c.Block((c.Return(c.Name(MEMORY)),)))
+        missing = c.If(c.Un("!", c.Name(table)), c.Block(tuple(self.failed(MEMORY))))
         return [c.Declare(f"{INT} *", table, memory), missing]
 
     def sized(self, loop: Loop, count: str) -> tuple[list[c.Stmt], c.Expr, c.Expr]:
@@ -418,7 +568,7 @@ class _Writer:
         self.scope = {**scope, part.first: c.Name(before), part.second: c.Name(at)}
         more, wrong = self.wrong(part.body, part.inside)
         values = [self.expr(Var(n)) for n in self.check.names]
-        kept = [c.Assign(c.Load(c.Name(self.values), c.Int(k)), "=", e) for k, e in enumerate(values)]
+        kept = [c.Assign(c.Load(c.Name(self.report), c.Int(1 + k)), "=", e) for k, e in enumerate(values)]
         self.scope = scope
         order = self.expr(Var(outer)) if outer else c.Name(at)
         record = c.If(
@@ -564,7 +714,33 @@ class _Writer:
         return c.Un("!", c.Name(flag)) if some else c.Name(flag)
 
     def comparison(self, op: str, left: Expr, right: Expr) -> c.Expr:
+        narrow = self.narrow(op, left, right)
+        if narrow is not None:
+            return narrow
         return c.Bin("==" if op == "=" else op, self.expr(left), self.expr(right))
+
+    def narrow(self, op: str, left: Expr, right: Expr) -> c.Expr | None:
+        """A 32-bit value compared with an upper bound made of sizes: in 32 bits, of which more fit into a vector.
+
+        Only a bound that is -1 or more: what is beyond 32 bits is then beyond all values.
+        """
+        if not isinstance(left, Call) or self.kinds[left.function] == "int64" or isinstance(right, Num) or calls(right):
+            return None
+        sizes = {*self.layout.parameters, *self.layout.sizes}
+        try:
+            bound = affine(right, _no_call)
+        except NotAffine:
+            return None
+        shift = {"<=": 0, ">": 0, "<": -1, ">=": -1}.get(op)
+        if shift is None or not bound.names() <= sizes or bound.floors() or any(k < 0 for _, k in bound.terms):
+            return None
+        bound = bound.plus(shift)
+        if bound.constant < -1:
+            return None
+        most = expression(bound)
+        if most not in self.narrowed:
+            self.narrowed[most] = self.names.new(f"{left.function}_most")
+        return c.Bin("<=" if op in ("<=", "<") else ">", self.expr(left), c.Name(self.narrowed[most]))
 
     def expr(self, expr: Expr, within: bool = False) -> c.Expr:
         """An integer expression. `within` an operation, narrow loaded values are widened first."""
@@ -596,6 +772,10 @@ class _Writer:
         if extent not in self.lengths:
             self.lengths[extent] = self.names.new(f"{function}_length")
         return c.Name(self.lengths[extent])
+
+
+def _no_call(call: Call) -> str:
+    raise NotAffine(call)
 
 
 def _slots(count: str, shift: str, slots: str) -> list[c.Stmt]:

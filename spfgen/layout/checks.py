@@ -9,7 +9,7 @@ are checked in full, never in a circle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -17,6 +17,7 @@ from spfgen.facts.domains import arguments_inside
 from spfgen.facts.formula import (
     ONE,
     Bin,
+    Call,
     Compare,
     Exists,
     Expr,
@@ -34,7 +35,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.prove import Facts, implied
 from spfgen.ir import walk
-from spfgen.layout.loops import Scan, own_calls, scan, solved_all, split
+from spfgen.layout.loops import Loop, Scan, own_calls, scan, solved_all, split
 from spfgen.layout.nodes import IndexArray, Layout, Property
 
 WINDOWS = (1, 2, 3)
@@ -47,6 +48,21 @@ class Part:
 
     values: tuple[tuple[str, Expr], ...]
     scan: Scan
+
+
+@dataclass(frozen=True)
+class Segments(Part):
+    """Two loops, the inner one from `low` to before `high`, which need the outer variable; what is checked does not.
+
+    Besides the inner variable is between `clip`. Proved: a segment, which may end before it begins, is followed by one
+    that does not begin before either place. So what is wrong inside of segments can be counted in one loop over all
+    places, less what is wrong between two segments (where there is at most one place, if `is_close`).
+    """
+
+    low: Expr
+    high: Expr
+    clip: Loop
+    is_close: bool
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,8 @@ class Check:
     is_linear: bool
     stage: int
     because: str
+    along: Property | None = None
+    """The range of the array that is looked at in the same pass: the check before this one."""
 
 
 def opened(formula: Formula) -> tuple[tuple[str, ...], Formula]:
@@ -130,7 +148,35 @@ def _checks(layout: Layout) -> tuple[Check, ...]:
                     del waiting[k]
                     progress = True
     found |= {k: deriving.all(*waiting[k]) for k in waiting}
-    return tuple(sorted((found[k] for k in range(len(facts))), key=lambda c: c.stage))
+    checks = sorted((found[k] for k in range(len(facts))), key=lambda c: c.stage)
+    return _together(deriving.in_segments(checks))
+
+
+def _together(checks: list[Check]) -> tuple[Check, ...]:
+    """The range of an array is checked along with its segments, one pass over memory for both."""
+    for check in filter(_is_segments, list(checks)):
+        ranges = [c for c in checks if c.array == check.array and c.stage == 0 and _can_ride(c, check, checks)]
+        if ranges:
+            place = checks.index(check)
+            checks[place : place + 1] = [replace(ranges[0], stage=check.stage), replace(check, along=ranges[0].fact)]
+            checks.remove(ranges[0])
+    return tuple(checks)
+
+
+def _is_segments(check: Check) -> bool:
+    return len(check.parts) == 1 and isinstance(check.parts[0], Segments)
+
+
+def _can_ride(range_: Check, check: Check, checks: Sequence[Check]) -> bool:
+    """Whether a range is one loop over an array, and nothing is computed with the array's values before it is known."""
+    found = [p.scan for p in range_.parts]
+    plain = len(found) == 1 and len(found[0].loops) == 1 and not found[0].guards and not found[0].before
+    return plain and not any(
+        isinstance(node, Bin | Call) and any(c.function == check.array for c in calls(node) if c != node)
+        for other in checks
+        if other.stage
+        for node in walk(other.body)
+    )
 
 
 class _Deriving:
@@ -172,6 +218,45 @@ class _Deriving:
         if found is None:
             return None
         return Part(tuple((n, values.get(n, Var(n))) for n in names), found)
+
+    # --- segments -------------------------------------------------------------------------------------
+
+    def in_segments(self, checks: list[Check]) -> list[Check]:
+        """The checks, those of two loops in one pass over the segments where that is proved to be the same."""
+        before = [c.fact.formula for c in checks if c.parts and not any(p.scan.jumps for p in c.parts) and c.is_linear]
+        facts = Facts(tuple(before), self.extents)
+        result = []
+        for check in checks:
+            part = check.parts[0] if len(check.parts) == 1 else None
+            made = self.segments(check, part, facts) if isinstance(part, Part) and part.scan.jumps else None
+            result.append(replace(check, parts=(made,), is_linear=True) if made else check)
+        return result
+
+    def segments(self, check: Check, part: Part, facts: Facts) -> Segments | None:
+        found = part.scan
+        if len(found.loops) != 2 or found.guards or _has_quantifier(found.body):
+            return None
+        outer, inner = found.loops
+        bounds = (*outer.low, *outer.high)
+        if outer.variable in variables(found.body) or any(calls(b) for b in bounds):
+            return None
+        lows, clip_lows = _parted(inner.low, outer.variable)
+        highs, clip_highs = _parted(inner.high, outer.variable)
+        if not (lows and clip_lows and highs and clip_highs):
+            return None
+        low, high = _folded("max", lows), _folded("min", highs)
+        following = {outer.variable: _plus(outer.variable, 1)}
+        inside = [
+            f for e in (low, high, substitute(low, following)) for f in arguments_inside(own_calls(e), self.extents)
+        ]
+        end, after = Bin("max", low, high), substitute(low, following)
+        about = f"check of `{check.fact.text}`: segments follow one another"
+        if not implied(inside, facts, Compare("<=", end, after), about=about).proved:
+            return None
+        about = f"check of `{check.fact.text}`: at most one place is between two segments"
+        close = implied(inside, facts, Compare("<=", after, Bin("+", end, ONE)), about=about).proved
+        clip = Loop(inner.variable, clip_lows, clip_highs)
+        return Segments(part.values, found, low, high, clip, close)
 
     # --- pairs ----------------------------------------------------------------------------------------
 
@@ -359,6 +444,19 @@ def _ordered(body: Formula) -> Iterator[tuple[str, str]]:
         match condition:
             case Compare("<" | "<=", Var(a), Var(b)) | Compare(">" | ">=", Var(b), Var(a)):
                 yield a, b
+
+
+def _parted(bounds: Sequence[Expr], name: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """(those that speak of the name, the others)"""
+    own = tuple(b for b in bounds if name in variables(b))
+    return own, tuple(b for b in bounds if b not in own)
+
+
+def _folded(op: str, parts: Sequence[Expr]) -> Expr:
+    result = parts[0]
+    for part in parts[1:]:
+        result = Bin(op, result, part)
+    return result
 
 
 def _is_covered(names: Sequence[str], body: Formula) -> bool:

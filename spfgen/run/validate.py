@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-
-import numpy as np
+from typing import cast
 
 from spfgen.cir import check as cir_check
 from spfgen.cir.files import plain_file, runtime
@@ -17,27 +16,37 @@ from spfgen.cir.nodes import Text
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.errors import DataError, ToolError
+from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout import validate as plain
+from spfgen.layout.check_python import Found, lists, python_check
 from spfgen.layout.checks import Check, checks_of
 from spfgen.layout.instances import Data, error_of
 from spfgen.layout.nodes import Layout, Property
 from spfgen.layout.points import Array
 from spfgen.layout.width import fits
 
-LARGE = 100_000
-"""Elements of index arrays from which on it pays to have C compiled."""
+TINY = 64
+SMALL = 2_000
+"""Elements of index arrays up to which Python is the quickest: always, and as long as there is no compiled check."""
+ENOUGH = 1_000_000
+"""Elements that were checked with numpy after which it pays to have C compiled."""
 
 MEMORY = 3
 
 
-@dataclass(frozen=True)
-class _Compiled:
-    """The C function of a layout, and what its report means."""
+@dataclass(slots=True)
+class _Prepared:
+    """What is known of a layout with index arrays of certain types; C is compiled when much was checked without."""
 
     layout: Layout
     checks: tuple[Check, ...]
-    function: Callable[..., int]
-    places: int
+    kinds: tuple[tuple[str, str], ...]
+    is_linear: bool
+    in_python: Callable[..., Found] | None = None
+    function: Callable[..., int] | None = None
+    is_tried: bool = False
+    looked_at: int = 0
+    fitting: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
 
 def check_arrays(
@@ -50,13 +59,49 @@ def check_arrays(
     Raises DataError with array, places, values and property.
     """
     plain.check_shapes(layout, sizes, arrays)
-    indexes = {a.name: arrays[a.name] for a in layout.indexes}
-    if sum(a.size for a in indexes.values()) < LARGE:
+    found = _prepared(layout, arrays)
+    total = sum([arrays[n].size for n, _ in found.kinds])
+    if total <= TINY if not found.is_linear or found.function else total <= SMALL:
+        return _in_python(found, sizes, arrays)
+    found.looked_at += total
+    if found.function is None and not found.is_tried and found.looked_at >= ENOUGH:
+        found.is_tried = True
+        found.function = _built(layout, found.kinds)
+    if found.function is None or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
         return plain.check_arrays(layout, sizes, arrays)
-    found = _compiled(layout, indexes)
-    if found is None or not _all_fit(found.checks, layout, sizes, indexes):
-        return plain.check_arrays(layout, sizes, arrays)
-    return _run(found, sizes, indexes, threads)
+    return _run(found, found.function, sizes, arrays, threads)
+
+
+_KEPT: dict[tuple[object, ...], _Prepared] = {}
+
+
+def _prepared(layout: Layout, arrays: Mapping[str, Array]) -> _Prepared:
+    key = (id(layout), *[arrays[a.name].dtype.char for a in layout.indexes])
+    found = _KEPT.get(key)
+    if found is None or found.layout is not layout:
+        if len(_KEPT) >= 256:
+            _KEPT.clear()
+        checks = checks_of(layout)
+        kinds = tuple((a.name, arrays[a.name].dtype.name) for a in layout.indexes)
+        found = _KEPT[key] = _Prepared(layout, checks, kinds, all(c.is_linear for c in checks))
+    return found
+
+
+def _in_python(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[Property, ...]:
+    if found.in_python is None:
+        found.in_python = python_check(found.layout, found.checks)
+    broken = found.in_python(*lists(found.layout, sizes, arrays))
+    if broken is not None:
+        raise _error(found, sizes, arrays, *broken)
+    return () if found.is_linear else tuple(c.fact for c in found.checks if not c.parts)
+
+
+def _error(
+    found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array], number: int, values: Sequence[int]
+) -> DataError:
+    check = found.checks[number]
+    named = {n: int(v) for n, v in zip(check.names, values, strict=False)}
+    return error_of(Data(found.layout, sizes, arrays), check.array, check.fact, check.body, named)
 
 
 def c_source(layout: Layout, kinds: Mapping[str, str]) -> str:
@@ -72,45 +117,54 @@ def _name(layout: Layout) -> str:
     return f"{identifier(layout.name)}_check"
 
 
-def _all_fit(checks: tuple[Check, ...], layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
-    extents = {a.name: a.extents for a in layout.indexes}
-    limits = {n: plain.limits(a) for n, a in arrays.items()}
-    return all(fits(check, checks, sizes, limits, extents) for check in checks)
+def _is_usable(found: _Prepared, arrays: Mapping[str, Array]) -> bool:
+    """Whether C can read the arrays."""
+    return all(arrays[n].flags.c_contiguous and arrays[n].flags.aligned for n, _ in found.kinds)
 
 
-def _run(found: _Compiled, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int) -> tuple[Property, ...]:
+def _fits(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
+    """Whether nothing that is computed overflows; remembered for the sizes."""
     layout = found.layout
-    report = np.zeros(1 + found.places + len(found.checks), dtype=np.int64)
-    limit = plain.allowed_work(arrays)
+    key = tuple([sizes[n] for n in (*layout.parameters, *layout.sizes)])
+    known = found.fitting.get(key)
+    if known is None:
+        extents = {a.name: a.extents for a in layout.indexes}
+        limits = {n: plain.limits(arrays[n]) for n, _ in found.kinds}
+        if len(found.fitting) >= 256:
+            found.fitting.clear()
+        known = all(fits(check, found.checks, sizes, limits, extents) for check in found.checks)
+        found.fitting[key] = known
+    return known
+
+
+def _run(
+    found: _Prepared,
+    function: Callable[..., int],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    threads: int,
+) -> tuple[Property, ...]:
+    layout, width = found.layout, places(found.checks)
+    report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
     given = [sizes[n] for n in (*layout.parameters, *layout.sizes)]
-    status = found.function(*given, *(a.ctypes.data for a in arrays.values()), limit, threads, report.ctypes.data)
+    indexes = {n: arrays[n] for n, _ in found.kinds}
+    status = function(*given, *[a.ctypes.data for a in indexes.values()], plain.allowed_work(indexes), threads, report)
     if status == MEMORY:
         check = found.checks[report[0]]
         message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
         raise DataError(f"{message}, but there is not enough")
     if status:
-        check = found.checks[report[0]]
-        values = {n: int(v) for n, v in zip(check.names, report[1:], strict=False)}
-        data = Data(layout, sizes, arrays)
-        raise error_of(data, check.array, check.fact, check.body, values)
-    return tuple(c.fact for c, flag in zip(found.checks, report[1 + found.places :], strict=True) if flag)
-
-
-_KEPT: dict[tuple[object, ...], tuple[Layout, _Compiled | None]] = {}
-
-
-def _compiled(layout: Layout, arrays: Mapping[str, Array]) -> _Compiled | None:
-    """The loaded function; None when there is no compiler."""
-    key = (id(layout), *(a.dtype.char for a in arrays.values()))
-    found = _KEPT.get(key)
-    if found is None or found[0] is not layout:
-        kinds = tuple((n, a.dtype.name) for n, a in arrays.items())
-        found = _KEPT[key] = (layout, _built(layout, kinds))
-    return found[1]
+        raise _error(found, sizes, arrays, report[0], report[1 : 1 + width])
+    if found.is_linear:
+        return ()
+    return tuple(c.fact for c, flag in zip(found.checks, report[1 + width :], strict=True) if flag)
 
 
 @lru_cache(maxsize=256)
-def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> _Compiled | None:
+def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> Callable[..., int] | None:
+    """The loaded function; None when there is no compiler, or the arrays are none that kernels take."""
+    if not {k for _, k in kinds} <= set(INDEX_TYPES):
+        return None
     from spfgen.run.compile import build, load
 
     try:
@@ -122,5 +176,4 @@ def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> _Compiled | No
     sizes = [number] * len((*layout.parameters, *layout.sizes))
     function.argtypes = [*sizes, *([pointer] * len(kinds)), number, ctypes.c_int, pointer]
     function.restype = ctypes.c_int
-    checks = checks_of(layout)
-    return _Compiled(layout, checks, function, places(checks))
+    return cast("Callable[..., int]", function)

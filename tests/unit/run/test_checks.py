@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from spfgen.errors import DataError
-from spfgen.facts.formula import evaluate
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import builtin_names, parse_tree
 from spfgen.layout import validate as plain
-from spfgen.layout.nodes import Layout
-from spfgen.layout.pack import pack
+from spfgen.layout.nodes import Layout, Property
 from spfgen.pipeline import layout_of
 from spfgen.run import validate
 from tests.unit.layout.test_validate import TREE as OTHERS
@@ -61,9 +60,9 @@ def label(layout: Layout) -> str:
     return f"{layout.name}{layout.rank}"
 
 
-def outcome(check: Any, layout: Layout, sizes: dict[str, int], arrays: dict[str, Array], **more: Any) -> str:
+def outcome(check: Callable[..., tuple[Property, ...]], *given: Any, **more: Any) -> str:
     try:
-        return str([p.text for p in check(layout, sizes, arrays, **more)])
+        return str([p.text for p in check(*given, **more)])
     except DataError as error:
         return error.message
 
@@ -73,23 +72,30 @@ def typed(arrays: dict[str, Array]) -> dict[str, Array]:
     return {n: np.ascontiguousarray(a, dtype=("int32", "int64")[k % 2]) for k, (n, a) in enumerate(arrays.items())}
 
 
-@pytest.fixture
-def always_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate, "LARGE", 0)
+def in_c(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array], threads: int = 0) -> tuple[Property, ...]:
+    found = validate._prepared(layout, arrays)
+    function = validate._built(layout, found.kinds)
+    assert function is not None
+    assert validate._fits(found, sizes, arrays)
+    return validate._run(found, function, sizes, arrays, threads)
 
 
-@pytest.mark.usefixtures("always_c")
+def in_python(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> tuple[Property, ...]:
+    return validate._in_python(validate._prepared(layout, arrays), sizes, arrays)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
-def test_c_finds_what_numpy_and_trying_everything_find(layout: Layout) -> None:
+def test_all_ways_find_the_same(layout: Layout) -> None:
+    """C, Python and numpy the same instance; and something whenever trying all instances finds something."""
     random = np.random.default_rng(5)
     seen = set()
     for _ in range(150):
         sizes, arrays = random_arrays(layout, random)
         arrays = typed(arrays)
         wanted = outcome(plain.check_arrays, layout, sizes, arrays)
-        found = outcome(validate.check_arrays, layout, sizes, arrays, threads=int(random.integers(1, 4)))
-        assert found == wanted, (sizes, arrays)
+        assert outcome(in_c, layout, sizes, arrays, int(random.integers(1, 4))) == wanted, (sizes, arrays)
+        assert outcome(in_python, layout, sizes, arrays) == wanted, (sizes, arrays)
         all_tried = outcome(plain.check_arrays, layout, sizes, arrays, thorough=True)
-        assert (found == "[]") == (all_tried == "[]")
-        seen.add(found == "[]")
+        assert (wanted == "[]") == (all_tried == "[]")
+        seen.add(wanted == "[]")
     assert False in seen

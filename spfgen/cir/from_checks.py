@@ -43,6 +43,8 @@ HOLDS, BROKEN, UNCHECKED, MEMORY = "SPFGEN_HOLDS", "SPFGEN_BROKEN", "SPFGEN_UNCH
 KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "NULL", "int64_t"})
 CHUNK = 64
 """So many values of an outer loop are given to a thread at a time."""
+QUICK = 16
+"""So many values are looked at in the time that a kernel takes for one: a team of threads pays later."""
 BLOCK = 1024
 """So many segments are looked at together: their places stay in a near cache."""
 
@@ -175,7 +177,8 @@ class _Writer:
             most = c.Call("spfgen_min", (self.expr(bound), c.Name("INT32_MAX")))
             body.insert(0, c.Declare("const int32_t", name, c.Cast("int32_t", most)))
         if self.is_parallel:
-            threads = c.Call("spfgen_threads", (c.Name(self.threads), self.total()))
+            share = c.Bin("/", self.total(), c.Int(QUICK))
+            threads = c.Call("spfgen_threads", (c.Name(self.threads), share))
             body.insert(0, c.Assign(c.Name(self.threads), "=", threads))
         used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
         params = [c.Param(INT, self.names[n]) for n in (*self.layout.parameters, *self.layout.sizes)]

@@ -76,7 +76,7 @@ def trust(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -
 
 
 def _checked(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> DataError | None:
-    from spfgen.layout.validate import check_arrays
+    from spfgen.run.validate import check_arrays
 
     try:
         check_arrays(layout, sizes, arrays)

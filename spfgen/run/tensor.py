@@ -56,6 +56,18 @@ class Tensor:
         """The number of stored elements, padding included."""
         return sum(self.arrays[v.name].size for v in self.layout.values)
 
+    def validate(self, *, threads: int = 0) -> tuple[str, ...]:
+        """Check the index arrays, as they are now, against all that the layout declares; `threads` of 0 leaves their
+        number to OpenMP.
+
+        Returns the properties that were not checked in full, as the layout words them: those that would take too long,
+        because no quick check is known to be enough; () when all was checked. Raises DataError with the first array,
+        places and values that break a property.
+        """
+        from spfgen.run.validate import check_arrays
+
+        return tuple(p.text for p in check_arrays(self.layout, self.sizes, self.arrays, threads))
+
     def to_coo(self) -> Coordinates:
         """The stored entries; an entry stored twice stands twice."""
         from spfgen.run.pack import coordinates

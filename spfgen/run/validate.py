@@ -24,6 +24,7 @@ from spfgen.layout.instances import Data, error_of
 from spfgen.layout.nodes import Layout, Property
 from spfgen.layout.points import Array
 from spfgen.layout.width import fits
+from spfgen.run.call import threads_allowed
 
 TINY = 64
 SMALL = 2_000
@@ -148,7 +149,8 @@ def _run(
     report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
     given = [sizes[n] for n in (*layout.parameters, *layout.sizes)]
     indexes = {n: arrays[n] for n, _ in found.kinds}
-    status = function(*given, *[a.ctypes.data for a in indexes.values()], plain.allowed_work(indexes), threads, report)
+    pointers = [a.__array_interface__["data"][0] for a in indexes.values()]
+    status = function(*given, *pointers, plain.allowed_work(indexes), threads_allowed(threads), report)
     if status == MEMORY:
         check = found.checks[report[0]]
         message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"

@@ -19,7 +19,7 @@ LAYOUTS = {"A": "csr", "x": "dense", "y": "dense"}
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The layouts of all checks that are made."""
-    from spfgen.layout import validate
+    from spfgen.run import validate
 
     made: list[str] = []
     real = validate.check_arrays

@@ -26,7 +26,7 @@ from spfgen.errors import InternalError, ToolError, UsageError
 from spfgen.folder import cache_setting, clear_small_files, hash_of, is_open_to_all, is_ours, wanted_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 _OURS = re.compile(r"([0-9a-f]{64})\.(?:so|json|lock|.*tmp)")
@@ -106,10 +106,8 @@ def fetch(key: str, make: Callable[[Path], None], about: str = "") -> Path:
     entry = folder / f"{key}.so"
     if _is_intact(entry):
         return entry
-    from filelock import FileLock
-
     try:
-        with FileLock(folder / f"{key}.lock", mode=0o600):
+        with _lock(folder / f"{key}.lock"):
             if not _is_intact(entry):  # nobody was faster while we waited
                 _create(entry, make, about)
     except OSError as error:
@@ -162,6 +160,20 @@ def clear() -> int:
             raise ToolError(f"expected to clear {folder}, but {error.strerror or error}") from error
     clear_small_files(folder)
     return count
+
+
+@contextlib.contextmanager
+def _lock(file: Path) -> Iterator[None]:
+    """Hold the lock. On file systems that have none (some network ones) nobody waits: the work may be done twice."""
+    from filelock import FileLock
+
+    lock = FileLock(file, mode=0o600)
+    with contextlib.suppress(NotImplementedError):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _create(entry: Path, make: Callable[[Path], None], about: str) -> None:

@@ -172,9 +172,15 @@ def _numbers(values: Array) -> Numbers:
         int(np.count_nonzero(np.isnan(values))) if values.dtype.kind in "fc" else 0,
         int(np.count_nonzero(np.isinf(values))) if values.dtype.kind in "fc" else 0,
         _different(values),
-        ordered.min().item() if ordered.size else None,
-        ordered.max().item() if ordered.size else None,
+        _number(ordered.min()) if ordered.size else None,
+        _number(ordered.max()) if ordered.size else None,
     )
+
+
+def _number(value: Any) -> int | float | None:
+    """As a number of Python; None when it is beyond what that holds, as longdouble may be."""
+    number = int(value) if value.dtype.kind in "iu" else float(value)
+    return number if np.isfinite(float(number)) else None
 
 
 def _different(values: Array) -> int:
@@ -381,7 +387,7 @@ def _mean(count: int, groups: int) -> str:
 
 
 def _about_values(values: Numbers) -> Iterator[str]:
-    if values.least is not None:
+    if values.least is not None and values.most is not None:
         yield f"{values.least:g} to {values.most:g}"
     yield f"{values.distinct} different"
     for count, what in ((values.zeros, "zero"), (values.nans, "nan"), (values.infinities, "infinite")):

@@ -286,3 +286,14 @@ def test_clear_leaves_what_is_being_made():
 
     assert cache.fetch(cache.key("a"), make).read_bytes() == CONTENT
     assert removed == [0]
+
+
+def test_file_system_without_locks(monkeypatch):
+    def refuse(self, *_, **__):
+        raise NotImplementedError("FileSystem does not appear to support flock")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    make = Maker()
+    assert cache.fetch(cache.key("a"), make).read_bytes() == CONTENT
+    assert cache.fetch(cache.key("a"), make).read_bytes() == CONTENT
+    assert make.calls == 1

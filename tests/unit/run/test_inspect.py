@@ -125,6 +125,18 @@ def test_nan_and_infinity_are_counted_and_no_number_of_json() -> None:
     assert json.loads(json.dumps(as_dict(facts, costs(data, layouts_of_rank(2))), allow_nan=False))["places"] == 6
 
 
+@pytest.mark.parametrize("kind", ["float16", "longdouble", "clongdouble", "uint64", "bool", ">f4"])
+def test_types_that_only_numpy_has(kind) -> None:
+    values = np.array([1, 0, 1], kind)
+    if kind == "longdouble":
+        values[2] = np.finfo(kind).max
+    data = entries_of(values)
+    facts = facts_of(data, distinct(data))
+    found = costs(data, layouts_of_rank(1))
+    assert as_text(facts, found)
+    json.dumps(as_dict(facts, found), allow_nan=False)
+
+
 def test_texts() -> None:
     data = Coordinates((2, 3), tuple(np.array(c) for c in ([0, 1, 0], [1, 2, 1])), np.array([1.0, 2.0, 4.0]))
     single = distinct(data)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from spfgen.api import Kernel, Spec, compile, einsum, evaluate, load, parse, tensor  # noqa: A004
+    from spfgen.api import (
+        Kernel,
+        Spec,
+        compile,  # noqa: A004
+        einsum,
+        evaluate,
+        load,
+        load_tensor,
+        pack,
+        parse,
+        tensor,
+    )
     from spfgen.errors import CopyWarning, SpfgenError
     from spfgen.run.tensor import Tensor
 
@@ -24,6 +35,8 @@ __all__ = [
     "einsum",
     "evaluate",
     "load",
+    "load_tensor",
+    "pack",
     "parse",
     "tensor",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,11 +200,43 @@ def tensor(
     """
     from spfgen.run.tensor import make_tensor
 
-    handle = _handle(layout)
+    handle = handle_of(layout)
     if shape is not None and not isinstance(shape, Iterable):
         shape = (shape,)
     rank = len(shape) if shape is not None else _rank(handle, arrays)
     return make_tensor(handle.layout(rank), arrays, shape, sizes)
+
+
+def pack(
+    obj: object,
+    layout: LayoutHandle | str,
+    /,
+    *,
+    shape: Sequence[int] | int | None = None,
+    duplicates: str | Callable[[Any, Any], Any] = "sum",
+    **constants: int,
+) -> Tensor:
+    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`.
+
+    `obj` is a numpy array (its entries that are not 0), a sparse array or matrix of scipy or PyData/Sparse in any
+    format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or one of
+    shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of values
+    at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values keep
+    their type, and index arrays are int32 where that suffices, unless the layout says types: `"csr<float, int64>"`.
+
+    Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
+    for a layout that cannot be packed.
+    """
+    from spfgen.run.entries import pack_object
+
+    return pack_object(handle_of(layout, constants), obj, shape, duplicates)
+
+
+def load_tensor(path: str | Path) -> Tensor:
+    """A tensor from a file that `Tensor.save` wrote. Raises DataError when it is none, or damaged."""
+    from spfgen.run.store import load_tensor as loaded
+
+    return loaded(path)
 
 
 def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
@@ -246,7 +278,7 @@ def compile(  # noqa: A001
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
     parsed = parse_statements(statements)
-    handles = {n: _handle(h) for n, h in layouts.items()}
+    handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = lang.Kernel(name, declared, (), parsed, tuple(_loops(order)), _forced(finds))
@@ -335,7 +367,10 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
             raise SpecError(message, None, (did_you_mean(name, names) or known,))
 
 
-def _handle(layout: LayoutHandle | str) -> LayoutHandle:
+def handle_of(layout: LayoutHandle | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
+    """The layout that is meant, with these constants. Raises UsageError, SpecError."""
+    if constants:
+        return handle_of(layout)(**constants)
     if isinstance(layout, LayoutHandle):
         return layout
     if not isinstance(layout, str):
@@ -355,6 +390,8 @@ __all__ = [
     "einsum",
     "evaluate",
     "load",
+    "load_tensor",
+    "pack",
     "parse",
     "tensor",
 ]

@@ -69,6 +69,10 @@ class UsageError(SpfgenError):
     title = "usage"
 
 
+class ConversionError(UsageError, TypeError):
+    """numpy was given a tensor; a TypeError too, which is what numpy's functions raise for what they do not take."""
+
+
 class SpecError(SpfgenError):
     """A layout, program or schedule is wrong; the person who wrote it can mend it."""
 

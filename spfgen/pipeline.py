@@ -25,7 +25,7 @@ from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
-from spfgen.lang.nodes import Kernel
+from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.lang.spec import SpecTree
 from spfgen.layout.check import check_layout
 from spfgen.layout.from_lang import instantiate
@@ -121,12 +121,13 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
 _LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
 
 
-def layout_of(declaration: object, settings: Mapping[str, int]) -> Layout:
+def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
     """The checked layout of a declaration; read once for each choice of constants."""
-    key = (id(declaration), tuple(sorted(settings.items())))
+    defaults = {n: v for n, v in declaration.constants if v is not None}
+    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
     found = _LAYOUTS.get(key)
     if found is None or found[0] is not declaration:
-        layout = instantiate(declaration, settings)  # type: ignore[arg-type]
+        layout = instantiate(declaration, settings)
         check_layout(layout)
         found = _LAYOUTS[key] = (declaration, layout)
     return found[1]

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spfgen.errors import DataError
+from spfgen.errors import ConversionError, DataError
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
@@ -36,25 +37,40 @@ class Tensor:
     """`sizes` holds the extents and sizes of the layout, `arrays` its index and value arrays by name.
 
     The arrays are C-contiguous and have the shapes that the layout declares; the tensor shares them with
-    whoever made it.
+    whoever made it. numpy does not turn it into a dense array by itself: that is `to_numpy()`.
     """
 
     layout: Layout
     sizes: Mapping[str, int]
     arrays: Mapping[str, Array]
 
+    __array_ufunc__ = None
+    """Operators and functions of numpy refuse a tensor, instead of making it dense."""
+
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.sizes[p] for p in self.layout.parameters)
+        """The logical extents."""
+        return tuple([self.sizes[p] for p in self.layout.parameters])
+
+    @property
+    def ndim(self) -> int:
+        """The number of logical dimensions."""
+        return self.layout.rank
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
         return self.arrays[self.layout.values[0].name].dtype
 
     @property
     def nse(self) -> int:
         """The number of stored elements, padding included."""
         return sum(self.arrays[v.name].size for v in self.layout.values)
+
+    @property
+    def fill_value(self) -> Any:
+        """What the tensor is where nothing is stored: a numpy number of its dtype."""
+        return self.dtype.type(self.layout.fill)
 
     def validate(self, *, threads: int = 0) -> tuple[str, ...]:
         """Check the index arrays, as they are now, against all that the layout declares; `threads` of 0 leaves their
@@ -69,25 +85,62 @@ class Tensor:
         return tuple(p.text for p in check_arrays(self.layout, self.sizes, self.arrays, threads))
 
     def to_coo(self) -> Coordinates:
-        """The stored entries; an entry stored twice stands twice."""
+        """The stored entries; an entry stored twice stands twice.
+
+        `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`.
+        """
         from spfgen.run.pack import coordinates
 
         coords, found = coordinates(self.layout, self.sizes, self.arrays)
         return Coordinates(self.shape, tuple(coords), found)
 
     def to_numpy(self) -> Array:
-        """A dense array; entries stored twice are added."""
+        """A new dense array; entries stored twice are added (`or` for bool). Raises DataError when it is too large."""
         return self.to_coo().to_dense()
 
+    def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
+        """An array of scipy.sparse, in its own format where scipy has the layout (then over the same arrays, as far
+        as scipy keeps their types), else in `coo`; or in the `format` that is asked for ("csr", ...).
+
+        Raises DataError for what scipy.sparse cannot hold: a number, a fill value that is not zero.
+        """
+        from spfgen.run.export import to_scipy
+
+        return to_scipy(self, format)
+
+    def convert(self, layout: Any, /, **constants: int) -> Tensor:
+        """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
+
+        Raises DataError when the layout has no place for an entry, Unsupported when it cannot be packed.
+        """
+        from spfgen.api import handle_of, pack
+
+        return pack(self, handle_of(layout, constants))
+
+    def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
+        """Write an .npz file that `spfgen.load_tensor` reads: the arrays by name, and the text of the layout.
+
+        A file that is there is overwritten with `force` only. Raises UsageError.
+        """
+        from spfgen.run.store import save
+
+        save(self, path, force)
+
     def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
-        """What numpy.asarray makes of it: the dense array."""
-        if copy is False:
-            raise ValueError("a dense array of an spfgen.Tensor is always a copy")
-        dense = self.to_numpy()
-        return dense if dtype is None else dense.astype(dtype)  # type: ignore[call-overload]
+        layout = layout_text(self.layout)
+        raise ConversionError(
+            f"expected an array, but this is a tensor in layout `{layout}`, which is not made dense unasked",
+            None,
+            ("write tensor.to_numpy() if a dense array is wanted; spfgen.evaluate and spfgen.einsum take it as it is",),
+        )
 
     def __repr__(self) -> str:
         return f"<spfgen.Tensor {described(self)}>"
+
+    def _repr_html_(self) -> str:
+        from spfgen.run.picture import html
+
+        return html(self)
 
 
 def layout_text(layout: Layout) -> str:
@@ -204,6 +257,8 @@ def plain_array(value: object, name: str) -> Array:
     """numpy.asarray, with an error that names the array."""
     if type(value) is np.ndarray:
         return value
+    if isinstance(value, Tensor):
+        raise DataError(f"expected an array for `{name}`, but it is {value!r}")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"say what they are: {name}.filled(0)"
         raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))

@@ -53,7 +53,7 @@ def make_tensors(
                 arrays |= {a: owned[a] for a in shared if a in arrays}
                 owned = dict(zip(owner.layout.sizes, owner.sizes, strict=True))
                 sizes |= {s: owned[s] for s in shared if s in sizes}
-            value_type, index_types = _types(d, layout)
+            value_type, index_types = types_of(d.use, layout)
             result[d.name] = Tensor(
                 d.name,
                 layout,
@@ -72,8 +72,8 @@ def make_tensors(
     return tuple(result[d.name] for d in declared)
 
 
-def _types(declaration: lang.TensorDecl, layout: Layout) -> tuple[str, tuple[tuple[str, str], ...]]:
-    use = declaration.use
+def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The element types of values and of index arrays that a use says, or that go without saying. Raises SpecError."""
     value = element_type(use.value_type or DEFAULT_VALUE)
     if value is None:
         raise SpecError(

@@ -1,0 +1,101 @@
+"""From whatever holds entries to a tensor in a layout: scipy, numpy, PyData/Sparse, coordinates and values, tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.lang.expressions import counted
+from spfgen.layout.duplicates import Duplicates, checked_duplicates
+from spfgen.run.bind import converted, coordinates, packed
+from spfgen.run.pack import pads
+from spfgen.run.read import Coordinates
+from spfgen.run.tensor import Array, Tensor, as_array, plain_array, size_number
+from spfgen.space.tensors import types_of
+
+if TYPE_CHECKING:
+    from spfgen.api import LayoutHandle
+
+NAME = "the tensor"
+
+
+def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | None, duplicates: Duplicates) -> Tensor:
+    """See spfgen.pack."""
+    checked_duplicates(duplicates)
+    wanted = None if shape is None else _shape(shape)
+    if isinstance(obj, tuple):
+        found: Coordinates | Tensor = _pair(obj, wanted)
+    else:
+        found = obj if isinstance(obj, Tensor) else coordinates(obj, NAME)
+    if wanted is not None and found.shape != wanted:
+        raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
+    layout, use = handle.layout(len(found.shape)), handle.use
+    value_type, index_types = types_of(use, layout)
+    said = use.index_type is not None or bool(use.array_types)
+    kinds = dict(index_types) if said else None
+    if isinstance(found, Tensor):
+        if duplicates == "sum" and use.value_type in (None, found.dtype.name):
+            return converted(layout, found, NAME, kinds, said)
+        found = _of_tensor(found)
+    if use.value_type is not None:
+        found = _typed(found, value_type)
+    return packed(layout, found, NAME, kinds, said, duplicates)
+
+
+def _of_tensor(tensor: Tensor) -> Coordinates:
+    """The entries; without those that are only there because the layout stores whole blocks or diagonals."""
+    entries = tensor.to_coo()
+    if not pads(tensor.layout):
+        return entries
+    kept = entries.values != tensor.fill_value
+    return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept])
+
+
+def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
+    extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return tuple(size_number(f"shape[{k}]", n) for k, n in enumerate(extents))
+
+
+def _pair(value: tuple[Any, ...], shape: tuple[int, ...] | None) -> Coordinates:
+    """(coordinates, values): the coordinates are one array for each dimension, or an integer array [rank, n]."""
+    if len(value) != 2:
+        message = f"expected a pair (coordinates, values), but there are {len(value)} parts"
+        raise DataError(message, None, ("for a dense tensor pass an array or a list",))
+    coords, values = value
+    columns = [coords] if isinstance(coords, np.ndarray) and coords.ndim == 1 else list(coords)
+    if columns and all(np.ndim(c) == 0 for c in columns):
+        columns = [columns]  # one dimension, its coordinates in a list
+    found = tuple(_column(c, k) for k, c in enumerate(columns))
+    numbers = as_array(np.atleast_1d(plain_array(values, "values")), "values", False)
+    if any(c.shape != numbers.shape for c in found):
+        lengths = ", ".join(str(c.shape) for c in found)
+        raise DataError(
+            f"expected a coordinate in each dimension for each value, but they are {lengths} for {numbers.shape}"
+        )
+    if shape is None:
+        shape = tuple(int(c.max(initial=-1)) + 1 for c in found)
+    if len(shape) != len(found):
+        raise DataError(f"expected coordinates of {counted(len(shape), 'dimension')}, but there are {len(found)}")
+    return Coordinates(shape, found, numbers)
+
+
+def _column(value: object, dimension: int) -> Array:
+    name = f"coordinates[{dimension}]"
+    array = plain_array(value, name)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)  # what numpy makes of an empty list
+    if array.dtype.kind not in "iu":
+        raise DataError(f"expected integers in {name}, but they are {array.dtype}")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"expected {name} below 2^63, but there is {array.max()}")
+    return array.astype(np.int64)
+
+
+def _typed(entries: Coordinates, wanted: str) -> Coordinates:
+    """The values in the type that a use such as `csr<float>` asks for."""
+    if not np.can_cast(entries.values.dtype, wanted, "same_kind"):
+        raise DataError(f"expected values of {wanted}, but they are {entries.values.dtype}")
+    return Coordinates(entries.shape, entries.coords, entries.values.astype(wanted))

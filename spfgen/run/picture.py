@@ -1,0 +1,47 @@
+"""What a notebook shows of a tensor: a sentence and, for vectors and matrices, where its entries lie."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spfgen.run.read import Coordinates
+
+if TYPE_CHECKING:
+    from spfgen.run.tensor import Tensor
+
+CELLS = 48
+"""At most so many cells along a side."""
+PIXELS = 144
+DRAWN = 5_000_000
+"""Tensors of more stored elements are not enumerated for a picture."""
+
+
+def html(tensor: Tensor) -> str:
+    """One element of HTML, without scripts or references."""
+    from spfgen.run.tensor import described
+
+    text = f"<code>{escape(described(tensor))}</code>"
+    drawn = len(tensor.shape) in (1, 2) and tensor.nse <= DRAWN
+    return f"<div>{text}{'<br/>' + svg(tensor.to_coo()) if drawn else ''}</div>"
+
+
+def svg(entries: Coordinates) -> str:
+    """A spy plot of a vector (as a row) or a matrix, first row on top; the darker a cell, the more entries in it."""
+    shape = entries.shape if len(entries.shape) == 2 else (1, *entries.shape)
+    coords = entries.coords if len(entries.coords) == 2 else (np.zeros_like(entries.coords[0]), *entries.coords)
+    cell = -(-max(*shape, 1) // CELLS)
+    rows, columns = (max(1, -(-n // cell)) for n in shape)
+    places, counts = np.unique((coords[0] // cell) * columns + coords[1] // cell, return_counts=True)
+    most = counts.max(initial=1)
+    scale = PIXELS // max(rows, columns)
+    cells = "".join(
+        f'<rect x="{p % columns}" y="{p // columns}" width="1" height="1" fill-opacity="{0.3 + 0.7 * n / most:.2f}"/>'
+        for p, n in zip(places.tolist(), counts.tolist(), strict=True)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{columns * scale}" height="{rows * scale}" '
+        f'viewBox="0 0 {columns} {rows}" style="border: 1px solid gray; background: white">{cells}</svg>'
+    )

@@ -1,0 +1,126 @@
+"""Tensors in files: an .npz with the arrays by name and the text of the layout. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError, InternalError, SpfgenError, Unsupported, UsageError
+from spfgen.lang.nodes import LayoutDecl
+from spfgen.lang.parse import parse_file
+from spfgen.lang.spec import builtin
+from spfgen.layout.nodes import Layout
+from spfgen.run.tensor import Tensor, make_tensor
+from spfgen.run.write import replace_file
+
+DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy, zipfile and json raise for files that are not what they should be."""
+ENDING = ".npz"
+FORMAT = 1
+ABOUT, TEXT, ARRAY = "spfgen", "layout", "array."
+"""Entries of the file: a JSON text, the layout's text, and one for each array."""
+
+
+def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> None:
+    """See Tensor.save."""
+    target = Path(path)
+    if not target.name.lower().endswith(ENDING):
+        raise UsageError(f"expected a file ending in {ENDING}, but got {target}")
+    target = target.resolve()  # the file behind a symbolic link is exchanged, not the link
+    if target.exists() and not target.is_file():
+        raise UsageError(f"expected a file to write, but {path} is something else")
+    if target.exists() and not force:
+        raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with force=True",))
+    layout = tensor.layout
+    about = {
+        "format": FORMAT,
+        "layout": layout.name,
+        "constants": dict(layout.constants),
+        "sizes": {n: int(v) for n, v in tensor.sizes.items()},
+    }
+    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(_text_of(layout))}
+    entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **entries)
+    replace_file(target, stream.getvalue())
+
+
+def load_tensor(path: str | os.PathLike[str]) -> Tensor:
+    """A tensor from a file that Tensor.save wrote. Its arrays are checked against its layout.
+
+    Raises DataError when the file cannot be read, is no such file, or its arrays break the layout.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, Mapping) or ABOUT not in file or TEXT not in file:
+                raise DataError("it holds no tensor of spfgen")
+            about = json.loads(str(file[ABOUT]))
+            arrays = {n.removeprefix(ARRAY): file[n] for n in file if n.startswith(ARRAY)}
+            text = str(file[TEXT])
+        if about["format"] != FORMAT:
+            raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT}")
+        layout = _layout(text, about["layout"], about["constants"])
+        return make_tensor(layout, arrays, None, about["sizes"])
+    except InternalError:
+        raise
+    except SpfgenError as error:
+        raise _unreadable(path, error.message, error.notes) from error
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+    ) as error:
+        raise _unreadable(path, f"it is damaged ({error})") from error
+
+
+def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataError:
+    return DataError(f"expected a tensor that Tensor.save wrote, but {path} cannot be read: {reason}", None, notes)
+
+
+def _text_of(layout: Layout) -> str:
+    """The declaration, cut out of the text in which it stands."""
+    if layout.span is not None:
+        for item in parse_file(layout.span.text, layout.span.file).layouts:
+            if isinstance(item, LayoutDecl) and item.name == layout.name:
+                meta = item.tree.meta
+                return item.source.text[meta.start_pos : meta.end_pos] + "\n"
+    raise Unsupported(f"a tensor of layout `{layout.name}` cannot be saved: the layout has no text")
+
+
+def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:
+    """The layout of the text; the one that comes with spfgen where they are equal, so that kernels are shared."""
+    from spfgen.pipeline import layout_of
+
+    settings = {str(n): int(v) for n, v in constants.items()}
+    found = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]
+    if [item.name for item in found] != [name]:
+        raise DataError(f"it holds no layout `{name}`")
+    layout = layout_of(found[0], settings)
+    known = builtin(name)
+    if isinstance(known, LayoutDecl) and known.constants == found[0].constants:
+        other = layout_of(known, settings)
+        return other if other == layout else layout
+    return layout

@@ -283,8 +283,8 @@ def _number(value: Any, others: Sequence[Tensor]) -> Any:
 
 
 def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
-    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point, int64
-    when truth values meet a whole number."""
+    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point. A whole
+    number in the text makes it int64 when it meets truth values, or is too large for the type of the operands."""
     from spfgen.ir import walk
     from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, promoted
 
@@ -295,7 +295,9 @@ def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
     numbers = [n.value for n in nodes if isinstance(n, lang.Constant)]
     if any(isinstance(n, lang.Binary) and n.op == "/" for n in nodes) or any(isinstance(n, float) for n in numbers):
         return DEFAULT_VALUE
-    return DEFAULT_WHOLE if numbers and TYPES[found].kind == "b" else found
+    largest = {"b": -1, "i": 2 ** (8 * TYPES[found].bytes - 1) - 1, "u": 2 ** (8 * TYPES[found].bytes) - 1}
+    fits = max(numbers, default=-1) <= largest[TYPES[found].kind]
+    return found if fits else promoted([found, DEFAULT_WHOLE]).name
 
 
 def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:

@@ -122,6 +122,10 @@ def test_two_types(first, second) -> None:
         ("C[i, j] = A[i, j]/4", "complex64", lambda a: a / 4),
         ("C[i, j] = -A[i, j]", "uint16", lambda a: -a),
         ("C[i, j] = 2*A[i, j] + A[i, j]", "bool", lambda a: 2 * a + a),
+        ("C[i, j] = 128*A[i, j]", "int8", lambda a: 128 * a.astype(np.int64)),
+        ("C[i, j] = 127*A[i, j]", "int8", lambda a: 127 * a),
+        ("C[i, j] = 256*A[i, j]", "uint8", lambda a: 256 * a.astype(np.int64)),
+        ("C[i, j] = 255*A[i, j]", "uint8", lambda a: 255 * a),
     ],
 )
 def test_numbers_in_the_text(text, kind, numpy) -> None:

@@ -13,7 +13,7 @@ from spfgen.errors import DataError, Unsupported
 from spfgen.folder import human_bytes
 from spfgen.layout.measure import WIDE, Memory, measure
 from spfgen.layout.nodes import Layout
-from spfgen.layout.points import Array, combined, row_ranks, sorted_order
+from spfgen.layout.points import Array, row_ranks, sorted_order
 from spfgen.run.read import Coordinates
 
 BLOCKS = ((2, 2), (3, 3), (4, 4), (6, 6), (8, 8), (16, 16), (1, 4), (4, 1), (1, 8), (8, 1))
@@ -159,7 +159,7 @@ def facts_of(entries: Coordinates, single: Coordinates) -> Facts:
         tuple(int(np.count_nonzero(new)) for new in leading),
         _diagonals(single) if matrix else None,
         _symmetry(single) if matrix and shape[0] == shape[1] else None,
-        tuple(_block(single, *size) for size in BLOCKS) if matrix and count else (),
+        tuple(_blocks(single)) if matrix and count else (),
     )
 
 
@@ -260,11 +260,16 @@ def _same(left: Array, right: Array) -> bool:
     return bool(np.array_equal(left, right, equal_nan=left.dtype.kind in "fc"))
 
 
-def _block(single: Coordinates, rows: int, columns: int) -> Blocks:
-    parts = [single.coords[0] // rows, single.coords[1] // columns]
-    one = combined(parts)
-    count = _different(one) if one is not None else len(row_ranks(parts, len(parts[0]))[1])
-    return Blocks(rows, columns, count, len(single.values) / (count * rows * columns))
+def _blocks(single: Coordinates) -> Iterator[Blocks]:
+    """Larger blocks are made of the largest smaller ones that fit into them, of which there are fewer than entries."""
+    count = len(single.values)
+    held = {(1, 1): list(single.coords)}
+    for rows, columns in BLOCKS:
+        high, wide = max((s for s in held if not rows % s[0] and not columns % s[1]), key=prod)
+        parts = [held[high, wide][0] // (rows // high), held[high, wide][1] // (columns // wide)]
+        first = row_ranks(parts, len(parts[0]))[1]
+        held[rows, columns] = [part[first] for part in parts]
+        yield Blocks(rows, columns, len(first), count / (len(first) * rows * columns))
 
 
 # --- memory ---------------------------------------------------------------------------------------------

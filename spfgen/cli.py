@@ -321,7 +321,8 @@ def run_command(
 ) -> None:
     """Compile a kernel and run it on data.
 
-    Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz (one array of several: file.npz:NAME).
+    Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of several:
+    file.npz:NAME).
 
     \b
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check
@@ -507,7 +508,8 @@ def inspect(
 ) -> None:
     """Show facts about a matrix or tensor, and the memory that each layout would take.
 
-    Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz (one array of several: file.npz:NAME).
+    Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of
+    several: file.npz:NAME).
 
     \b
     spfgen inspect matrix.mtx

@@ -93,7 +93,8 @@ def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinat
     are float64, int64, uint64 or complex128, and bool (all True) for `pattern`. The array format is dense.
     .tns (.gz .xz .bz2): FROSTT, values are float64. The extents are those of a first comment (`# spfgen shape: 3 4`) or
     of two first lines (the order, and the number of entries; the extents), else the largest coordinates.
-    .npy, .npz: numpy. An .npz is a scipy.sparse matrix, or holds one array, or is written `file.npz:NAME`.
+    .npy, .npz: numpy. An .npz is a scipy.sparse matrix, a tensor that Tensor.save wrote, or holds one array, or is
+    written `file.npz:NAME`.
 
     `shape` is what the caller expects, None for extents that are not known; a .tns may have larger ones than its
     coordinates tell. Raises DataError for all that can be wrong with the file.
@@ -632,6 +633,10 @@ def _read_npz(file: str, name: str | None) -> Coordinates | NDArray[Any]:
         names = list(archive.files)
         if name is None and {"format", "shape", "data"} <= set(names):
             return _read_sparse(file)
+        if name is None and {"spfgen", "layout"} <= set(names):
+            from spfgen.run.store import load_tensor
+
+            return load_tensor(file).to_coo()
         if name is None and len(names) == 1:
             name = names[0]
         if name not in names:

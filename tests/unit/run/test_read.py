@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import spfgen
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.write import write
@@ -473,6 +474,18 @@ def test_npz_of_arrays(tmp_path):
     assert read(path + ":labels").tolist() == [1, 1]
     with pytest.raises(DataError, match=r"expected an array 'label', but .*x.npz holds images labels"):
         read(path + ":label")
+
+
+def test_tensors_that_were_saved(tmp_path):
+    made = spfgen.tensor("csr", shape=(2, 3), rowptr=[0, 1, 2], colidx=[2, 0], val=[5.0, 0.0])
+    made.save(tmp_path / "x.npz")
+    data = read(str(tmp_path / "x.npz"))
+    assert (data.shape, entries(data)) == ((2, 3), [(0, 2, 5.0), (1, 0, 0.0)])
+    assert read(str(tmp_path / "x.npz:array.val")).tolist() == [5.0, 0.0]
+    content = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "x.npz").write_bytes(content[:-50])
+    with pytest.raises(DataError, match=r"x\.npz"):
+        read(str(tmp_path / "x.npz"))
 
 
 def test_objects_are_not_unpickled(tmp_path):

@@ -13,6 +13,7 @@ from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
 from spfgen.cir.sweep import sweep
 from spfgen.cir.variants import choose
+from spfgen.cir.wide import wide_type, widened
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
 from spfgen.facts.formula import (
@@ -103,6 +104,7 @@ class Lowering:
             dims |= dict.fromkeys(_dims(plan))
         self.names = Names(program, dims)
         self.array_names: dict[tuple[str, str], str] = {}
+        self.kinds = {t.name: TYPES[t.value_type] for t in program.tensors}
         for tensor in program.tensors:
             for value in tensor.layout.values:
                 self.array_names[tensor.name, value.name] = self.names.new(f"{tensor.name}_{value.name}")
@@ -195,8 +197,14 @@ class Lowering:
 
     def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
         """A nest that declares something outside of all its loops gets braces, or two nests could clash."""
+        kind = wide_type(self, group, plan)
+        lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
+        return [c.Comment(group.text), *lines]
+
+    def nests(self, plan: Plan) -> list[c.Stmt]:
+        """The nests of a statement."""
         alone = sum(len(_nests(p)) for p in self.plans) == 1
-        result: list[c.Stmt] = [c.Comment(group.text)]
+        result: list[c.Stmt] = []
         for nest in _nests(plan):
             lines = self.plan(nest, Scope())
             declares = any(isinstance(s, c.Declare) for s in lines)
@@ -257,7 +265,7 @@ class Lowering:
         """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
         result: list[c.Stmt] = []
         tensor = self.program.tensor(tensor_name)
-        kind = TYPES[tensor.value_type]
+        kind = self.kinds[tensor_name]
         for value in tensor.layout.values:
             self.arrays[f"{tensor_name}.{value.name}"] = None
             extents = [self.layout_expr(e, tensor_name) for e in value.extents]
@@ -442,13 +450,13 @@ class Lowering:
         return [
             c.Declare(kind.c, name, _zero(kind)),
             *body,
-            self.combine(place, plan.op, c.Name(name), TYPES[self.program.tensor(plan.target.tensor).value_type], kind),
+            self.combine(place, plan.op, c.Name(name), self.kinds[plan.target.tensor], kind),
         ]
 
     # --- values ----------------------------------------------------------------------------------
 
     def store(self, target: Operand, op: str, value: Value, scope: Scope) -> c.Stmt:
-        own = TYPES[self.program.tensor(target.tensor).value_type]
+        own = self.kinds[target.tensor]
         kind = self.value_type(value, own)
         term = self.value(value, scope, kind)
         for operand, copy in scope.copied.items():
@@ -467,6 +475,10 @@ class Lowering:
         if running is not None:
             return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
         return self.combine(self.place(target, scope), op, term, own, kind)
+
+    def converted(self, value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
+        """A value in another type."""
+        return _converted(value, own, wanted)
 
     def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
         """Store or add; the result has the type of the place. Booleans add by `or`."""
@@ -487,7 +499,7 @@ class Lowering:
         return c.Load(c.Name(self.array_names[operand.tensor, operand.array]), index)
 
     def compute_type(self, body: Plan, target: Operand) -> ElementType:
-        own = TYPES[self.program.tensor(target.tensor).value_type]
+        own = self.kinds[target.tensor]
         dos = [n for n in walk(body) if isinstance(n, Do)]
         return promoted([self.value_type(d.value, own).name for d in dos])
 

@@ -1,8 +1,4 @@
-"""Element types: whatever operands and target are, the result is what numpy's promotion of them gives.
-
-Where a target is narrower than the values (a bool target of integers), it is cast at every addition, not at the end
-as by the reference; the numbers here do not tell the two apart.
-"""
+"""Element types: whatever operands and target are, the result is what numpy's promotion of them gives."""
 
 from __future__ import annotations
 
@@ -235,6 +231,46 @@ def test_narrow_integers_wrap_as_in_numpy() -> None:
     assert run("z[i] = h[i]*h[i]", h=h, z=np.zeros(1, np.uint16)).tolist() == [1]
     mixed = run("z[i] = x[i] - y[i]", x=np.array([5], np.int32), y=np.array([7], np.int32), z=np.zeros(1, np.uint32))
     assert mixed.tolist() == [2**32 - 2]
+
+
+NARROW = [
+    ("bool", "int8"),
+    ("bool", "uint8"),
+    ("bool", "int64"),
+    ("bool", "float64"),
+    ("bool", "complex64"),
+    ("int8", "float32"),
+    ("int32", "float64"),
+    ("uint8", "float64"),
+    ("uint64", "float32"),
+    ("int64", "complex128"),
+]
+
+
+SUMS = "y[i] = A[i, j]*x[j]; z[i] += A[i, j]*x[j]; w[i] = A[i, j] + A[i, j]*x[j]; s += A[i, j]"
+
+
+@pytest.mark.parametrize("layouts", [("csr", "dense"), ("csc", "coo")])
+@pytest.mark.parametrize(("target", "kind"), NARROW)
+def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str, layouts: tuple[str, str]) -> None:
+    """1 - 1 is no truth and 0.5 + 0.5 is one: whether what is added lies in memory or not."""
+    layout = layouts[NARROW.index((target, kind)) % 2]
+    random = np.random.default_rng(7)
+    whole, signed = np.dtype(kind).kind in "iu", kind != "uint8" and target[0] != "u"
+    choice = [1, 2, 128, *([-1] if signed else [])] if whole else [0.5, 0.25, 1.0, *([-0.5] if signed else [])]
+    values = np.where(random.random((6, 8)) < 0.6, random.choice(choice, (6, 8)), 0).astype(kind)
+    values[:2] = 0
+    values[1, :2] = np.array([1, -1 if signed else 255 if whole else 1]).astype(kind)
+    places = np.nonzero(values)
+    operand = values if layout == "dense" else Stored(values.shape, places, values[places])
+    targets = {"y": np.zeros(6, target), "z": np.ones(6, target), "w": np.zeros(6, target), "s": np.ones((), target)}
+    wanted = evaluate(parse_statements(SUMS), {"A": operand, "x": np.ones(8, kind), **targets})
+    text = f"tensor A : {layout}<{kind}>; tensor x : dense<{kind}>; tensor y, z, w : dense<{target}>; "
+    text = f"kernel k {{ {text} tensor s : scalar<{target}>; {SUMS} }}"
+    made = spfgen.parse(text).kernels["k"].compile(threads=2)
+    made(A=values, x=np.ones(8, kind), **targets)
+    for name, found in targets.items():
+        assert np.array_equal(found, wanted[name]), name
 
 
 def test_large_integers_stay_exact() -> None:

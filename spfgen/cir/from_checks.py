@@ -29,12 +29,11 @@ from spfgen.facts.formula import (
     calls,
     conjunction,
     show,
-    variables,
 )
 from spfgen.ir import fresh, walk
 from spfgen.lang.types import KEYWORDS, TYPES
 from spfgen.layout.checks import Check, Groups, Part, Segments
-from spfgen.layout.loops import Loop, Scan, scan
+from spfgen.layout.loops import Loop, scan
 from spfgen.layout.nodes import Layout
 from spfgen.sets.affine import NotAffine, affine, expression
 
@@ -275,7 +274,7 @@ class _Writer:
             return [*lines, where, c.If(c.Name(broken), c.Block((c.Pragma("omp critical"), again)))]
 
         lines: list[c.Stmt] = [c.Declare(INT, first, c.Name("INT64_MAX")), *self.counter()]
-        lines += self.within(part.scan.before, self.worth(part.scan, self.loops([outer], row, self.shared())))
+        lines += self.within(part.scan.before, self.loops([outer], row, self.shared()))
         lines.append(c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))))
         return [*lines, *self.too_much()]
 
@@ -285,16 +284,6 @@ class _Writer:
         at = self.scope[outer.variable]
         new = c.Bin("&&", c.Bin("<", at, c.Name(first)), wrong)
         return [*more, c.If(new, c.Block((c.Assign(c.Name(first), "=", at), *self.kept(part))))]
-
-    def worth(self, found: Scan, lines: list[c.Stmt]) -> list[c.Stmt]:
-        """Nothing is run through for the sake of inner loops that are empty for all values of the outer ones."""
-        names = {loop.variable for loop in found.loops}
-        tests: list[Formula] = []
-        for loop in found.loops[1:]:
-            bounds = (*loop.low, *loop.high)
-            if not any(variables(b) & names or calls(b) for b in bounds):
-                tests += [Compare("<", a, b) for a in loop.low for b in loop.high]
-        return [c.If(self.truth(conjunction(tests)), c.Block(tuple(lines)))] if tests else lines
 
     def parallel(self, clauses: str) -> str:
         self.is_parallel = True

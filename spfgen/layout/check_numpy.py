@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spfgen.facts.formula import Expr
+from spfgen.facts.formula import Expr, conjunction
 from spfgen.layout.checks import Check, Groups, Part
 from spfgen.layout.instances import Broken, Data, satisfied
 from spfgen.layout.loops import Loop
@@ -34,6 +34,8 @@ def run(data: Data, check: Check, limit: int) -> Broken | bool | None:
     work = _Work(limit)
     try:
         for part in check.parts:
+            if not satisfied(data, conjunction(part.scan.before), {}, 1, False).all():
+                continue
             found = _grouped(data, part, work) if isinstance(part, Groups) else _broken(data, part, work)
             if found is not None:
                 return found

@@ -18,6 +18,7 @@ from spfgen.facts.formula import (
     Forall,
     Formula,
     Not,
+    Num,
     Or,
     calls,
     conjunction,
@@ -45,8 +46,8 @@ class Loop:
 @dataclass(frozen=True)
 class Scan:
     """Loops, outermost first; the values for which all `before` (known above the loops) and `guards` (innermost) hold
-    are those at which all calls are inside. What is left to check there is `body`: conditions that the loops see to
-    are gone from it.
+    are those at which all calls are inside; `before` may also say that no loop is empty. What is left to check there is
+    `body`: conditions that the loops see to are gone from it.
     """
 
     loops: tuple[Loop, ...]
@@ -107,6 +108,7 @@ def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = Fal
         loops.append(Loop(name, low, high))
     open_calls = [c for k, c in enumerate(constraints) if k not in used and c.of is None and not _certain(c.value)]
     before = [c.text for c in open_calls if not c.value.names() & set(names)]
+    before += _worth(names, loops[1:])
     guards = [c.text for c in open_calls if c.value.names() & set(names)] + nested
     waiting = [c.of for k, c in enumerate(constraints) if k not in used and not _certain(c.value)]
     looped = [c.of for c in constraints]
@@ -114,6 +116,23 @@ def scan(names: Sequence[str], body: Formula, extents: Extents, some: bool = Fal
     parts = [Not(c) for c in left] + rest
     remains = conjunction(left) if some else parts[0] if len(parts) == 1 else Or(tuple(parts))
     return Scan(tuple(loops), tuple(before), tuple(guards), solved_all(remains))
+
+
+def _worth(names: Sequence[str], inner: Sequence[Loop]) -> list[Formula]:
+    """That no loop inside is empty for all values of those around it: an extent of 2^40 may stand beside one of 0."""
+    found: list[Formula] = []
+    for loop in inner:
+        bounds = (*loop.low, *loop.high)
+        if not any(variables(b) & set(names) or calls(b) for b in bounds):
+            found += [Compare("<", a, b) for a in loop.low for b in loop.high]
+    return [f for f in found if not _is_true(f)]
+
+
+def _is_true(formula: Formula) -> bool:
+    match formula:
+        case Compare("<", Num(a), Num(b)):
+            return a < b
+    return False
 
 
 def split(body: Formula) -> tuple[list[Formula], list[Formula]]:

@@ -7,6 +7,7 @@ compared; a change elsewhere goes unnoticed, and `validate="always"` is for thos
 
 from __future__ import annotations
 
+import warnings
 import weakref
 import zlib
 from collections.abc import Mapping, Sequence
@@ -79,9 +80,15 @@ def _checked(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]
     from spfgen.run.validate import check_arrays
 
     try:
-        check_arrays(layout, sizes, arrays)
+        unchecked = check_arrays(layout, sizes, arrays)
     except DataError as error:
         return DataError(error.message, error.span, error.notes)  # without the traceback, which holds the arrays
+    for fact in unchecked:
+        warnings.warn(
+            f"`{fact.text}` of layout `{layout.name}` was not checked: no quick check of it is known to be enough, and "
+            "there are too many values to try",
+            stacklevel=2,
+        )
     return None
 
 

@@ -29,6 +29,8 @@ from spfgen.run.call import threads_allowed
 TINY = 64
 SMALL = 2_000
 """Elements of index arrays up to which Python is the quickest: always, and as long as there is no compiled check."""
+EXACT = 4_000_000
+"""Elements up to which Python is used where 64 bits may not be enough."""
 ENOUGH = 1_000_000
 """Elements that were checked with numpy after which it pays to have C compiled."""
 
@@ -68,6 +70,8 @@ def check_arrays(
     if found.function is None and not found.is_tried and found.looked_at >= ENOUGH:
         found.is_tried = True
         found.function = _built(layout, found.kinds)
+    if not _fits(found, sizes, arrays) and found.is_linear and total <= EXACT:
+        return _in_python(found, sizes, arrays)
     if found.function is None or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
         return plain.check_arrays(layout, sizes, arrays)
     return _run(found, found.function, sizes, arrays, threads)

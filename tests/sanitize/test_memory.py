@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from spfgen.run.compile import find_compiler
+from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_type
 
@@ -66,6 +67,16 @@ def test_any_number_of_threads(threads: int, tmp_path: Path) -> None:
     code, output = run(program, calls, tmp_path, ENVIRONMENT)
     assert code == 0, told(calls, output)
     assert not differences(calls, tmp_path / "results")
+
+
+def test_checks_stay_within_wrong_arrays(tmp_path: Path) -> None:
+    """Indices that are anything at all: no check reads by them outside of an array, whatever was found before."""
+    build, calls = checks(40, threads=3)
+    program = compile_program(build, command(), tmp_path)
+    code, output = run(program, calls, tmp_path, ENVIRONMENT)
+    assert code == 0, told(calls, output)
+    problems = differences(calls, tmp_path / "results")
+    assert not problems, "\n".join(problems[:3])
 
 
 WRONG = {

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
+from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import PARTNERS, case, every_find
 
@@ -116,6 +117,16 @@ def test_parallel_kernels_have_no_races(made: Callable[[], list[Case]], tmp_path
     assert len(parallel) > 30
     if made is cases:
         assert any("#pragma omp atomic" in text for text in build.sources.values())
+    built = compile_program(build, command(), tmp_path)
+    code, output = run(built, calls, tmp_path, environment())
+    assert code == 0, told(calls, output)
+    problems = differences(calls, tmp_path / "results")
+    assert not problems, "\n".join(problems[:3])
+
+
+def test_checks_have_no_races(tmp_path: Path) -> None:
+    """The first instance that does not hold is found whichever thread meets it."""
+    build, calls = checks(25, threads=4)
     built = compile_program(build, command(), tmp_path)
     code, output = run(built, calls, tmp_path, environment())
     assert code == 0, told(calls, output)

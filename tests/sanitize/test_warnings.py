@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from spfgen.lang.types import INDEX_TYPES
+from spfgen.run.validate import c_source
+from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
 from tests.sanitize.kernels import case, every_find, every_output, every_type
 
@@ -27,7 +30,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
     build, _ = generated([*every_type(("csr", "hyb")), *every_output(), *every_find(), *conditions])
     paths = []
-    for number, source in build.sources.items():
+    validators = [c_source(x, {a.name: INDEX_TYPES[k % 2] for k, a in enumerate(x.indexes)}) for x in chosen()]
+    for number, source in enumerate([*build.sources.values(), *validators]):
         paths.append(str(folder / f"kernel_{number}.c"))
         Path(paths[-1]).write_text(source, encoding="utf-8")
     return paths

@@ -46,10 +46,13 @@ def draw_entries(path: str, single: Coordinates, title: str, force: bool) -> Non
     figure.suptitle(title.replace("$", r"\$"))
     for axes, (cells, extents, names) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         most = max(2, int(cells.max(initial=0)))
-        box = (-0.5, max(1, extents[1]) - 0.5, max(1, extents[0]) - 0.5, -0.5)
+        high, wide = (size * _step(extent) - 0.5 for size, extent in zip(cells.shape, extents, strict=True))
+        box = (-0.5, wide, high, -0.5)
         seen = np.ma.masked_equal(cells, 0)
         # The lightest cell that holds an entry must still be seen on white.
         axes.imshow(seen, cmap="Blues", norm=norm(0.1, most), extent=box, interpolation="none", aspect=_aspect(extents))
+        axes.set_xlim(-0.5, max(1, extents[1]) - 0.5)  # the last cells may reach beyond
+        axes.set_ylim(max(1, extents[0]) - 0.5, -0.5)
         axes.set_ylabel(f"{names[0]} ({extents[0]})")
         axes.set_xlabel(f"{names[1]} ({extents[1]})")
     content = io.BytesIO()
@@ -79,11 +82,16 @@ def _panels(single: Coordinates) -> list[tuple[Array, tuple[int, int], tuple[str
 
 def _cells(coords: tuple[Array, Array], shape: tuple[int, int]) -> Array:
     """How many entries fall into each cell; float64[at most PIXELS, at most PIXELS]."""
-    steps = [max(1, -(-n // PIXELS)) for n in shape]
+    steps = [_step(n) for n in shape]
     size = [max(1, -(-n // step)) for n, step in zip(shape, steps, strict=True)]
     cells = [c // step for c, step in zip(coords, steps, strict=True)]
     counts = np.bincount(cells[0] * size[1] + cells[1], minlength=size[0] * size[1])
     return counts.reshape(size).astype(float)
+
+
+def _step(extent: int) -> int:
+    """How many indices are drawn in one cell."""
+    return max(1, -(-extent // PIXELS))
 
 
 def _matplotlib() -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spfgen.cir import around, finds
+from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.finds import Built, Kept
 from spfgen.cir.layout import field_name, struct_name
@@ -178,7 +178,7 @@ class Lowering:
         return c.Declare(kind, self.array_names[tensor, array], c.Field(c.Name(tensor), field_name(array)))
 
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
-        if any(isinstance(n, c.For) and n.pragmas for s in nests for n in walk(s)):
+        if any(isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s)):
             call = c.Call("spfgen_threads", (c.Name("threads"), self.values_held()))
             return [c.Assign(c.Name("threads"), "=", call)]
         return [c.Do(c.Cast("void", c.Name("threads")))]
@@ -288,7 +288,7 @@ class Lowering:
         tensor = self.program.tensor(tensor_name)
         return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
 
-    def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.Stmt:
+    def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.For:
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
@@ -307,6 +307,12 @@ class Lowering:
             return self.atomically(plan, scope)
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
+        found = sums.summing(plan, scope)
+        if found is not None and sums.side_by_side(plan):
+            body = self.plan(plan.body, replace(scope, looped=True))
+            return [replace(self.loop(plan, scope, body), pragmas=(sums.vector(found[0]),))]
+        if found is not None:
+            return sums.two_sums(self, plan, replace(scope, looped=True), *found)
         lines, own, private, inner = self.divided(plan, scope)
         return [*comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
 

@@ -2,6 +2,12 @@
 
 #include "lower_sum.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -35,6 +41,7 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
     for (int64_t pd = 0; pd < ndiag; pd++) {
         const int64_t offset_pd = A_offset[pd];
         if (0 > offset_pd) {
+            #pragma omp simd reduction(+:s_sum)
             for (int64_t j = 0; j < spfgen_min(nrow + offset_pd, ncol); j++) {
                 s_sum += A_val[pd * ncol + j];
             }

@@ -86,9 +86,17 @@ int mixed_types(
         const int64_t i_end = spfgen_share_int64(A_rowptr, 0, nrow, part + 1, threads);
         for (int64_t i = spfgen_share_int64(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
             double y_sum = 0.0;
-            for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+            const int64_t pj_end = A_rowptr[i + 1];
+            /* two sums, so that one addition need not wait for the other */
+            double y_sum_2 = 0.0;
+            for (int64_t pj = A_rowptr[i]; pj < pj_end; pj += 2) {
                 y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                if (pj + 1 == pj_end) {
+                    break;
+                }
+                y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
             }
+            y_sum += y_sum_2;
             y_val[i] += y_sum;
         }
     }

@@ -82,9 +82,17 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
         for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
             double y_sum = 0.0;
-            for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+            const int64_t pj_end = A_rowptr[i + 1];
+            /* two sums, so that one addition need not wait for the other */
+            double y_sum_2 = 0.0;
+            for (int64_t pj = A_rowptr[i]; pj < pj_end; pj += 2) {
                 y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                if (pj + 1 == pj_end) {
+                    break;
+                }
+                y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
             }
+            y_sum += y_sum_2;
             y_val[i] = y_sum;
         }
     }

@@ -61,9 +61,17 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < nrow; i++) {
         double y_sum = 0.0;
-        for (int64_t j = 0; j < spfgen_min(ncol, i + 1); j++) {
+        const int64_t j_end = spfgen_min(ncol, i + 1);
+        /* two sums, so that one addition need not wait for the other */
+        double y_sum_2 = 0.0;
+        for (int64_t j = 0; j < j_end; j += 2) {
             y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
+            if (j + 1 == j_end) {
+                break;
+            }
+            y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
         }
+        y_sum += y_sum_2;
         y_val[i] = y_sum;
     }
     return SPFGEN_OK;

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from spfgen.lang.spec import builtin_names
+from spfgen.layout import check_numpy
 from spfgen.layout.check_python import lists, python_check
 from spfgen.layout.checks import checks_of
+from spfgen.layout.instances import Broken, Data
 from spfgen.layout.nodes import Layout
 from spfgen.run import validate
 from tests.differential.support import eager_source
 from tests.sanitize.driver import Build, Call
 from tests.unit.layout.test_validate import _random as random_arrays
 from tests.unit.run.test_checks import LAYOUTS, typed
+from tests.unit.run.test_corrupted import data as packed
 
 Array = np.ndarray[Any, Any]
 
@@ -48,12 +52,12 @@ def source(layout: Layout, number: int, kinds: dict[str, str]) -> str:
     return eager_source(validate.c_source(layout, kinds)) + "\n#include <string.h>\n" + wrapper
 
 
-def checks(count: int, threads: int) -> tuple[Build, list[Call]]:
-    """`count` calls for each layout; what the reports must hold is found by Python."""
+def checks(threads: int, small: int = 0, large: int = 0) -> tuple[Build, list[Call]]:
+    """So many calls for each layout; what the reports must hold is found by Python."""
     random = np.random.default_rng(11)
     sources, calls = {}, []
     for number, layout in enumerate(chosen()):
-        for sizes, arrays in data(layout, count, random):
+        for sizes, arrays in (*data(layout, small, random), *large_data(layout, large, random)):
             if number not in sources:
                 sources[number] = source(layout, number, {n: a.dtype.name for n, a in arrays.items()})
             assert validate._fits(validate._prepared(layout, arrays), sizes, arrays)
@@ -74,6 +78,36 @@ def data(layout: Layout, count: int, random: np.random.Generator) -> Iterator[tu
             extremes = [limits.min, limits.min + 1, -1, limits.max - 1, limits.max]
             wild = random.random(array.shape) < 0.5 * k / count
             array[wild] = random.choice([*extremes, *random.integers(limits.min, limits.max, 5)], int(wild.sum()))
+        if k % 2:
+            repair(layout, sizes, arrays, random)
+        yield sizes, arrays
+
+
+def repair(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array], random: np.random.Generator) -> None:
+    """Make most ranges hold, so that the checks that come after them are made."""
+    ranges = [c for c in checks_of(layout) if any(c.fact is r for a in layout.indexes for r in a.ranges)]
+    for check in ranges:
+        for _ in range(100):
+            found = check_numpy.run(Data(layout, sizes, arrays), check, 10**6)
+            if not isinstance(found, Broken):
+                break
+            arrays[check.array][tuple(found.values.values())] = random.integers(-1, max(sizes.values()) + 1)
+
+
+def large_data(
+    layout: Layout, count: int, random: np.random.Generator
+) -> Iterator[tuple[dict[str, int], dict[str, Array]]]:
+    """Arrays that satisfy a layout of the repository but for some hundred elements, which all threads meet."""
+    if layout.name not in builtin_names():
+        return
+    for k in range(count):
+        sizes, arrays = packed(
+            layout, {1: (30_000,), 2: (60_000, 90), 3: (30_000, 30, 30)}[layout.rank], 60_000, random
+        )
+        if k:
+            array = arrays[layout.indexes[-1].name].reshape(-1)
+            places = random.integers(0, array.size, 300)
+            array[places] = array[random.integers(0, array.size, 300)]
         yield sizes, arrays
 
 

@@ -126,7 +126,7 @@ def test_parallel_kernels_have_no_races(made: Callable[[], list[Case]], tmp_path
 
 def test_checks_have_no_races(tmp_path: Path) -> None:
     """The first instance that does not hold is found whichever thread meets it."""
-    build, calls = checks(25, threads=4)
+    build, calls = checks(threads=4, small=10, large=3)
     built = compile_program(build, command(), tmp_path)
     code, output = run(built, calls, tmp_path, environment())
     assert code == 0, told(calls, output)

@@ -72,11 +72,13 @@ def source_file(program: Program, function: Function, comment: str) -> File:
     return File(comment, (f'"{program.name}.h"', *includes), (*pieces, function))
 
 
-def plain_file(functions: Sequence[Function], comment: str) -> File:
+STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
+
+
+def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
     """Functions that need no structs, with what of the run-time they need."""
     pieces, includes = _needed(functions)
-    standard = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
-    return File(comment, tuple(dict.fromkeys((*standard, *includes))), (*pieces, *functions))
+    return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
 
 
 def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Text], tuple[str, ...]]:

@@ -43,7 +43,7 @@ KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "
 CHUNK = 64
 """So many values of an outer loop are given to a thread at a time."""
 QUICK = 16
-"""So many values are looked at in the time that a kernel takes for one: a team of threads pays later."""
+"""A plain check looks at so many values in the time that a kernel takes for one: a team of threads pays later."""
 BLOCK = 1024
 """So many segments are looked at together: their places stay in a near cache."""
 
@@ -79,7 +79,7 @@ def _all(
     flags = 1 + places(checks)
     for k, (check, function) in enumerate(zip(checks, functions, strict=True)):
         lines.append(c.Comment(f"{check.array}: {check.fact.text}; {check.because}"))
-        if function is None:
+        if function is None:  # the next one sees to it
             continue
         call = c.Call(function.name, tuple(c.Name(p.name) for p in function.params))
         lines.append(c.Assign(c.Name(names.status), "=", call))
@@ -176,7 +176,8 @@ class _Writer:
             most = c.Call("spfgen_min", (self.expr(bound), c.Name("INT32_MAX")))
             body.insert(0, c.Declare("const int32_t", name, c.Cast("int32_t", most)))
         if self.is_parallel:
-            share = c.Bin("/", self.total(), c.Int(QUICK))
+            hashed = any(isinstance(part, Groups) for part in self.check.parts)
+            share = self.total() if hashed else c.Bin("/", self.total(), c.Int(QUICK))
             threads = c.Call("spfgen_threads", (c.Name(self.threads), share))
             body.insert(0, c.Assign(c.Name(self.threads), "=", threads))
         used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
@@ -230,6 +231,7 @@ class _Writer:
         pragma = self.parallel(f"reduction(| : {broken})")
         lines += [
             c.Declare("int", broken, c.Int(0)),
+            c.Comment(f"whether it is wrong for some {loop.variable}"),
             c.For(INT, variable, low, less, 1, collect, (pragma,)),
             c.Comment("the first that is wrong"),
             c.If(c.Name(broken), c.Block((c.For(INT, variable, low, less, 1, leave),))),
@@ -273,7 +275,9 @@ class _Writer:
             where = c.Comment(f"the first that is wrong; of several values of {outer.variable} the least")
             return [*lines, where, c.If(c.Name(broken), c.Block((c.Pragma("omp critical"), again)))]
 
-        lines: list[c.Stmt] = [c.Declare(INT, first, c.Name("INT64_MAX")), *self.counter()]
+        names = ", ".join(loop.variable for loop in inner) or "value inside"
+        about = c.Comment(f"for every {outer.variable}, whether it is wrong for some {names}")
+        lines: list[c.Stmt] = [c.Declare(INT, first, c.Name("INT64_MAX")), *self.counter(), about]
         lines += self.within(part.scan.before, self.loops([outer], row, self.shared()))
         lines.append(c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))))
         return [*lines, *self.too_much()]
@@ -370,6 +374,7 @@ class _Writer:
             *bounds,
             c.Declare(INT, first, c.Name("INT64_MAX")),
             *before,
+            c.Comment(f"blocks of {BLOCK} values of {outer.variable}: {self.check.fact.text}"),
             c.For(INT, block, low, more, BLOCK, c.Block(tuple(body)), (pragma,)),
             *after,
             c.If(c.Bin("<", c.Name(first), c.Name("INT64_MAX")), c.Block(tuple(self.failed()))),

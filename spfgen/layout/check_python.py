@@ -160,7 +160,9 @@ class _Writer:
 
 def lists(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> list[Any]:
     """The arguments of such a function."""
+    indexes = [arrays[a.name] for a in layout.indexes]
+    # What has no elements is never read, and may have 2^40 rows.
     return [
-        *(sizes[n] for n in (*layout.parameters, *layout.sizes)),
-        *(arrays[a.name].tolist() for a in layout.indexes),
+        *[sizes[n] for n in (*layout.parameters, *layout.sizes)],
+        *[a.tolist() if a.size else [] for a in indexes],
     ]

@@ -201,7 +201,7 @@ class _Deriving:
         if _has_quantifier(body) or not _is_covered(names, body):
             return None
         found = self.scanned(names, body, {})
-        return self.check(array, fact, [found], "one by one", True) if found else None
+        return self.check(array, fact, [found], "checked one by one", True) if found else None
 
     def all(self, array: IndexArray, fact: Property) -> Check:
         """All instances, however many."""

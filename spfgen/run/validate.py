@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import cast
 
+import spfgen
 from spfgen.cir import check as cir_check
 from spfgen.cir.files import plain_file, runtime
 from spfgen.cir.from_checks import KNOWN, check_functions, places
@@ -113,9 +114,10 @@ def c_source(layout: Layout, kinds: Mapping[str, str]) -> str:
     """C that checks the index arrays of the layout; `kinds` are their types, int32 or int64."""
     checks = checks_of(layout)
     functions = [simplify(f) for f in check_functions(layout, checks, kinds, _name(layout))]
-    file = plain_file(functions, f"Checks of layout {layout.name}, made by spfgen.")
+    about = f"{_name(layout)}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
+    file = plain_file(functions, about, ("<stdint.h>",))
     cir_check.check(file, KNOWN)
-    return print_file(type(file)(file.comment, file.includes, (Text(runtime("verdict.h")), *file.items)))
+    return print_file(replace(file, items=(Text(runtime("verdict.h")), *file.items)))
 
 
 def _name(layout: Layout) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from spfgen import parse
+from spfgen.run.validate import c_source
 
 SPEC = """
 kernel spmv { tensor A : csr  tensor x, y : dense  y[i] = A[i, j]*x[j] }
@@ -35,3 +36,10 @@ def test_golden(name: str, golden: Callable[[str, str], None]) -> None:
 
 def test_golden_header(golden: Callable[[str, str], None]) -> None:
     golden("spmv.h", KERNELS["spmv"].compile().header)
+
+
+def test_golden_checks(golden: Callable[[str, str], None]) -> None:
+    """The checks of index arrays: segments in one pass, a hash table."""
+    rows, list_ = parse("").layouts["csr"].layout(), parse("").layouts["sv_unsorted"].layout()
+    golden("csr_check.c", c_source(rows, {"rowptr": "int32", "colidx": "int32"}))
+    golden("sv_unsorted_check.c", c_source(list_, {"idx": "int64"}))

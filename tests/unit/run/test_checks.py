@@ -99,3 +99,78 @@ def test_all_ways_find_the_same(layout: Layout) -> None:
         assert (wanted == "[]") == (all_tried == "[]")
         seen.add(wanted == "[]")
     assert False in seen
+
+
+WIDE = """
+layout wide(n, m) { size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = 3*col(p) }
+    index row[nnz] { range 0 <= row(p) < n
+        property increasing }
+    index col[nnz] { range 0 <= 3*col(p) < m
+        property forall p < q : row(p) = row(q) => col(p) < col(q) }
+    index sum[nnz] { property forall p : sum(p) + row(p) < 2*n }
+    value val[nnz] at [p] }
+layout padded(n, m) { size width
+    relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < width and i = a and j = col(a, b) and 0 <= j }
+    index col[n, width] { range -1 <= col(a, b)
+        property increasing }
+    value val[n, width] at [a, b] }
+"""
+HUGE = 2**62
+
+
+def wide(**changed: Any) -> tuple[Layout, dict[str, int], dict[str, Array]]:
+    layout = layout_of(*parse_tree(WIDE).resolve(LayoutUse("wide")))
+    arrays = {"row": [0, 5, 5, HUGE], "col": [7, 0, HUGE // 3, 1], "sum": [0, 1, 2, 3], **changed}
+    return layout, {"n": HUGE + 1, "m": HUGE, "nnz": 4}, {n: np.array(a, np.int64) for n, a in arrays.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "wanted"),
+    [
+        ("row", [0, 5, 5, HUGE + 1], f"row(3) = {HUGE + 1}"),
+        ("row", [0, 5, 4, HUGE], "row(1) = 5 and row(2) = 4"),
+        ("col", [7, 0, HUGE // 3 + 1, 1], f"col(2) = {HUGE // 3 + 1}"),
+        ("col", [7, 0, 2**63 - 1, 1], f"col(2) = {2**63 - 1}"),  # three times that is 2^63 - 3 in 64 bits
+        ("col", [7, 3, 3, 1], "col(1) = 3, col(2) = 3"),
+        ("sum", [2**63 - 1, 2**63 - 1, 2, 3], f"sum(1) = {2**63 - 1}"),
+        ("sum", [0, 1, 2, HUGE + 2], f"sum(3) = {HUGE + 2}"),
+    ],
+)
+def test_numbers_beyond_64_bits(name: str, array: list[int], wanted: str) -> None:
+    """Extents of 2^62, so that sums and products of what was read overflow."""
+    layout, sizes, arrays = wide()
+    assert validate.check_arrays(layout, sizes, arrays) == ()
+    layout, sizes, arrays = wide(**{name: array})
+    with pytest.raises(DataError) as caught:
+        validate.check_arrays(layout, sizes, arrays)
+    assert wanted in caught.value.message
+    assert f"`{name}`" in caught.value.message
+
+
+def test_what_does_not_fit_is_told_where_python_would_be_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "EXACT", 0)
+    monkeypatch.setattr(validate, "SMALL", 0)
+    layout, sizes, arrays = wide()
+    assert [p.text for p in validate.check_arrays(layout, sizes, arrays)] == ["forall p : sum(p) + row(p) < 2*n"]
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_large_extents_beside_empty_ones(kind: str) -> None:
+    """An array of 2^40 rows without columns takes no memory, and no time."""
+    layout = layout_of(*parse_tree(WIDE).resolve(LayoutUse("padded")))
+    sizes, arrays = {"n": 2**40, "m": 3, "width": 0}, {"col": np.zeros((2**40, 0), kind)}
+    for way in (plain.check_arrays, in_c, in_python, validate.check_arrays):
+        assert way(layout, sizes, arrays) == ()
+
+
+def test_large_extents_and_narrow_indices() -> None:
+    """The extent of a dimension does not fit into the type of the indices, which are all below it then."""
+    layout = layout_of(*TREE.resolve(LayoutUse("csr")))
+    colidx = np.array([0, 2**31 - 1, 5], np.int32)
+    sizes, arrays = {"nrow": 2, "ncol": 2**33, "nnz": 3}, {"rowptr": np.array([0, 2, 3]), "colidx": colidx}
+    for way in (plain.check_arrays, in_c, in_python):
+        assert way(layout, sizes, arrays) == ()
+        with pytest.raises(DataError, match=f"colidx\\(1\\) = {2**31 - 1} and ncol = {2**31 - 1}"):
+            way(layout, {**sizes, "ncol": 2**31 - 1}, arrays)
+        assert way(layout, {**sizes, "ncol": 2**31}, arrays) == ()

@@ -1,0 +1,291 @@
+/* csr_check, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+
+#include <stdint.h>
+
+/* What a check of arrays returns. */
+enum {
+    SPFGEN_HOLDS = 0,
+    SPFGEN_BROKEN = 1,    /* an instance does not hold */
+    SPFGEN_UNCHECKED = 2, /* it was not checked, or not in full: there are too many instances */
+    SPFGEN_MEMORY = 3     /* there is no memory for a table */
+};
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
+static inline int64_t spfgen_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t spfgen_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, int64_t work) {
+#ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    (void)work;
+    return 1;
+#endif
+}
+
+/*
+ * rowptr: 0 <= rowptr(p) <= nnz
+ *
+ * checked one by one
+ */
+static int csr_check_1(
+    int64_t nrow,
+    int64_t nnz,
+    const int32_t *restrict rowptr,
+    int threads,
+    int64_t *report)
+{
+    threads = spfgen_threads(threads, (nrow + 1) / 16);
+    const int32_t rowptr_most = (int32_t)spfgen_min(nnz, INT32_MAX);
+    const int64_t p_end = nrow + 1;
+    int broken = 0;
+    /* whether it is wrong for some p */
+    #pragma omp parallel for num_threads(threads) reduction(| : broken)
+    for (int64_t p = 0; p < p_end; p++) {
+        broken |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+    }
+    /* the first that is wrong */
+    if (broken) {
+        for (int64_t p = 0; p < p_end; p++) {
+            if ((rowptr[p] < 0) | (rowptr[p] > rowptr_most)) {
+                report[1] = p;
+                report[0] = 0;
+                return SPFGEN_BROKEN;
+            }
+        }
+    }
+    return SPFGEN_HOLDS;
+}
+
+/*
+ * rowptr: increasing
+ *
+ * checked for neighbours: proved to imply it for all p, q
+ */
+static int csr_check_2(int64_t nrow, const int32_t *restrict rowptr, int threads, int64_t *report)
+{
+    threads = spfgen_threads(threads, (nrow + 1) / 16);
+    int broken = 0;
+    /* whether it is wrong for some p */
+    #pragma omp parallel for num_threads(threads) reduction(| : broken)
+    for (int64_t p = 0; p < nrow; p++) {
+        broken |= rowptr[p] > rowptr[p + 1];
+    }
+    /* the first that is wrong */
+    if (broken) {
+        for (int64_t p = 0; p < nrow; p++) {
+            if (rowptr[p] > rowptr[p + 1]) {
+                report[1] = p;
+                report[2] = p + 1;
+                report[0] = 1;
+                return SPFGEN_BROKEN;
+            }
+        }
+    }
+    return SPFGEN_HOLDS;
+}
+
+/*
+ * rowptr: rowptr(0) = 0
+ *
+ * checked one by one
+ */
+static int csr_check_3(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
+{
+    if (0 < nrow + 1) {
+        if (rowptr[0] != 0) {
+            report[0] = 2;
+            return SPFGEN_BROKEN;
+        }
+    }
+    return SPFGEN_HOLDS;
+}
+
+/*
+ * rowptr: rowptr(nrow) = nnz
+ *
+ * checked one by one
+ */
+static int csr_check_4(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr, int64_t *report)
+{
+    if (0 <= nrow) {
+        if (rowptr[nrow] != nnz) {
+            report[0] = 3;
+            return SPFGEN_BROKEN;
+        }
+    }
+    return SPFGEN_HOLDS;
+}
+
+/*
+ * colidx: strictly increasing within rowptr
+ *
+ * checked for neighbours: proved to imply it for all p, q
+ */
+static int csr_check_6(
+    int64_t nrow,
+    int64_t ncol,
+    int64_t nnz,
+    const int32_t *restrict rowptr,
+    const int32_t *restrict colidx,
+    int threads,
+    int64_t *report)
+{
+    threads = spfgen_threads(threads, (nrow + 1 + nnz) / 16);
+    const int32_t colidx_most = (int32_t)spfgen_min(ncol - 1, INT32_MAX);
+    int64_t first = INT64_MAX;
+    int64_t least = INT64_MAX;
+    if (0 >= nrow) {
+        for (int64_t p = 0; p < nnz; p++) {
+            if (p < least && ((colidx[p] < 0) | (colidx[p] > colidx_most))) {
+                least = p;
+            }
+        }
+    }
+    /* blocks of 1024 values of s: strictly increasing within rowptr */
+    #pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int64_t block = 0; block < nrow; block += 1024) {
+        const int64_t stop = spfgen_min(nrow, block + 1024);
+        /* colidx: 0 <= colidx(p) < ncol */
+        const int64_t part_start = block == 0 ? 0 : spfgen_max(0, (int64_t)rowptr[block]);
+        const int64_t part_end = stop == nrow ? nnz : spfgen_min(nnz, (int64_t)rowptr[stop]);
+        int outside = 0;
+        for (int64_t p = part_start; p < part_end; p++) {
+            outside |= (colidx[p] < 0) | (colidx[p] > colidx_most);
+        }
+        if (outside) {
+            #pragma omp critical
+            {
+                for (int64_t p = part_start; p < part_end; p++) {
+                    if (p < least && ((colidx[p] < 0) | (colidx[p] > colidx_most))) {
+                        least = p;
+                    }
+                }
+            }
+        }
+        const int64_t p_first = spfgen_max(0, (int64_t)rowptr[block]);
+        const int64_t p_stop =
+                spfgen_min(nnz - 1,
+                spfgen_max((int64_t)rowptr[stop - 1], (int64_t)rowptr[stop] - 1));
+        /* how many are wrong in the block, wherever its values of s begin and end */
+        int wrong = 0;
+        for (int64_t p = p_first; p < p_stop; p++) {
+            wrong += colidx[p] >= colidx[p + 1];
+        }
+        /* how many of them are between one value of s and the next */
+        int between = 0;
+        for (int64_t s = block; s < stop - 1; s++) {
+            const int64_t p_next = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1]);
+            const int64_t p =
+                    spfgen_max(0, spfgen_max((int64_t)rowptr[s], (int64_t)rowptr[s + 1] - 1));
+            if (p < p_next) {
+                between += colidx[p] >= colidx[p + 1];
+            }
+        }
+        if (wrong != between || p_stop - p_first > INT32_MAX) {
+            #pragma omp critical
+            {
+                for (int64_t s = block; s < stop; s++) {
+                    const int64_t p_start = spfgen_max(0, rowptr[s]);
+                    const int64_t p_end = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1] - 1);
+                    for (int64_t p = p_start; p < p_end; p++) {
+                        if (s < first && colidx[p] >= colidx[p + 1]) {
+                            first = s;
+                            report[1] = s;
+                            report[2] = p;
+                            report[3] = p + 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if (least < INT64_MAX) {
+        report[1] = least;
+        report[0] = 4;
+        return SPFGEN_BROKEN;
+    }
+    if (first < INT64_MAX) {
+        report[0] = 5;
+        return SPFGEN_BROKEN;
+    }
+    return SPFGEN_HOLDS;
+}
+
+/*
+ * Whether index arrays satisfy all that layout csr declares of them; they may hold anything.
+ *
+ * Returns SPFGEN_HOLDS, SPFGEN_BROKEN or SPFGEN_MEMORY.
+ *
+ * rowptr   [nrow + 1]
+ * colidx   [nnz]
+ * limit    give up a check that is not linear after so many instances
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ * report   number of the check that failed, or -1; the values of its variables; for each check,
+ *          whether it was not made
+ */
+int csr_check(
+    int64_t nrow,
+    int64_t ncol,
+    int64_t nnz,
+    const int32_t *rowptr,
+    const int32_t *colidx,
+    int64_t limit,
+    int threads,
+    int64_t *report)
+{
+    (void)limit;
+    report[0] = -1;
+    int status = SPFGEN_HOLDS;
+    /* rowptr: 0 <= rowptr(p) <= nnz; checked one by one */
+    status = csr_check_1(nrow, nnz, rowptr, threads, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[4] = status == SPFGEN_UNCHECKED;
+    /* rowptr: increasing; checked for neighbours: proved to imply it for all p, q */
+    status = csr_check_2(nrow, rowptr, threads, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[5] = status == SPFGEN_UNCHECKED;
+    /* rowptr: rowptr(0) = 0; checked one by one */
+    status = csr_check_3(nrow, rowptr, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[6] = status == SPFGEN_UNCHECKED;
+    /* rowptr: rowptr(nrow) = nnz; checked one by one */
+    status = csr_check_4(nrow, nnz, rowptr, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[7] = status == SPFGEN_UNCHECKED;
+    /* colidx: 0 <= colidx(p) < ncol; checked one by one */
+    /*
+     * colidx: strictly increasing within rowptr; checked for neighbours: proved to imply it for
+     * all p, q
+     */
+    status = csr_check_6(nrow, ncol, nnz, rowptr, colidx, threads, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[9] = status == SPFGEN_UNCHECKED;
+    return SPFGEN_HOLDS;
+}

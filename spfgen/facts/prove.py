@@ -8,6 +8,7 @@ Verdicts are remembered in the process and on disk (facts/answers.py); then Z3 i
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -212,6 +213,9 @@ def _calls_and_bound(formulas: Iterable[Formula]) -> tuple[dict[Call, None], set
     return found, bound
 
 
+_TURN = threading.RLock()
+
+
 @lru_cache(maxsize=1024)
 def _verdict(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, float]:
     """Z3's verdict, and when in this process it was given (never, when it came from the disk)."""
@@ -226,7 +230,12 @@ def _verdict(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, float]:
 
 
 def _solved(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
-    """Z3's verdict now, and whether it would be the same on any machine."""
+    """Z3's verdict now, and whether it would be the same on any machine. Z3 answers one thread at a time."""
+    with _TURN:
+        return _solved_alone(script, shown)  # what Z3 made is gone with that call, while it is still our turn
+
+
+def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
     z3 = _z3()
     start = perf_counter()
     logic = logic_of(script)

@@ -6,19 +6,21 @@ as coordinates and packed, which copies.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError
+from spfgen.errors import CopyWarning, DataError
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import changed, trust
+from spfgen.run.seen import broken, changed, trust
 from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, layout_text, make_tensor, named, plain_array
 
 NARROW = 2**31 - 1
@@ -46,14 +48,18 @@ def bind(
             return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
             value = typed(value, name, value_type)
+        direct = None
         if not isinstance(value, Coordinates):
             wanted = index_types if value_type is not None else {}
             direct = _in_place(layout, value, name, wanted, output, validate)
-            if direct is not None:
+            if isinstance(direct, Tensor):
                 return direct
         if output:
             raise _no_output(layout, value, name)
-        return packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+        made = packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+        if isinstance(direct, DataError):
+            warn_copied(value, name, direct)
+        return made
     except DataError as error:
         raise named(error, name) from error
 
@@ -135,10 +141,13 @@ def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: 
 
 
 def _of_pydata(value: Any, name: str) -> Coordinates:
-    """Of a COO array, or of one that can be turned into one."""
+    """Of a COO array, or of one that can be turned into one (GCXS: tocoo, DOK: to_coo)."""
     if value.fill_value != 0:
         raise DataError(f"expected `{name}` with the fill value 0, but it is {value.fill_value}")
-    coo = value if hasattr(value, "coords") else value.tocoo()
+    turned = [getattr(value, n)() for n in ("tocoo", "to_coo") if hasattr(value, n) and not hasattr(value, "coords")]
+    coo = turned[0] if turned else value
+    if not hasattr(coo, "coords"):
+        raise DataError(f"expected `{name}` with coordinates, but this {type(value).__name__} does not give them")
     return _entries(coo.shape, coo.coords, coo.data, name)
 
 
@@ -212,14 +221,29 @@ def _wide_enough(
     return dict(index_types)
 
 
+def warn_copied(value: Any, name: str, problem: DataError) -> None:
+    """Tell that arrays which look like the layout's own were copied, and why."""
+    reason = f"`{name}` is copied, because its {value.format} arrays are not used as they are: {problem.message}"
+    warnings.warn(reason, CopyWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    """The stack level, for whoever asks, of the first caller that is not a module of spfgen."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spfgen":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def _wrong_rank(layout: Layout, name: str, found: int) -> DataError:
     return DataError(f"expected `{name}` with {counted(layout.rank, 'dimension')}, but it has {found}")
 
 
 def _in_place(
     layout: Layout, value: object, name: str, index_types: Mapping[str, str], output: bool, validate: str
-) -> Tensor | None:
-    """The tensor over the arrays of `value`, when a binding of the layout fits them; else None."""
+) -> Tensor | DataError | None:
+    """The tensor over the arrays of `value`, when a binding of the layout fits them; what they break of the layout; or
+    None when they are of another kind, type or block size."""
     if layout.rank == 0 and not is_scipy(value) and not is_pydata(value):
         return _scalar(layout, value, name, output)
     for binding in layout.bindings:
@@ -231,14 +255,20 @@ def _in_place(
             _check_usable({v.name: arrays[v.name] for v in layout.values}, name)
         elif any(arrays[own].dtype.name != kind for own, kind in index_types.items()):
             return None  # a copy has the declared types
+        problem = None
         try:
-            return make_tensor(layout, arrays, shape, validate=validate)
+            made = make_tensor(layout, arrays, shape, check=False)
+            problem = broken(layout, made.sizes, made.arrays, validate)
+            if problem is None:
+                return made
         except DataError as error:
-            # Its arrays break what the layout promises: unsorted, doubled, or of another block size.
-            if output:
-                hint = "it is written in place, so it must be in the form that the layout declares"
-                raise DataError(error.message, None, (*error.notes, hint)) from None
-            return None
+            if not output:
+                return None
+            problem = error
+        if output:
+            hint = "it is written in place, so it must be in the form that the layout declares"
+            raise DataError(problem.message, None, (*problem.notes, hint))
+        return problem
     if output and isinstance(value, np.ndarray) and value.ndim != layout.rank:
         raise _wrong_rank(layout, name, value.ndim)
     return None

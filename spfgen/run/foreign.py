@@ -7,8 +7,6 @@ place all the same.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import CopyWarning, DataError
+from spfgen.errors import DataError
 from spfgen.facts.formula import Var
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.spec import SOLVED, builtin, builtins_binding
 from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
-from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed
+from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 from spfgen.run.tensor import Array, Tensor, make_tensor, named, plain_array
@@ -157,17 +155,8 @@ def _of_scipy(value: Any, name: str, validate: str) -> Tensor:
             return tensor
     entries = coordinates(value, name)
     if problem is not None:
-        reason = f"`{name}` is copied, because its {value.format} arrays are not used as they are: {problem.message}"
-        warnings.warn(reason, CopyWarning, stacklevel=_outside())
+        warn_copied(value, name, problem)
     return _of_entries(entries)
-
-
-def _outside() -> int:
-    """The stack level, for whoever asks, of the first caller that is not a module of spfgen."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "spfgen":
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def _of_entries(entries: Coordinates) -> Tensor:

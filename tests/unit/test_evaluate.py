@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -294,3 +295,24 @@ print(spfgen.evaluate("y[i] = A[i, j]*x[j]", A=A, x=x))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[1. 1. 1.]"
+
+
+def test_several_threads_of_python_at_once(tmp_path) -> None:
+    """With nothing in the cache all of them ask Z3, which answers one at a time."""
+    code = """
+import concurrent.futures as futures
+import numpy as np, scipy.sparse as sp, spfgen
+made = sp.random_array((30, 20), density=0.2, rng=np.random.default_rng(0))
+matrices, x = [made.asformat(f) for f in ("csr", "csc", "coo", "lil")], np.arange(20.0)
+def run(k):
+    A = matrices[k % 4]
+    return np.allclose(spfgen.evaluate("y[i] = A[i, j]*x[j] + A[i, j]", A=A, x=x), A @ (x + 1))
+with futures.ThreadPoolExecutor(8) as pool:
+    print(all(pool.map(run, range(80))))
+"""
+    environment = {**os.environ, "SPFGEN_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        result = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert result.stdout.strip() == "True"

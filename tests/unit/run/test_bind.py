@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import spfgen
-from spfgen.errors import DataError
+from spfgen.errors import CopyWarning, DataError
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.random(6)
@@ -104,7 +106,11 @@ def test_irregular_scipy_matrices(spmv, name) -> None:
     given = irregular()[name]
     x = np.array([1.0, 10.0, 100.0])
     before = given.indices.copy()
-    assert np.array_equal(spmv(A=given, x=x), given @ x)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert np.array_equal(spmv(A=given, x=x), given @ x)
+    assert [w.category for w in warned] == ([CopyWarning] if name.startswith("unsorted") else [])
+    assert all("`A` is copied" in str(w.message) and w.filename == __file__ for w in warned)
     assert np.array_equal(given.indices, before), "the user's matrix is not sorted in place"
 
 

@@ -621,6 +621,19 @@ def test_inspect_with_own_layouts_and_shape(run, tmp_path) -> None:
     assert "expected a layout of 3 dimensions, but `csr` is not one" in err
 
 
+def test_inspect_says_which_layouts_cannot_be_packed(run, tmp_path) -> None:
+    spec = tmp_path / "odd.spf"
+    array = "index {0}[nnz] {{ range 0 <= {0}(p) < n }}"
+    spec.write_text(
+        "layout odd(n) { size nnz relation { [p] -> [i] : 0 <= p < nnz and i = a(p) + b(p) } "
+        f"{array.format('a')} {array.format('b')} value val[nnz] at [p] }}"
+    )
+    np.save(tmp_path / "x.npy", np.array([0, 1.0]))
+    code, out, err = run("inspect", str(tmp_path / "x.npy"), "-s", str(spec))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].split()[:6] == ["odd", "-", "-", "layout", "`odd`", "cannot"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

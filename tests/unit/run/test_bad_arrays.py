@@ -181,10 +181,10 @@ def test_numbers_out_of_range_are_refused_or_mean_nothing() -> None:
                     refused += f"`{name}`" in str(error)
                 else:
                     made.to_numpy()
-                    assert number in (-1, -2), "a diagonal, or a mark of what is not used"
+                    assert abs(number) <= 2, "a diagonal, or a mark of what is not used"
                     kept += 1
     assert refused > 2000
-    assert 0 < kept < 100
+    assert 0 < kept < refused / 10
 
 
 def test_order_and_repetition_are_checked() -> None:
@@ -251,13 +251,18 @@ def test_special_values_are_kept(spmv, value) -> None:
 
 def test_special_values_survive_conversion() -> None:
     special = np.array([[np.nan, 0, np.inf], [-np.inf, 1, 0]])
+    kept = 0
     for text, layout in layouts_of_rank(2).items():
+        kinds = {a.name: "int32" for a in layout.indexes}
         try:
-            made = bind(layout, special, "A", {a.name: "int32" for a in layout.indexes})
+            made = bind(layout, special, "A", kinds)
         except DataError:
-            assert text in ("lower", "diagonal") or "sym" in text or "skew" in text or "upper" in text, text
+            with pytest.raises(DataError):  # the pattern is what it cannot hold
+                bind(layout, np.where(special == 0, 0.0, 1.0), "A", kinds)
             continue
         assert np.array_equal(made.to_numpy(), special, equal_nan=True), text
+        kept += 1
+    assert kept > 10
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 3)])

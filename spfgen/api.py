@@ -317,18 +317,27 @@ def evaluate(
     return evaluated(statements, operands, sizes, threads, validate)
 
 
-def einsum(*arguments: object, out: object = None, threads: int | None = None, validate: str = "once") -> Any:
+def einsum(
+    *arguments: object,
+    out: object = None,
+    optimize: object = False,
+    threads: int | None = None,
+    validate: str = "once",
+) -> Any:
     """numpy.einsum for sparse and dense operands: `einsum("ij,j->i", A, x)`, or `einsum(A, [0, 1], x, [1], [0])`.
 
     Subscripts, shapes and types are those of numpy.einsum: implicit results, repeated labels (diagonals), `...`,
     extents of 1 that are stretched; bool adds by `or`, multiplies by `and`. Operands, `threads` and `validate` are
     those of `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`,
     which is written in place. In one respect sparse operands differ: what they do not store contributes nothing, even
-    beside infinities. Raises UsageError, DataError.
+    beside infinities.
+
+    All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
+    contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
     from spfgen.run.einsum import einsum as summed
 
-    return summed(arguments, out, threads, validate)
+    return summed(arguments, out, optimize, threads, validate)
 
 
 def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:

@@ -164,6 +164,9 @@ class Kernel:
             uses[tensor.name] = (found.dtype.name, kinds)
             if tensor.typed:
                 _check_types(tensor, *uses[tensor.name])
+        program = self._declared.program
+        if all(uses[t.name] == (t.value_type, t.index_types) for t in program.tensors):
+            return self._declared, Entry(program, getattr(load(build(self._declared.whole)), self._kernel.name))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)

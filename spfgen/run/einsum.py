@@ -12,6 +12,8 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.expressions import counted
 from spfgen.run.bind import is_number
@@ -25,20 +27,59 @@ LETTERS = string.ascii_uppercase + string.ascii_lowercase
 """Of the labels 0, 1, ... of the form with lists; in their order."""
 
 
-def einsum(arguments: Sequence[Any], out: object = None, threads: int | None = None, validate: str = "once") -> Any:
+def einsum(
+    arguments: Sequence[Any],
+    out: object = None,
+    optimize: object = False,
+    threads: int | None = None,
+    validate: str = "once",
+) -> Any:
     """See spfgen.einsum."""
     subscripts, given = _arguments(arguments)
     names = _names(len(given))
-    tensors = [
+    tensors: list[Any] = [
         tensor_of(plain_array(v, n) if is_number(v) else v, n, validate) for n, v in zip(names, given, strict=True)
     ]
-    shapes = tuple([t.shape for t in tensors])
-    labels, result = _labels(subscripts, tuple([len(s) for s in shapes]))
+    labels, result = _labels(subscripts, tuple([len(t.shape) for t in tensors]))
+    rest = list(zip(labels, tensors, strict=True))
+    for places in _path(subscripts, tensors, optimize):
+        some = [rest.pop(k) for k in sorted(places, reverse=True)][::-1]
+        needed = {*result, *(label for own, _ in rest for label in own)}
+        kept = tuple(dict.fromkeys(label for own, _ in some for label in own if label in needed))
+        rest.append((kept, _summed(some, kept, None, threads, validate)))
+    return _summed(rest, result, out, threads, validate)
+
+
+def _summed(
+    operands: Sequence[tuple[tuple[str, ...], Any]],
+    result: tuple[str, ...],
+    out: object,
+    threads: int | None,
+    validate: str,
+) -> Any:
+    """One kernel; `operands` are (indices, tensor or array)."""
+    names = _names(len(operands))
+    labels = tuple([own for own, _ in operands])
+    shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
     text = _statement(labels, result, _stretched(labels, shapes, names))
-    operands: dict[str, object] = dict(zip(names, tensors, strict=True))
+    given: dict[str, object] = {name: tensor for name, (_, tensor) in zip(names, operands, strict=True)}
     if out is not None:
-        operands[OUT] = out
-    return evaluate(text, operands, None, threads, validate)
+        given[OUT] = out
+    return evaluate(text, given, None, threads, validate)
+
+
+def _path(subscripts: str, tensors: Sequence[Any], optimize: Any) -> Sequence[tuple[int, ...]]:
+    """The contractions before the last one, each the places of operands that become one, which goes to the end."""
+    if optimize is False or (len(tensors) < 3 and isinstance(optimize, bool | str)):
+        return ()
+    virtual = [np.broadcast_to(np.zeros((), t.dtype), t.shape) for t in tensors]
+    try:
+        path, _ = np.einsum_path(subscripts, *virtual, optimize=optimize)
+        steps = [tuple(int(k) for k in places) for places in path[1:]]
+    except (TypeError, ValueError, LookupError) as error:
+        hint = "it is True, False, 'greedy', 'optimal', or a path that numpy.einsum_path gives"
+        raise UsageError(f"expected optimize as in numpy.einsum, but numpy says: {error}", None, (hint,)) from None
+    return steps[:-1]
 
 
 def _arguments(arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:

@@ -77,6 +77,29 @@ def test_labels_in_lists() -> None:
         same(spfgen.einsum(*arguments), np.einsum(*arguments))
 
 
+@pytest.mark.parametrize("optimize", [True, "greedy", "optimal", ["einsum_path", (1, 2), (0, 1)], False])
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
+        ("ij,jk,ik", [(2, 3), (1, 4), (2, 4)]),
+        ("...ij,j...,i->...", [(2, 1, 3), (3, 1), (1,)]),
+        ("i,i,i->", [(3,), (3,), (1,)]),
+    ],
+)
+def test_one_after_another(subscripts, shapes, optimize) -> None:
+    operands = [dense(k, *shape) for k, shape in enumerate(shapes)]
+    wanted = np.einsum(subscripts, *operands)
+    sparse = [sp.csr_array(operands[0]) if operands[0].ndim == 2 else operands[0], *operands[1:]]
+    same(spfgen.einsum(subscripts, *sparse, optimize=optimize, threads=1), wanted)
+
+
+def test_paths_that_are_none() -> None:
+    for wrong in ("best", 3, ["einsum_path", (0, 7), (0, 1)], ["einsum_path"]):
+        with pytest.raises(UsageError, match="optimize"):
+            spfgen.einsum("i,i,i", *[np.ones(2)] * 3, optimize=wrong)
+
+
 def test_many_operands() -> None:
     vectors = [np.arange(2.0) + k for k in range(27)]
     same(spfgen.einsum(",".join("i" * 27), *vectors), np.prod(vectors, axis=0).sum())

@@ -76,7 +76,7 @@ def _path(subscripts: str, tensors: Sequence[Any], optimize: Any) -> Sequence[tu
     try:
         path, _ = np.einsum_path(subscripts, *virtual, optimize=optimize)
         steps = [tuple(int(k) for k in places) for places in path[1:]]
-    except (TypeError, ValueError, LookupError) as error:
+    except (TypeError, ValueError, LookupError, RuntimeError) as error:
         hint = "it is True, False, 'greedy', 'optimal', or a path that numpy.einsum_path gives"
         raise UsageError(f"expected optimize as in numpy.einsum, but numpy says: {error}", None, (hint,)) from None
     return steps[:-1]

@@ -18,7 +18,7 @@ from spfgen.lang.parse import parse_statements
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
-from spfgen.run.form import remember
+from spfgen.run.form import canonical, remember
 from spfgen.run.seen import checked_mode
 
 
@@ -53,14 +53,14 @@ def evaluate(
             layout = dense_layout(rank)
             tensors[name] = value
         elif name in text.targets:
-            layout = layout_for_output(value, rank)
+            layout = canonical(layout_for_output(value, rank))
             tensors[name] = value
         else:
             tensor = tensor_of(value, name, validate)
             if tensor.layout.rank != rank:
                 wanted = counted(rank, "dimension")
                 raise DataError(f"expected `{name}` with {wanted}, but it has {tensor.layout.rank}")
-            layout = tensor.layout
+            layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
     kernel = _kernel(statements, text, layouts)

@@ -25,6 +25,8 @@ class Form:
         self.extents = {name: layout.extents(name) for name in self.arrays}
         self.solved: dict[Any, Any] = {}
         """For callers that solve sizes: their results by shapes of arrays."""
+        self.first: Layout | None = None
+        """See `canonical`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}
 
     def shape(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -58,6 +60,19 @@ def form_of(layout: Layout) -> Form:
         form = Form(layout)
         remember(_FORMS, id(layout), form)
     return form
+
+
+_FIRST: dict[Layout, Layout] = {}
+
+
+def canonical(layout: Layout) -> Layout:
+    """The first layout seen that is equal: what is kept for a layout by identity serves those that were read again."""
+    form = form_of(layout)
+    if form.first is None:
+        if layout not in _FIRST:
+            remember(_FIRST, layout, layout)
+        form.first = _FIRST[layout]
+    return form.first
 
 
 def _number(extent: Expr, sizes: Mapping[str, int]) -> int:

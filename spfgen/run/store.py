@@ -18,6 +18,7 @@ from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
 from spfgen.layout.nodes import Layout
+from spfgen.run.form import canonical
 from spfgen.run.tensor import Tensor, make_tensor
 from spfgen.run.write import replace_file
 
@@ -121,6 +122,5 @@ def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:
     layout = layout_of(found[0], settings)
     known = builtin(name)
     if isinstance(known, LayoutDecl) and known.constants == found[0].constants:
-        other = layout_of(known, settings)
-        return other if other == layout else layout
-    return layout
+        canonical(layout_of(known, settings))
+    return canonical(layout)

@@ -19,7 +19,7 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
-from spfgen.run.form import Form, form_of, no_call, remember
+from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 
@@ -134,6 +134,9 @@ class Tensor:
             ("write tensor.to_numpy() if a dense array is wanted; spfgen.evaluate and spfgen.einsum take it as it is",),
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))
+
     def __repr__(self) -> str:
         return f"<spfgen.Tensor {described(self)}>"
 
@@ -141,6 +144,11 @@ class Tensor:
         from spfgen.run.picture import html
 
         return html(self)
+
+
+def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:
+    """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout."""
+    return Tensor(canonical(layout), sizes, arrays)
 
 
 def layout_text(layout: Layout) -> str:

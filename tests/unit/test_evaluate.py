@@ -13,6 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 import spfgen
 from spfgen.errors import CopyWarning, DataError, SpecError, UsageError
@@ -337,3 +340,48 @@ with futures.ThreadPoolExecutor(8) as pool:
     environment = {**os.environ, "SPFGEN_CACHE_DIR": str(tmp_path)}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "True"
+
+
+# --- random operands -----------------------------------------------------------------------------------
+
+STATEMENTS = {
+    "C[i, j] = A[i, j]*B[i, j]": lambda a, b: a * b,
+    "C[i, j] = A[i, j] - B[j, i]": lambda a, b: a - b.T,
+    "y[i] = A[i, j]*B[j, k]": lambda a, b: a @ b.sum(axis=1),
+    "s = A[i, j]*B[j, i]*A[i, i]": lambda a, b: np.einsum("ij,ji,ii->", a, b, a),
+}
+
+
+def scrambled(draw: np.random.Generator, n: int, form: str, canonical: bool) -> sp.sparray:
+    """A matrix with entries in any order and several at one place, unless it is to be canonical."""
+    count = int(draw.integers(0, 3 * n + 1)) if n else 0
+    rows, columns = draw.integers(0, max(n, 1), (2, count))
+    made = sp.coo_array((draw.integers(-4, 5, count).astype(float), (rows, columns)), shape=(n, n))
+    if form in ("csr", "csc"):
+        key = rows if form == "csr" else columns
+        order = draw.permutation(count)
+        order = order[np.argsort(key[order], kind="stable")]
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=n)[:n])])
+        other = columns if form == "csr" else rows
+        made = getattr(sp, f"{form}_array")((made.data[order], other[order], pointer), shape=(n, n))
+    elif form == "bsr" and n:
+        made = made.tobsr((1, n)) if n % 2 else made.tobsr((2, 1))
+    if canonical:
+        made.sum_duplicates()
+    return made
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@drawn(
+    st.sampled_from(sorted(STATEMENTS)),
+    st.sampled_from((0, 1, 2, 5, 12)),
+    st.sampled_from(("csr", "csc", "coo", "bsr")),
+    st.sampled_from(("csr", "coo")),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_random_operands(statement, n, first, second, canonical, seed) -> None:
+    draw = np.random.default_rng(seed)
+    a, b = scrambled(draw, n, first, canonical), scrambled(draw, n, second, not canonical)
+    found = spfgen.evaluate(statement, A=a, B=b, threads=1 + seed % 2)
+    assert np.allclose(found, STATEMENTS[statement](a.toarray(), b.toarray()))

@@ -56,9 +56,10 @@ def case(label: str, program: Program, limit_seconds: float) -> Case:
     return Case(
         label=label,
         data=lambda: program,
-        ours=prepare_anew,
+        ours=partial(prepare_anew, spec_files=False),
         peers=(
-            Contestant("layouts-known", prepare_again),
+            Contestant("files-anew", partial(prepare_anew, spec_files=True)),
+            Contestant("again", prepare_again),
             Contestant("shell", prepare_shell),
             Contestant("cc", prepare_compiler),
         ),
@@ -67,11 +68,12 @@ def case(label: str, program: Program, limit_seconds: float) -> Case:
     )
 
 
-def prepare_anew(program: Program) -> Runner:
-    """Derivation in this process, warm, but with every remembered result forgotten before each call."""
+def prepare_anew(program: Program, spec_files: bool) -> Runner:
+    """Derivation in this process, warm, but with every proof and plan forgotten before each call; with `spec_files`
+    what was read of the layouts' files too."""
     again = prepare_again(program)
     again.call()  # loads the modules, so that all that they remember is found
-    forget = forgetters()
+    forget = forgetters(spec_files)
 
     def call() -> str:
         for clear in forget:
@@ -89,7 +91,7 @@ def prepare_anew(program: Program) -> Runner:
 
 
 def prepare_again(program: Program) -> Runner:
-    """Derivation in a process that has used these layouts before, as for the second kernel of a user."""
+    """Derivation in a process that has proved the same before."""
     module_or_missing("spfgen.pipeline")
     return Runner(partial(derive, program.text, **program.layouts))
 

@@ -59,6 +59,6 @@ def test_remembered_results_are_found_and_tools_are_kept(monkeypatch: pytest.Mon
     module.result, module.tool = cache(lambda text: text), cache(lambda: "parser")
     monkeypatch.setitem(sys.modules, "spfgen.of_this_test", module)
     module.result("a"), module.tool()
-    for forget in forgetters():
+    for forget in forgetters(spec_files=True):
         forget()
     assert (module.result.cache_info().currsize, module.tool.cache_info().currsize) == (0, 1)

@@ -52,7 +52,7 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     try:
         assemble(state, plan, orders)
         made = True
-    except TooLarge:
+    except (TooLarge, MemoryError):
         made = False
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW

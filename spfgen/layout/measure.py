@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -11,9 +11,9 @@ import numpy as np
 from spfgen.facts.formula import Expr
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, key_orders
-from spfgen.layout.pack_assembly import Entries, TooLarge, assemble, check_shared
+from spfgen.layout.pack_assembly import Entries, assemble, check_shared
 from spfgen.layout.pack_plan import pack_plan
-from spfgen.layout.points import Array, shape_of
+from spfgen.layout.points import Array, TooLarge, room_for, shape_of
 
 NARROW, WIDE = 4, 8
 """Bytes of an index in int32, which is the default, and in int64, where that is needed."""
@@ -48,12 +48,8 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     check_fill(layout, values.dtype)
     room = min(MOST_ROOM, max(LEAST_ROOM, 8 * (len(values) + sum(shape))))
     named = dict(zip(layout.coordinates, columns, strict=True))
-    state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values, room=room)
-    try:
-        assemble(state, plan, orders)
-        made = True
-    except (TooLarge, MemoryError):
-        made = False
+    state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
+    made = _fits(room, lambda: assemble(state, plan, orders))
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW
     total = sum(index_bytes * _elements(a.extents, state.sizes) for a in layout.indexes)
@@ -61,11 +57,19 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     # Places are looked for when the index arrays are complete; values are put there last.
     verified = all(a.name in state.arrays for a in layout.indexes)
     if not plan.injective:
-        verified = made and stored <= SHARED_ROOM
-        if verified:
-            check_shared(state, plan)
+        verified = made and _fits(SHARED_ROOM, lambda: check_shared(state, plan))
     exact = set(layout.sizes) <= set(state.sizes)
     return Memory(total + stored * values.dtype.itemsize, exact, verified, dict(state.sizes), index_bytes)
+
+
+def _fits(room: int, work: Callable[[], None]) -> bool:
+    """Whether the work could be done with that room."""
+    try:
+        with room_for(room):
+            work()
+    except (TooLarge, MemoryError):
+        return False
+    return True
 
 
 def _elements(extents: tuple[Expr, ...], sizes: Mapping[str, int]) -> int:

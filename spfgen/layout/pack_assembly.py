@@ -18,6 +18,7 @@ from spfgen.layout.points import (
     Array,
     affine_value,
     argument_names,
+    claim,
     constraint_holds,
     enumerate_points,
     flat_place,
@@ -34,23 +35,15 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
-class TooLarge(DataError):
-    """An array of the layout has more elements than there is room for."""
-
-
 @dataclass
 class Entries:
-    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
-
-    `room`: no array of more elements is made; TooLarge is raised instead.
-    """
+    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped."""
 
     layout: Layout
     sizes: dict[str, int]
     columns: dict[str, Array]
     values: Array
     lenient: bool = False
-    room: int = 2**48
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     arrays: dict[str, Array] = field(default_factory=dict)
 
@@ -67,11 +60,8 @@ class Entries:
 
     def claim(self, array: str, shape: tuple[int, ...]) -> None:
         """Ask for the elements of an array before it is made. Raises TooLarge."""
-        if prod(shape) > self.room:
-            extents = " x ".join(map(str, shape))
-            raise TooLarge(
-                f"expected arrays that fit in memory, but `{array}` of layout `{self.layout.name}` is {extents}"
-            )
+        extents = " x ".join(map(str, shape))
+        claim(prod(shape), f"`{array}` of layout `{self.layout.name}` is {extents}")
 
     def keep(self, mask: Array) -> None:
         """Drop the other rows. Raises DataError when one of them has a value."""

@@ -6,7 +6,10 @@ all rows of a growing table at a time. A step gathers a call, computes a dimensi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -42,6 +45,38 @@ from spfgen.sets.uf import Encoder, linear
 Array = NDArray[Any]
 Columns = Mapping[str, Any]
 """Names to int64 columns of one length, or to single numbers that hold for all rows."""
+
+
+class TooLarge(DataError):
+    """An array, or a list of points, has more elements than there is room for."""
+
+
+def _installed() -> int:
+    """So many int64 fill the memory of the machine: beyond that the system may end the process without a word."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return 2**48
+
+
+INSTALLED = _installed()
+_ROOM = ContextVar("elements that an array may have", default=INSTALLED)
+
+
+@contextmanager
+def room_for(elements: int) -> Iterator[None]:
+    """Within, nothing larger is made: whoever asks for a layout's size does not want its arrays."""
+    token = _ROOM.set(min(elements, _ROOM.get()))
+    try:
+        yield
+    finally:
+        _ROOM.reset(token)
+
+
+def claim(elements: float, what: str) -> None:
+    """Ask for room before it is used. Raises TooLarge."""
+    if elements > _ROOM.get():
+        raise TooLarge(f"expected arrays that fit in memory, but {what}")
 
 
 @dataclass(frozen=True)
@@ -522,7 +557,10 @@ def _expand(
         bound = affine_value(e, known) // a
         high = bound if high is None else np.minimum(high, bound)
     first = _column(low, count)
-    rows, values = expanded(first, np.maximum(_column(high, count) - first + 1, 0))
+    lengths = np.maximum(_column(high, count) - first + 1, 0)
+    total = lengths.sum(dtype=float)  # int64 may not hold it
+    claim(total, f"there are {total:.3g} values of `{name}` in all")
+    rows, values = expanded(first, lengths)
     for other in columns:
         columns[other] = columns[other][rows]
     columns[name] = values

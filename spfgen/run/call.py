@@ -57,6 +57,12 @@ def threads_allowed(wanted: int) -> int:
     return wanted
 
 
+def threads_by_default() -> int:
+    """What OMP_NUM_THREADS says (the first of `4,2`, which are for loops in loops), else all processors."""
+    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else os.cpu_count() or 1
+
+
 class Entry:
     """A compiled kernel for fixed element types, with what its calls need to know of the program, found out once."""
 

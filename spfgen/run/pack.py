@@ -7,7 +7,6 @@ way of layout/pack.py and layout/points.py, which also word what is wrong. The r
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -116,9 +115,9 @@ def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
 
 
 def _threads(wanted: int) -> int:
-    from spfgen.run.call import threads_allowed
+    from spfgen.run.call import threads_allowed, threads_by_default
 
-    return threads_allowed(wanted or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1)
+    return threads_allowed(wanted or threads_by_default())
 
 
 # --- compiled functions ------------------------------------------------------------------------------------------

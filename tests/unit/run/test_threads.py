@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.run.call import threads_by_default
 from spfgen.run.compile import find_compiler
 
 CODE = """
@@ -52,6 +53,17 @@ def test_numbers_of_threads(setting, threads, counts) -> None:
         [sys.executable, "-c", CODE, *threads], env=environment, capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == counts
+
+
+@pytest.mark.parametrize(
+    ("setting", "threads"), [("3", 3), (" 4,2", 4), ("", None), ("none", None), ("0", None), ("-2", None), ("²", None)]
+)
+def test_the_default_that_openmp_is_told(setting, threads, monkeypatch) -> None:
+    """What OpenMP would pass over is passed over here."""
+    monkeypatch.setenv("OMP_NUM_THREADS", setting)
+    assert threads_by_default() == (threads or os.cpu_count())
+    places = (np.arange(30000), np.arange(30000)[::-1])
+    assert spfgen.pack((places, np.ones(30000)), "csr").nse == 30000
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -27,6 +27,7 @@ from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.lang.spec import SpecTree
+from spfgen.lang.types import TYPES
 from spfgen.layout.check import check_layout
 from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
@@ -72,7 +73,9 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
     function = simplify(lower(program, plans))
-    comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp."
+    # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
+    wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
+    comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
     source = source_file(program, function, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, function, comment)

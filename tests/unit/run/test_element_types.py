@@ -133,3 +133,12 @@ def test_numbers_in_the_text(text, kind, numpy) -> None:
     found = spfgen.compile(text, A="csr", C="dense", threads=1)(A=a)
     assert found.dtype == numpy(a).dtype
     assert np.array_equal(found, numpy(a))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wraps"), [("int16", True), ("uint16", True), ("float64", False), ("complex64", False)]
+)
+def test_the_c_says_that_integers_wrap_around(kind, wraps) -> None:
+    text = f"kernel f {{ tensor A : csr<{kind}>\n tensor y : dense<{kind}>\n y[i] = A[i, j] }}"
+    first = spfgen.parse(text).kernels["f"].compile().source.splitlines()[0]
+    assert ("-fwrapv" in first) == wraps

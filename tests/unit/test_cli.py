@@ -696,12 +696,10 @@ def test_pictures(run, tmp_path) -> None:
         (["run", "--thr"], ["plain,--threads"]),
     ],
 )
-def test_completion(words, items) -> None:
-    environment = {
-        "_SPFGEN_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(["spfgen", *words]),
-        "COMP_CWORD": str(len(words)),
-    }
-    out, err = process(**environment).communicate()
-    assert err == ""
+def test_completion(run, monkeypatch, words, items) -> None:
+    monkeypatch.setenv("_SPFGEN_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["spfgen", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    code, out, err = run()
+    assert (code, err) == (0, "")
     assert out.split() == items

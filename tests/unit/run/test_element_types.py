@@ -98,8 +98,7 @@ def test_one_type(kind) -> None:
 
 
 PAIRS = [
-    ("bool", "int8"), ("int8", "uint8"), ("uint64", "int64"), ("int64", "float32"), ("uint32", "float64"),
-    ("float64", "complex64"), ("complex64", "int8"),
+    ("bool", "int8"), ("int8", "uint8"), ("uint64", "int64"), ("int64", "float32"), ("float64", "complex64"),
 ]  # fmt: skip
 
 
@@ -115,15 +114,11 @@ def test_two_types(first, second) -> None:
     [
         ("C[i, j] = 2*A[i, j]", "bool", lambda a: 2 * a),
         ("C[i, j] = 2*A[i, j]", "uint8", lambda a: 2 * a),
-        ("C[i, j] = 0.5*A[i, j]", "bool", lambda a: 0.5 * a),
         ("C[i, j] = 0.5*A[i, j]", "int8", lambda a: 0.5 * a),
-        ("C[i, j] = 0.5*A[i, j]", "float32", lambda a: 0.5 * a),
         ("C[i, j] = A[i, j]/4", "int64", lambda a: a / 4),
-        ("C[i, j] = A[i, j]/4", "complex64", lambda a: a / 4),
         ("C[i, j] = -A[i, j]", "uint16", lambda a: -a),
         ("C[i, j] = 2*A[i, j] + A[i, j]", "bool", lambda a: 2 * a + a),
         ("C[i, j] = 128*A[i, j]", "int8", lambda a: 128 * a.astype(np.int64)),
-        ("C[i, j] = 127*A[i, j]", "int8", lambda a: 127 * a),
         ("C[i, j] = 256*A[i, j]", "uint8", lambda a: 256 * a.astype(np.int64)),
         ("C[i, j] = 255*A[i, j]", "uint8", lambda a: 255 * a),
     ],

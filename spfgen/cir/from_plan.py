@@ -69,7 +69,8 @@ class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
-    that are known to have the key; `numbers`: all values that are added are taken for numbers."""
+    that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
+    were read above the loop."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -83,6 +84,7 @@ class Scope:
     atomic: bool = False
     known: frozenset[str] = frozenset()
     numbers: bool = False
+    held: Mapping[Operand, c.Expr] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})
@@ -307,14 +309,35 @@ class Lowering:
             return self.atomically(plan, scope)
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
+        before, scope = self.held(plan, scope)
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             body = self.plan(plan.body, replace(scope, looped=True))
-            return [replace(self.loop(plan, scope, body), pragmas=(sums.vector(found[0]),))]
+            return [*before, replace(self.loop(plan, scope, body), pragmas=(sums.vector(found[0]),))]
         if found is not None:
-            return sums.two_sums(self, plan, replace(scope, looped=True), *found)
+            return [*before, *sums.two_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)
-        return [*comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
+        return [*before, *comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
+
+    def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
+        """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
+        arrays apart would read them anew after each store."""
+        nodes = list(chain(plan.body))
+        do = nodes[-1]
+        if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes[:-1]):
+            return [], scope
+        inside = {plan.dim, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
+        lines: list[c.Stmt] = []
+        held = dict(scope.held)
+        for read in dict.fromkeys(n.operand for n in walk(do.value) if isinstance(n, Read)):
+            dims = {v for p in read.place for v in variables(p)}
+            output = self.program.tensor(read.tensor).is_output
+            if read not in held and read not in scope.copied and dims and not dims & inside and not output:
+                name = self.names.new(f"{read.tensor}_value")
+                kind = TYPES[self.program.tensor(read.tensor).value_type].c
+                lines.append(c.Declare(f"const {kind}", name, self.place(read, scope)))
+                held[read] = c.Name(name)
+        return lines, replace(scope, held=held)
 
     def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, Scope]:
         """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
@@ -528,7 +551,9 @@ class Lowering:
                 return _constant(number, kind)
             case Read(operand):
                 own = TYPES[self.program.tensor(operand.tensor).value_type]
-                return _converted(scope.copied.get(operand) or self.place(operand, scope), own, kind)
+                return _converted(
+                    scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
+                )
             case Negate(inner):
                 return c.Un("-", self.value(inner, scope, kind))
             case Binary(op, left, right):

@@ -115,8 +115,9 @@ int mttkrp(
                 const int64_t j = A_idx_2[p_2];
                 for (int64_t p_3 = A_ptr_3[p_2]; p_3 < A_ptr_3[p_2 + 1]; p_3++) {
                     const int64_t k = A_idx_3[p_3];
+                    const double A_value = A_val[p_3];
                     for (int64_t l = 0; l < B_n_2; l++) {
-                        D_val[i * B_n_2 + l] += A_val[p_3] * B_val[j * B_n_2 + l] * C_val[k * B_n_2
+                        D_val[i * B_n_2 + l] += A_value * B_val[j * B_n_2 + l] * C_val[k * B_n_2
                                 + l];
                     }
                 }

@@ -56,11 +56,11 @@ def check_functions(layout: Layout, checks: Sequence[Check], kinds: Mapping[str,
     arrays), `threads` and `report`: there it leaves the number of the first check that fails, or -1; in the places
     from 1 on the values of its variables; behind them, for each check, whether it was not made in full.
     """
-    functions: list[c.Function | None] = []
+    functions: list[c.Function | None] = [None] * len(checks)
+    riding = {id(f) for check in checks for f in check.along}
     for k, check in enumerate(checks):
-        rides = k + 1 < len(checks) and checks[k + 1].along is check.fact
-        along = checks[k - 1] if check.along else None
-        functions.append(None if rides else _Writer(layout, kinds, name, k, check, along).function())
+        if id(check.fact) not in riding:
+            functions[k] = _Writer(layout, kinds, name, k, checks[k - len(check.along) : k + 1]).function()
     return [*(f for f in functions if f), _all(layout, checks, kinds, name, functions)]
 
 
@@ -146,11 +146,12 @@ class _Writer:
     """Writes the function of one check."""
 
     def __init__(
-        self, layout: Layout, kinds: Mapping[str, str], name: str, number: int, check: Check, along: Check | None
+        self, layout: Layout, kinds: Mapping[str, str], name: str, number: int, checks: Sequence[Check]
     ) -> None:
+        """The last of the checks has the number; those before it are made along with it."""
+        *self.along, check = checks
         self.layout = layout
         self.number = number
-        self.along = along
         self.kinds = kinds
         self.check = check
         self.extents = {a.name: a.extents for a in layout.indexes}
@@ -166,7 +167,9 @@ class _Writer:
 
     def function(self) -> c.Function:
         body: list[c.Stmt] = []
-        for part in self.check.parts:
+        if self.along and not isinstance(self.check.parts[0], Segments):
+            body += self.fused()
+        for part in self.check.parts if not body else ():
             self.scope = {}
             made = self.groups(part) if isinstance(part, Groups) else self.part(part)
             body.append(c.Scope(c.Block(tuple(made))) if len(self.check.parts) > 1 else c.Block(tuple(made)))
@@ -185,14 +188,16 @@ class _Writer:
         for index in self.layout.indexes:
             params.append(c.Param(f"const {TYPES[self.kinds[index.name]].c} *restrict", self.names[index.name]))
         params += [c.Param(INT, self.limit), c.Param("int", self.threads), c.Param(f"{INT} *", self.report)]
-        doc = f"{self.check.array}: {self.check.fact.text}\n\n{self.check.because}"
+        doc = "\n".join(f"{k.array}: {k.fact.text}; {k.because}" for k in (*self.along, self.check))
         wanted = tuple(p for p in params if p.name in used)
         return c.Function("int", self.name, wanted, c.Block(tuple(body)), doc, static=True)
 
     def total(self) -> c.Expr:
         """About how much there is to look at: the sizes of the arrays that are looked at."""
         found: c.Expr | None = None
-        for function in dict.fromkeys(n.function for n in walk(self.check.body) if isinstance(n, Call)):
+        for function in dict.fromkeys(
+            n.function for k in (*self.along, self.check) for n in walk(k.body) if isinstance(n, Call)
+        ):
             size: c.Expr | None = None
             for extent in self.extents[function]:
                 own = self.expr(extent, True)
@@ -237,6 +242,45 @@ class _Writer:
             c.If(c.Name(broken), c.Block((c.For(INT, variable, low, less, 1, leave),))),
         ]
         return self.within(part.scan.before, lines)
+
+    def fused(self) -> list[c.Stmt]:
+        """Several checks of one loop in one pass: over the places that all look at, then over those at the ends."""
+        checks = [*self.along, self.check]
+        parts = [k.parts[0] for k in checks]
+        loops = [p.scan.loops[0] for p in parts]
+        variable = self.names.of(loops[0].variable)
+        flags = [self.names.of(f"broken_{k + 1}") for k in range(len(checks))]
+        low = max((loop.low[0] for loop in loops), key=_constant)
+        high = min((loop.high[0] for loop in loops), key=_constant)
+        wrongs: list[c.Expr] = []
+        kept: list[list[c.Stmt]] = []
+        for part, loop in zip(parts, loops, strict=True):
+            assert isinstance(part, Part)
+            self.scope = {loop.variable: c.Name(variable)}
+            wrongs.append(self.wrong(part.scan.body, ())[1])
+            kept.append(self.kept(part))
+        self.scope = {}
+        lines: list[c.Stmt] = [c.Declare("int", flag, c.Int(0)) for flag in flags]
+
+        def run(start: c.Expr, end: Expr, body: Sequence[c.Stmt], pragma: str = "") -> c.Stmt:
+            less = c.Bin("<", c.Name(variable), self.expr(end))
+            return c.For(INT, variable, start, less, 1, c.Block(tuple(body)), (pragma,) if pragma else ())
+
+        each = [c.Assign(c.Name(flag), "|=", wrong) for flag, wrong in zip(flags, wrongs, strict=True)]
+        lines.append(c.Comment(f"which of them are wrong for some {loops[0].variable}"))
+        lines.append(run(self.expr(low), high, each, self.parallel(f"reduction(| : {', '.join(flags)})")))
+        for loop, one in zip(loops, each, strict=True):
+            if loop.low[0] != low:
+                lines.append(run(self.expr(loop.low[0]), Bin("min", low, loop.high[0]), [one]))
+            if loop.high[0] != high:
+                start = c.Call("spfgen_max", (self.expr(loop.low[0]), self.expr(high)))
+                lines.append(run(start, loop.high[0], [one]))
+        lines.append(c.Comment("the first place where the first of them is wrong"))
+        for k, loop in enumerate(loops):
+            leave = c.If(wrongs[k], c.Block((*kept[k], *self.failed(back=len(loops) - 1 - k))))
+            again = run(self.expr(loop.low[0]), loop.high[0], [leave])
+            lines.append(c.If(c.Name(flags[k]), c.Block((again,))))
+        return lines
 
     def kept(self, part: Part) -> list[c.Stmt]:
         """Note the values of the fact's variables."""
@@ -387,9 +431,10 @@ class _Writer:
 
         From the first place of a block to the first of the next; the first and the last block reach to the ends.
         """
-        if self.along is None:
+        if not self.along:
             return [], [], []
-        (own,) = self.along.parts
+        (along,) = self.along
+        (own,) = along.parts
         assert isinstance(own, Part)
         (loop,) = own.scan.loops
         block, stop = names
@@ -420,7 +465,7 @@ class _Writer:
         inside = c.Bin("<", c.Name(place), c.Name(end))
         again = c.Block((c.Pragma("omp critical"), c.Scope(c.Block((search(c.Name(start), c.Name(end)),)))))
         riding: list[c.Stmt] = [
-            c.Comment(f"{self.along.array}: {self.along.fact.text}"),
+            c.Comment(f"{along.array}: {along.fact.text}"),
             c.Declare(f"const {INT}", start, c.Select(c.Bin("==", c.Name(block), ends[0]), low, here)),
             c.Declare(f"const {INT}", end, c.Select(c.Bin("==", c.Name(stop), ends[1]), high, there)),
             c.Declare("int", outside, c.Int(0)),
@@ -773,6 +818,10 @@ class _Writer:
 
 def _no_call(call: Call) -> str:
     raise NotAffine(call)
+
+
+def _constant(bound: Expr) -> int:
+    return affine(bound, _no_call).constant
 
 
 def _slots(count: str, shift: str, slots: str) -> list[c.Stmt]:

@@ -35,11 +35,16 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.prove import Facts, implied
 from spfgen.ir import walk
-from spfgen.layout.loops import Loop, Scan, own_calls, scan, solved_all, split
+from spfgen.layout.loops import Loop, Scan, own_calls, read, scan, solved_all, split
 from spfgen.layout.nodes import IndexArray, Layout, Property
+from spfgen.sets.affine import NotAffine
 
 WINDOWS = (1, 2, 3)
 """Distances up to which neighbours are looked at."""
+
+
+ENDS = 4
+"""Loops that differ by at most so many places at an end are made in one pass."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,8 @@ class Check:
     is_linear: bool
     stage: int
     because: str
-    along: Property | None = None
-    """The range of the array that is looked at in the same pass: the check before this one."""
+    along: tuple[Property, ...] = ()
+    """The facts of the checks right before this one that are made in the same pass over memory."""
 
 
 def opened(formula: Formula) -> tuple[tuple[str, ...], Formula]:
@@ -153,30 +158,63 @@ def _checks(layout: Layout) -> tuple[Check, ...]:
 
 
 def _together(checks: list[Check]) -> tuple[Check, ...]:
-    """The range of an array is checked along with its segments, one pass over memory for both."""
+    """One pass over memory for the range of an array and its segments, and one for loops over the same places."""
     for check in filter(_is_segments, list(checks)):
-        ranges = [c for c in checks if c.array == check.array and c.stage == 0 and _can_ride(c, check, checks)]
+        ranges = [c for c in checks if c.array == check.array and c.stage == 0 and _can_ride(c, checks)]
         if ranges:
             place = checks.index(check)
-            checks[place : place + 1] = [replace(ranges[0], stage=check.stage), replace(check, along=ranges[0].fact)]
+            along = replace(check, along=(ranges[0].fact,))
+            checks[place : place + 1] = [replace(ranges[0], stage=check.stage), along]
             checks.remove(ranges[0])
-    return tuple(checks)
+    passes: dict[object, list[Check]] = {}
+    for check in checks:
+        passes.setdefault(_places(check) or id(check), []).append(check)
+    return tuple(c for members in passes.values() for c in _joined(members))
+
+
+def _joined(members: list[Check]) -> list[Check]:
+    *others, last = members
+    return [*others, replace(last, along=tuple(o.fact for o in others))] if others else members
 
 
 def _is_segments(check: Check) -> bool:
     return len(check.parts) == 1 and isinstance(check.parts[0], Segments)
 
 
-def _can_ride(range_: Check, check: Check, checks: Sequence[Check]) -> bool:
-    """Whether a range is one loop over an array, and nothing is computed with the array's values before it is known."""
-    found = [p.scan for p in range_.parts]
-    plain = len(found) == 1 and len(found[0].loops) == 1 and not found[0].guards and not found[0].before
-    return plain and not any(
-        isinstance(node, Bin | Call) and any(c.function == check.array for c in calls(node) if c != node)
-        for other in checks
-        if other.stage
-        for node in walk(other.body)
-    )
+def _is_loop(check: Check) -> bool:
+    """Whether it is one loop, in which nothing is asked before an array is read."""
+    found = [p.scan for p in check.parts if isinstance(p, Part)]
+    if len(found) != 1 or len(check.parts) != 1 or _has_quantifier(check.body):
+        return False
+    return len(found[0].loops) == 1 and not found[0].guards and not found[0].before and not found[0].jumps
+
+
+def _can_ride(check: Check, checks: Sequence[Check]) -> bool:
+    """Whether it is a loop, and nothing is computed with the array's values that could rely on what it finds."""
+    return _is_loop(check) and not any(check.array in _computed(other.body) for other in checks if other.stage)
+
+
+def _computed(body: Formula) -> set[str]:
+    """The arrays whose values are part of a sum, or of an argument."""
+    return {c.function for node in walk(body) if isinstance(node, Bin | Call) for c in calls(node) if c != node}
+
+
+def _places(check: Check) -> object:
+    """What loops over the same places, but for some at the ends, have in common; None for other checks.
+
+    Only where nothing is computed with values: then nothing overflows before ranges are known.
+    """
+    if not _is_loop(check) or check.along or check.stage > 1:
+        return None
+    (loop,) = check.parts[0].scan.loops
+    if _computed(check.parts[0].scan.body) or len(loop.low) != 1 or not isinstance(loop.low[0], Num):
+        return None
+    try:
+        high = read(loop.high[0], {})
+    except NotAffine:
+        return None
+    near = 0 <= loop.low[0].value <= ENDS and abs(high.constant) <= ENDS
+    return high.terms if len(loop.high) == 1 and near else None
 
 
 class _Deriving:

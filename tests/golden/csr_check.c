@@ -40,11 +40,10 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 }
 
 /*
- * rowptr: 0 <= rowptr(p) <= nnz
- *
- * checked one by one
+ * rowptr: 0 <= rowptr(p) <= nnz; checked one by one
+ * rowptr: increasing; checked for neighbours: proved to imply it for all p, q
  */
-static int csr_check_1(
+static int csr_check_2(
     int64_t nrow,
     int64_t nnz,
     const int32_t *restrict rowptr,
@@ -53,16 +52,20 @@ static int csr_check_1(
 {
     threads = spfgen_threads(threads, (nrow + 1) / 16);
     const int32_t rowptr_most = (int32_t)spfgen_min(nnz, INT32_MAX);
-    const int64_t p_end = nrow + 1;
-    int broken = 0;
-    /* whether it is wrong for some p */
-    #pragma omp parallel for num_threads(threads) reduction(| : broken)
-    for (int64_t p = 0; p < p_end; p++) {
-        broken |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+    int broken_1 = 0;
+    int broken_2 = 0;
+    /* which of them are wrong for some p */
+    #pragma omp parallel for num_threads(threads) reduction(| : broken_1, broken_2)
+    for (int64_t p = 0; p < nrow; p++) {
+        broken_1 |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+        broken_2 |= rowptr[p] > rowptr[p + 1];
     }
-    /* the first that is wrong */
-    if (broken) {
-        for (int64_t p = 0; p < p_end; p++) {
+    for (int64_t p = spfgen_max(0, nrow); p < nrow + 1; p++) {
+        broken_1 |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+    }
+    /* the first place where the first of them is wrong */
+    if (broken_1) {
+        for (int64_t p = 0; p < nrow + 1; p++) {
             if ((rowptr[p] < 0) | (rowptr[p] > rowptr_most)) {
                 report[1] = p;
                 report[0] = 0;
@@ -70,25 +73,7 @@ static int csr_check_1(
             }
         }
     }
-    return SPFGEN_HOLDS;
-}
-
-/*
- * rowptr: increasing
- *
- * checked for neighbours: proved to imply it for all p, q
- */
-static int csr_check_2(int64_t nrow, const int32_t *restrict rowptr, int threads, int64_t *report)
-{
-    threads = spfgen_threads(threads, (nrow + 1) / 16);
-    int broken = 0;
-    /* whether it is wrong for some p */
-    #pragma omp parallel for num_threads(threads) reduction(| : broken)
-    for (int64_t p = 0; p < nrow; p++) {
-        broken |= rowptr[p] > rowptr[p + 1];
-    }
-    /* the first that is wrong */
-    if (broken) {
+    if (broken_2) {
         for (int64_t p = 0; p < nrow; p++) {
             if (rowptr[p] > rowptr[p + 1]) {
                 report[1] = p;
@@ -101,11 +86,7 @@ static int csr_check_2(int64_t nrow, const int32_t *restrict rowptr, int threads
     return SPFGEN_HOLDS;
 }
 
-/*
- * rowptr: rowptr(0) = 0
- *
- * checked one by one
- */
+/* rowptr: rowptr(0) = 0; checked one by one */
 static int csr_check_3(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
 {
     if (0 < nrow + 1) {
@@ -117,11 +98,7 @@ static int csr_check_3(int64_t nrow, const int32_t *restrict rowptr, int64_t *re
     return SPFGEN_HOLDS;
 }
 
-/*
- * rowptr: rowptr(nrow) = nnz
- *
- * checked one by one
- */
+/* rowptr: rowptr(nrow) = nnz; checked one by one */
 static int csr_check_4(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr, int64_t *report)
 {
     if (0 <= nrow) {
@@ -134,9 +111,9 @@ static int csr_check_4(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr
 }
 
 /*
- * colidx: strictly increasing within rowptr
- *
- * checked for neighbours: proved to imply it for all p, q
+ * colidx: 0 <= colidx(p) < ncol; checked one by one
+ * colidx: strictly increasing within rowptr; checked for neighbours: proved to imply it for all
+ * p, q
  */
 static int csr_check_6(
     int64_t nrow,
@@ -147,7 +124,7 @@ static int csr_check_6(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (nrow + 1 + nnz) / 16);
+    threads = spfgen_threads(threads, (nnz + (nrow + 1)) / 16);
     const int32_t colidx_most = (int32_t)spfgen_min(ncol - 1, INT32_MAX);
     int64_t first = INT64_MAX;
     int64_t least = INT64_MAX;
@@ -254,13 +231,8 @@ int csr_check(
     report[0] = -1;
     int status = SPFGEN_HOLDS;
     /* rowptr: 0 <= rowptr(p) <= nnz; checked one by one */
-    status = csr_check_1(nrow, nnz, rowptr, threads, report);
-    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
-        return status;
-    }
-    report[4] = status == SPFGEN_UNCHECKED;
     /* rowptr: increasing; checked for neighbours: proved to imply it for all p, q */
-    status = csr_check_2(nrow, rowptr, threads, report);
+    status = csr_check_2(nrow, nnz, rowptr, threads, report);
     if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
         return status;
     }

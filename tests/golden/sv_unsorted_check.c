@@ -62,11 +62,7 @@ static inline uint64_t spfgen_mix(uint64_t hash, int64_t key) {
     return (hash ^ (hash >> 32) ^ (uint64_t)key) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-/*
- * idx: 0 <= idx(p) < n
- *
- * checked one by one
- */
+/* idx: 0 <= idx(p) < n; checked one by one */
 static int sv_unsorted_check_1(
     int64_t n,
     int64_t nnz,
@@ -95,9 +91,8 @@ static int sv_unsorted_check_1(
 }
 
 /*
- * idx: injective
- *
- * checked for pairs that follow one another among equal keys: proved to imply it for all p, q
+ * idx: injective; checked for pairs that follow one another among equal keys: proved to imply it
+ * for all p, q
  */
 static int sv_unsorted_check_2(
     int64_t nnz,

@@ -133,7 +133,7 @@ def _outcome(layout, sizes, arrays, fact, thorough):
     if thorough:
         found = broken_one_by_one(data, *opened(fact.formula))
     else:
-        check = next(c for c in checks_of(layout) if c.fact is fact)
+        check = next(c for c in checks_of(layout) if c.fact == fact)
         found = check_numpy.run(data, check, 10**6)
     return not isinstance(found, Broken), found is not False
 

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json as json_module
 import os
+import re
 import signal
 import sys
 import threading
@@ -425,7 +426,9 @@ def cache() -> None:
 @cache.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def ls(as_json: bool) -> None:
-    """List what is kept, the newest first: when it was made, its size, its key and what it is.
+    """List what is kept, the newest first.
+
+    A line says when it was made, its size, the beginning of its key, and what it is.
 
     \b
     spfgen cache ls
@@ -537,4 +540,6 @@ def inspect(
 
 def extents(option: str, text: str) -> tuple[int, ...]:
     """The value of --shape."""
+    if not re.fullmatch(r"\w+([x,]\w+)*", text, re.ASCII) or text.endswith("x"):
+        raise UsageError(f"expected extents such as 30x40 for {option}, but it is `{text}`")
     return tuple(whole_number(option, part) for part in text.lower().replace(",", "x").split("x"))

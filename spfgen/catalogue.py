@@ -11,6 +11,7 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import LayoutAlias
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SpecTree, builtin, builtin_names, load_tree
+from spfgen.layout.checks import ONE_BY_ONE, checks_of
 from spfgen.layout.nodes import Binding, Layout
 
 SHOWN_RANK = 2
@@ -79,8 +80,9 @@ def _text(layout: Layout) -> str:
 
 
 def describe(name: str) -> str:
-    """Everything that is declared of a layout, facts with their formulas."""
+    """Everything that is declared of a layout, facts with their formulas and how they are checked."""
     layout = layout_named(name)
+    checked = {check.fact: check.because for check in checks_of(layout)}
     constants = "".join(f"; {n} = {v}" for n, v in layout.constants)
     lines = [f"{layout.name}({', '.join(layout.parameters)}{constants})", "", layout.doc, ""]
     if layout.sizes:
@@ -91,6 +93,8 @@ def describe(name: str) -> str:
         for fact in (*index.ranges, *index.properties):
             formula = show(fact.formula)
             lines.append(f"            {formula}" + (f"    ({fact.text})" if fact.text != formula else ""))
+            if checked[fact] != ONE_BY_ONE:
+                lines.append(f"                {checked[fact]}")
     for value in layout.values:
         extents = "".join(f"[{show(e)}]" for e in value.extents)
         lines.append(f"value     {value.name}{extents} at [{', '.join(map(show, value.position))}]")
@@ -101,6 +105,7 @@ def describe(name: str) -> str:
 def details(name: str) -> dict[str, Any]:
     """The same for programs."""
     layout = layout_named(name)
+    checked = {check.fact: check.because for check in checks_of(layout)}
     return {
         "name": layout.name,
         "doc": layout.doc,
@@ -112,6 +117,7 @@ def details(name: str) -> dict[str, Any]:
             a.name: {
                 "extents": [show(e) for e in a.extents],
                 "facts": {fact.text: show(fact.formula) for fact in (*a.ranges, *a.properties)},
+                "checks": {fact.text: checked[fact] for fact in (*a.ranges, *a.properties)},
             }
             for a in layout.indexes
         },

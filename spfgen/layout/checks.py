@@ -43,6 +43,7 @@ WINDOWS = (1, 2, 3)
 """Distances up to which neighbours are looked at."""
 
 
+ONE_BY_ONE = "checked one by one"
 ENDS = 4
 """Loops that differ by at most so many places at an end are made in one pass."""
 
@@ -239,15 +240,15 @@ class _Deriving:
         if _has_quantifier(body) or not _is_covered(names, body):
             return None
         found = self.scanned(names, body, {})
-        return self.check(array, fact, [found], "checked one by one", True) if found else None
+        return self.check(array, fact, [found], ONE_BY_ONE, True) if found else None
 
     def all(self, array: IndexArray, fact: Property) -> Check:
         """All instances, however many."""
         names, body = opened(fact.formula)
         found = self.scanned(names, body, {}) if _is_bounded_inside(body, self.extents) else None
-        reason = "all values are tried: no fewer are known to be enough"
+        reason = "checked for all values, if they are not too many: no fewer are known to be enough"
         if found is None:
-            reason = "a variable has no bounds: it is no argument of an array"
+            reason = "not checked: a variable has no bounds, as it is no argument of an array"
         return self.check(array, fact, [found] if found else [], reason, False)
 
     def scanned(self, names: Sequence[str], body: Formula, values: dict[str, Expr]) -> Part | None:

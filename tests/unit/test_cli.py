@@ -706,3 +706,11 @@ def test_completion(run, monkeypatch, words, items) -> None:
     code, out, err = run()
     assert (code, err) == (0, "")
     assert out.split() == items
+
+
+def test_layouts_tell_how_facts_are_checked(run) -> None:
+    _, out, _ = run("layouts", "csr")
+    assert out.count("checked for neighbours: proved to imply it for all p, q") == 2
+    checks = json.loads(run("layouts", "sv_unsorted", "--json")[1])["index"]["idx"]["checks"]
+    assert checks["0 <= idx(p) < n"] == "checked one by one"
+    assert checks["injective"].startswith("checked for pairs that follow one another among equal keys: proved")

@@ -39,7 +39,7 @@ from spfgen.sets.affine import NotAffine, affine, expression
 
 INT = "int64_t"
 HOLDS, BROKEN, UNCHECKED, MEMORY = "SPFGEN_HOLDS", "SPFGEN_BROKEN", "SPFGEN_UNCHECKED", "SPFGEN_MEMORY"
-KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "NULL", "int64_t"})
+KNOWN = frozenset({HOLDS, BROKEN, UNCHECKED, MEMORY, "INT64_MAX", "INT32_MAX", "NULL", "int64_t", "uint64_t"})
 CHUNK = 64
 """So many values of an outer loop are given to a thread at a time."""
 QUICK = 16
@@ -511,26 +511,80 @@ class _Writer:
         found, table, count, slots, shift = names
         lines, low, high = self.sized(loop, count)
         hold = c.If(c.Bin("<=", c.Name(count), c.Int(0)), c.Block((c.Return(c.Name(HOLDS)),)))
-        lines += [hold, *_slots(count, shift, slots)]
+        lines += [hold, *self.in_set(part, low, high, (found, count)), *_slots(count, shift, slots)]
         lines += self.table_of(c.Bin("+", c.Name(slots), c.Name(count)), c.Int(1), table)
         number, start, end = self.names.of("part"), self.names.of("slot_start"), self.names.of("slot_end")
-
-        def share(k: c.Expr) -> c.Expr:
-            whole = c.Bin("*", c.Bin("/", c.Name(slots), c.Name(self.threads)), k)
-            last = c.Bin("==", k, c.Name(self.threads))
-            return c.Select(last, c.Name(slots), whole)
-
         own: list[c.Stmt] = [
             c.Comment("the keys whose slots are in this part"),
-            c.Declare(
-                f"const {INT}", start, c.Bin("*", c.Bin("/", c.Name(slots), c.Name(self.threads)), c.Name(number))
-            ),
-            c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(number), c.Int(1)))),
+            *_share(slots, self.threads, number, (start, end)),
             *self.chained(part, loop, low, high, (found, table, slots, shift), (start, end)),
         ]
         more = c.Bin("<", c.Name(number), c.Name(self.threads))
         pragma = self.parallel("schedule(static, 1)")
         return [*lines, c.For("int", number, c.Int(0), more, 1, c.Block(tuple(own)), (pragma,))]
+
+    def in_set(self, part: Groups, low: c.Expr, high: c.Expr, names: tuple[str, str]) -> list[c.Stmt]:
+        """Where keys lie close together and no two may be equal: a bit for each; a thread has a part of the words."""
+        if part.limits is None:
+            return []
+        found, count = names
+        span, words, bits, number, start, end, key, word, bit = (
+            self.names.of(n) for n in ("span", "words", "bits", "part", "word_start", "word_end", "key", "word", "bit")
+        )
+        at, before = self.names.of(part.second), self.names.of(part.first)
+        least, limit = (self.expr(e) for e in part.limits)
+
+        def key_at(place: str) -> c.Expr:
+            self.scope = {part.first: c.Name(place)}
+            loaded = self.expr(part.keys[0])
+            self.scope = {}
+            return loaded
+
+        inside = c.Bin("&&", c.Bin(">=", c.Name(key), least), c.Bin("<", c.Name(key), limit))
+        place = c.Name(key) if least == c.Int(0) else c.Bin("-", c.Name(key), least)
+        of_word = c.Select(inside, c.Bin("/", place, c.Int(64)), c.Int(-1))
+        mine = c.Bin("&&", c.Bin(">=", c.Name(word), c.Name(start)), c.Bin("<", c.Name(word), c.Name(end)))
+        shifted = c.Bin("<<", c.Cast("uint64_t", c.Int(1)), c.Bin("%", place, c.Int(64)))
+        held = c.Load(c.Name(bits), c.Name(word))
+        earlier = c.If(c.Bin("<", c.Name(at), c.Name(found)), c.Block((c.Assign(c.Name(found), "=", c.Name(at)),)))
+        again = c.Block((c.Pragma("omp critical"), c.Scope(c.Block((earlier,)))))
+        seen: list[c.Stmt] = [
+            c.Declare("const uint64_t", bit, shifted),
+            c.If(c.Bin("!=", c.Bin("&", held, c.Name(bit)), c.Int(0)), again),
+            c.Assign(held, "|=", c.Name(bit)),
+        ]
+        look: list[c.Stmt] = [
+            c.Declare(f"const {INT}", key, key_at(at)),
+            c.Declare(f"const {INT}", word, of_word),
+            c.If(mine, c.Block(tuple(seen))),
+        ]
+        parts = _share(words, self.threads, number, (start, end))
+        all_keys = c.For(INT, at, low, c.Bin("<", c.Name(at), high), 1, c.Block(tuple(look)))
+        more = c.Bin("<", c.Name(number), c.Name(self.threads))
+        own = c.Block((c.Comment("the keys whose bits are in this part"), *parts, all_keys))
+        pragma = self.parallel("schedule(static, 1)")
+        self.scope = {part.first: c.Name(before), part.second: c.Name(found)}
+        values = [self.expr(Var(n)) for n in self.check.names]
+        self.scope = {}
+        kept = [c.Assign(c.Load(c.Name(self.report), c.Int(1 + k)), "=", e) for k, e in enumerate(values)]
+        equal = c.Bin("==", key_at(before), key_at(found))
+        first = c.If(equal, c.Block((*kept, *self.failed())))
+        other = c.For(INT, before, low, c.Bin("<", c.Name(before), c.Name(found)), 1, c.Block((first,)))
+        memory = c.Call("spfgen_workspace", (c.Name(words), c.Int(1), c.Call("sizeof", (c.Name("uint64_t"),))))
+        missing = c.If(c.Un("!", c.Name(bits)), c.Block(tuple(self.failed(MEMORY))))
+        body: list[c.Stmt] = [
+            c.Comment("the keys lie close together: a bit for each of them"),
+            c.Declare(f"const {INT}", words, c.Bin("+", c.Bin("/", c.Name(span), c.Int(64)), c.Int(1))),
+            c.Declare("uint64_t *", bits, memory),
+            missing,
+            c.For("int", number, c.Int(0), more, 1, own, (pragma,)),
+            c.Do(c.Call("free", (c.Name(bits),))),
+            c.If(c.Bin("<", c.Name(found), c.Name("INT64_MAX")), c.Block((other,))),
+            c.Return(c.Name(HOLDS)),
+        ]
+        length = limit if least == c.Int(0) else c.Bin("-", limit, least)
+        close = c.Bin("<=", c.Bin("/", c.Name(span), c.Int(64)), c.Name(count))
+        return [c.Declare(f"const {INT}", span, length), c.If(close, c.Block(tuple(body)))]
 
     def tables(self, part: Groups, outer: Sequence[Loop], loop: Loop, names: tuple[str, ...]) -> list[c.Stmt]:
         found, table, count, slots, shift = names
@@ -822,6 +876,17 @@ def _no_call(call: Call) -> str:
 
 def _constant(bound: Expr) -> int:
     return affine(bound, _no_call).constant
+
+
+def _share(count: str, parts: str, part: str, names: tuple[str, str]) -> list[c.Stmt]:
+    """From where to where a part of so many things reaches."""
+    each = c.Bin("/", c.Name(count), c.Name(parts))
+    following = c.Bin("+", c.Name(part), c.Int(1))
+    end = c.Select(c.Bin("==", following, c.Name(parts)), c.Name(count), c.Bin("*", each, following))
+    return [
+        c.Declare(f"const {INT}", names[0], c.Bin("*", each, c.Name(part))),
+        c.Declare(f"const {INT}", names[1], end),
+    ]
 
 
 def _slots(count: str, shift: str, slots: str) -> list[c.Stmt]:

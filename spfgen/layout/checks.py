@@ -23,6 +23,7 @@ from spfgen.facts.formula import (
     Expr,
     Forall,
     Formula,
+    Not,
     Num,
     Var,
     calls,
@@ -84,6 +85,8 @@ class Groups:
     scan: Scan
     inside: tuple[Formula, ...]
     body: Formula
+    limits: tuple[Expr, Expr] | None = None
+    """The only key is at least the first and less than the second, and no two may be equal: a set of keys is enough."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _checks(layout: Layout) -> tuple[Check, ...]:
                     progress = True
     found |= {k: deriving.all(*waiting[k]) for k in waiting}
     checks = sorted((found[k] for k in range(len(facts))), key=lambda c: c.stage)
-    return _together(deriving.in_segments(checks))
+    return _together(deriving.with_limits(deriving.in_segments(checks)))
 
 
 def _together(checks: list[Check]) -> tuple[Check, ...]:
@@ -188,6 +191,26 @@ def _is_loop(check: Check) -> bool:
     if len(found) != 1 or len(check.parts) != 1 or _has_quantifier(check.body):
         return False
     return len(found[0].loops) == 1 and not found[0].guards and not found[0].before and not found[0].jumps
+
+
+def _limits(check: Check) -> tuple[Expr, Expr] | None:
+    """The least value of an array and what all are below, when the check is of such a range."""
+    if not _is_loop(check):
+        return None
+    low = high = None
+    for comparison in conjuncts(check.parts[0].scan.body):
+        match comparison:
+            case Compare(op, Call(_, (Var(_),)), bound) if not calls(bound) and not variables(bound) & set(check.names):
+                match op:
+                    case ">=":
+                        low = bound
+                    case ">":
+                        low = Bin("+", bound, ONE)
+                    case "<":
+                        high = bound
+                    case "<=":
+                        high = Bin("+", bound, ONE)
+    return None if low is None or high is None else (low, high)
 
 
 def _can_ride(check: Check, checks: Sequence[Check]) -> bool:
@@ -296,6 +319,30 @@ class _Deriving:
         close = implied(inside, facts, Compare("<=", after, Bin("+", end, ONE)), about=about).proved
         clip = Loop(inner.variable, clip_lows, clip_highs)
         return Segments(part.values, found, low, high, clip, close)
+
+    # --- sets -----------------------------------------------------------------------------------------
+
+    def with_limits(self, checks: list[Check]) -> list[Check]:
+        """The checks, those of pairs with equal keys that are all wrong with the range of the key."""
+        return [self.limited(check, checks) for check in checks]
+
+    def limited(self, check: Check, checks: Sequence[Check]) -> Check:
+        part = check.parts[-1] if check.parts else None
+        if not isinstance(part, Groups) or len(part.keys) != 1 or len(part.scan.loops) != 1:
+            return check
+        (key,) = part.keys
+        if not isinstance(key, Call) or key.arguments != (Var(part.first),):
+            return check
+        if any(_is_segments(c) and c.array == key.function for c in checks):
+            return check  # its range is known later
+        limits = next((found for c in checks if c.array == key.function and (found := _limits(c))), None)
+        same = Compare("=", key, rename(key, {part.first: part.second}))
+        pair = [Compare("<", Var(part.first), Var(part.second)), same, *part.inside]
+        about = f"check of `{check.fact.text}`: no two keys may be equal"
+        facts = Facts((), self.extents)
+        if limits is None or not implied(pair, facts, Not(part.body), about=about).proved:
+            return check
+        return replace(check, parts=(*check.parts[:-1], replace(part, limits=limits)))
 
     # --- pairs ----------------------------------------------------------------------------------------
 

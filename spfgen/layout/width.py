@@ -89,6 +89,8 @@ class _Width:
             inner.names[part.second] = inner.names[part.first]
             for formula in (*part.inside, part.body):
                 inner.formula(formula)
+            if part.limits:
+                self.expr(Bin("-", part.limits[1], part.limits[0]))
 
     def inside(self, found: Scan) -> _Width | None:
         """With the loops' variables; None when a loop runs through nothing."""

@@ -95,6 +95,7 @@ static int sv_unsorted_check_1(
  * for all p, q
  */
 static int sv_unsorted_check_2(
+    int64_t n,
     int64_t nnz,
     const int64_t *restrict idx,
     int threads,
@@ -104,6 +105,50 @@ static int sv_unsorted_check_2(
     int64_t found = INT64_MAX;
     const int64_t count = nnz;
     if (count <= 0) {
+        return SPFGEN_HOLDS;
+    }
+    const int64_t span = n;
+    if (span / 64 <= count) {
+        /* the keys lie close together: a bit for each of them */
+        const int64_t words = span / 64 + 1;
+        uint64_t *bits = spfgen_workspace(words, 1, sizeof(uint64_t));
+        if (!bits) {
+            report[0] = 1;
+            return SPFGEN_MEMORY;
+        }
+        #pragma omp parallel for num_threads(threads) schedule(static, 1)
+        for (int part = 0; part < threads; part++) {
+            /* the keys whose bits are in this part */
+            const int64_t word_start = (words / threads) * part;
+            const int64_t word_end = part + 1 == threads ? words : (words / threads) * (part + 1);
+            for (int64_t q = 0; q < nnz; q++) {
+                const int64_t key = idx[q];
+                const int64_t word = key >= 0 && key < n ? key / 64 : -1;
+                if (word >= word_start && word < word_end) {
+                    const uint64_t bit = (uint64_t)1 << (key % 64);
+                    if ((bits[word] & bit) != 0) {
+                        #pragma omp critical
+                        {
+                            if (q < found) {
+                                found = q;
+                            }
+                        }
+                    }
+                    bits[word] |= bit;
+                }
+            }
+        }
+        free(bits);
+        if (found < INT64_MAX) {
+            for (int64_t p = 0; p < found; p++) {
+                if (idx[p] == idx[found]) {
+                    report[1] = p;
+                    report[2] = found;
+                    report[0] = 1;
+                    return SPFGEN_BROKEN;
+                }
+            }
+        }
         return SPFGEN_HOLDS;
     }
     const int shift = spfgen_chain_shift(count);
@@ -186,7 +231,7 @@ int sv_unsorted_check(
      * idx: injective; checked for pairs that follow one another among equal keys: proved to
      * imply it for all p, q
      */
-    status = sv_unsorted_check_2(nnz, idx, threads, report);
+    status = sv_unsorted_check_2(n, nnz, idx, threads, report);
     if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
         return status;
     }

@@ -174,3 +174,20 @@ def test_large_extents_and_narrow_indices() -> None:
         with pytest.raises(DataError, match=f"colidx\\(1\\) = {2**31 - 1} and ncol = {2**31 - 1}"):
             way(layout, {**sizes, "ncol": 2**31 - 1}, arrays)
         assert way(layout, {**sizes, "ncol": 2**31}, arrays) == ()
+
+
+@pytest.mark.parametrize("extent", [40, 5000, 2**20, 2**40])
+def test_no_two_alike_close_together_and_far_apart(extent: int) -> None:
+    """Keys that are close together are looked for in a bitmap, others in a hash table."""
+    layout, random = layout_of(*TREE.resolve(LayoutUse("sv_unsorted"))), np.random.default_rng(2)
+    for count in (0, 1, 2, 40, 900):
+        keys = random.permutation(extent)[:count] if extent <= 2**20 else random.integers(0, 2**38, count) * 4
+        sizes = {"n": extent, "nnz": len(keys)}
+        assert in_c(layout, sizes, {"idx": keys}) == ()
+        for _ in range(10 if len(keys) > 1 else 0):
+            places = np.sort(random.choice(len(keys), 4))
+            wrong = keys.copy()
+            wrong[places[2:]] = wrong[places[:2]]
+            found = {outcome(way, layout, sizes, {"idx": wrong}) for way in (in_c, in_python, plain.check_arrays)}
+            assert len(found) == 1
+            assert ("[]" in found) == (len(np.unique(wrong)) == len(wrong))

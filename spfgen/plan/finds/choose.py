@@ -61,8 +61,8 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
 def _with_frugal(
     choices: Sequence[Sequence[Proposal]], taken: list[tuple[int, ...]], context: Context
 ) -> list[tuple[int, ...]]:
-    """With one combination that needs no memory for each possible key, where there is one: extents may be huge."""
-    frugal = [[n for n, p in enumerate(c) if p.name not in table.FOR_EACH_KEY] for c in choices]
+    """With one combination that is frugal, where there is one: extents may be huge."""
+    frugal = [[n for n, p in enumerate(c) if p.frugal] for c in choices]
     if not all(frugal) or any(all(n in f for n, f in zip(numbers, frugal, strict=True)) for numbers in taken):
         return taken
     costs = [[c[n].cost for n in f] for c, f in zip(choices, frugal, strict=True)]

@@ -27,6 +27,8 @@ class Proposal:
     find: Find
     cost: Expr
     setups: tuple[Setup, ...] = ()
+    frugal: bool = True
+    """Whether it needs no memory for each possible value of a key or of a state."""
 
 
 Offer = Proposal | Rejected

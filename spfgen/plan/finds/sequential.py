@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import Expr, Num, Var, variables
+from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
 from spfgen.plan.cost import log2, nanoseconds, over, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
@@ -67,15 +67,17 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
         at=state.over,
     )
     states = _times_started(query, state, above)
-    walked = times(nanoseconds(5), states, query.length)
+    memory = times(nanoseconds(1), *state.extents) if state.extents else ZERO  # cleared before
+    walked = plus(memory, times(nanoseconds(5), states, query.length))
     steps = query.total(nanoseconds(40))
     far = over(times(states, query.length), query.visits)
-    jumps = query.total(plus(nanoseconds(30), times(nanoseconds(45), log2(far))))
+    jumps = plus(memory, query.total(plus(nanoseconds(30), times(nanoseconds(45), log2(far)))))
     setup = (Setup(above, state),)
-    walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup)
+    frugal = not state.extents
+    walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup, frugal)
     if backward:
         return walking, Rejected(GALLOP, "it would run backwards")
-    return walking, Proposal(GALLOP, replace(find, algorithm=GALLOPING), jumps, setup)
+    return walking, Proposal(GALLOP, replace(find, algorithm=GALLOPING), jumps, setup, frugal)
 
 
 def _kept(query: Query, key: Known) -> _Kept | str:

@@ -22,8 +22,6 @@ from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
 HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}
-FOR_EACH_KEY = frozenset({ARRAY, BITMAP, SCATTER})
-"""These need memory for each possible key, stored or not."""
 
 
 def propose(query: Query, key: Known) -> list[Offer]:
@@ -87,7 +85,7 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
     each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))
     memory = Bin("/", extent, Num(500)) if ranked else times(extent, nanoseconds(clear))
     cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), memory)
-    return Proposal(name, found, cost, (Setup(level, table),))
+    return Proposal(name, found, cost, (Setup(level, table),), frugal=name == HASH)
 
 
 _COSTS = {

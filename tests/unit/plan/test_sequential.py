@@ -371,3 +371,11 @@ def test_a_state_array_without_places() -> None:
     assert only(kernel, State).extents
     empty = np.zeros((0, 4))
     assert run(kernel, A=empty, B=empty, C=np.zeros((0, 4))).shape == (0, 4)
+
+
+def test_a_state_for_each_of_too_many_values_is_not_taken() -> None:
+    """Memory for 2^62 positions is not there, nor needed."""
+    shape = (2**62, 2**62)
+    a = spfgen.tensor("coo", shape=shape, idx_1=np.array([1, 5]), idx_2=np.array([2, 2**61]), val=np.array([2.0, 3.0]))
+    b = spfgen.tensor("coo", shape=shape, idx_1=np.array([2, 9]), idx_2=np.array([1, 2**61]), val=np.array([7.0, 3.0]))
+    assert spfgen.compile("s = A[i, j]*B[j, i]", A="coo", B="coo")(A=a, B=b) == 14

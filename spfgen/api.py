@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, UsageError
+from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, checked_threads
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_statements
-from spfgen.lang.spec import SpecTree, load_tree, parse_tree
+from spfgen.lang.spec import SOLVED, SpecTree, load_tree, parse_tree
 from spfgen.layout.nodes import Layout
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
 
-HIGHEST_RANK = 8
+HIGHEST_SOLVED = 8
 """A family whose rank is not said is tried up to this one."""
 
 
@@ -56,26 +57,23 @@ class LayoutHandle:
 
     def layout(self, rank: int | None = None) -> Layout:
         """The layout itself; a family needs its rank."""
-        from spfgen.pipeline import RANK, layout_of
 
         declaration, settings = self.tree.resolve(self.use)
-        if RANK in dict(declaration.constants) and RANK not in settings:
+        if SOLVED in dict(declaration.constants) and SOLVED not in settings:
             if rank is None:
                 raise UsageError(
                     f"expected the rank of layout `{self.name}`, but it is not said",
                     None,
                     (f"write {self.name}(rank=2), or say the shape",),
                 )
-            settings[RANK] = rank
+            settings[SOLVED] = rank
         return layout_of(declaration, settings)
 
     @property
     def is_open(self) -> bool:
         """Whether it is a family that waits for its rank."""
-        from spfgen.pipeline import RANK
-
         declaration, settings = self.tree.resolve(self.use)
-        return RANK in dict(declaration.constants) and RANK not in settings
+        return SOLVED in dict(declaration.constants) and SOLVED not in settings
 
     def __repr__(self) -> str:
         constants = ", ".join(f"{n}={v}" for n, v in self.use.settings)
@@ -246,7 +244,7 @@ def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
     from spfgen.run.tensor import plain_array
 
     given = {name: plain_array(array, name).ndim for name, array in arrays.items()}
-    for rank in range(1, HIGHEST_RANK + 1):
+    for rank in range(1, HIGHEST_SOLVED + 1):
         layout = handle.layout(rank)
         if given == {name: len(layout.extents(name)) for name in layout.arrays}:
             return rank
@@ -399,6 +397,7 @@ __all__ = [
     "compile",
     "einsum",
     "evaluate",
+    "layout_of",
     "load",
     "load_tensor",
     "pack",

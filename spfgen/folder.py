@@ -4,9 +4,10 @@ Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothi
 for its owner alone: kernels in it are executed, proofs are believed.
 
 Compiled kernels lie in it (run/cache.py), and in a subfolder of each kind small files: Z3's answers, the tables of the
-parser. A small file is named by a hash of all that determines what it holds, and begins with a checksum: what is
-damaged or not ours counts as absent. It appears by a rename, so that many processes may read and write at once.
-Nothing about small files ever fails: where they cannot be kept, their content is made anew.
+parser, the C of kernels, and that layouts were checked (kept.py). A small file is named by a hash of all that
+determines what it holds, and begins with a checksum: what is damaged or not ours counts as absent. It appears by a
+rename, so that many processes may read and write at once. Nothing about small files ever fails: where they cannot be
+kept, their content is made anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import stat
 import threading
 from pathlib import Path
 
-KINDS = ("answers", "grammar")
+KINDS = ("answers", "grammar", "kernels", "layouts")
 _OURS = re.compile(r"[0-9a-f]{64}(\.\d+-\d+\.tmp)?")
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, UsageError
 from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
 
 if TYPE_CHECKING:
+    from spfgen.kept import Compiled
     from spfgen.pipeline import Generated
     from spfgen.run.call import Bound, Entry
     from spfgen.run.tensor import Tensor
@@ -47,16 +49,23 @@ class Kernel:
     """
 
     def __init__(
-        self, kernel: lang.Kernel, layouts: Mapping[str, Layout], threads: int | None = None, validate: str = "once"
+        self,
+        kernel: lang.Kernel,
+        layouts: Mapping[str, Layout],
+        threads: int | None = None,
+        validate: str = "once",
+        *,
+        kept: bool = False,
     ) -> None:
-        from spfgen.pipeline import generate
-
+        """`kept`: the C may come from the disk, where another process left it."""
         self._kernel = kernel
         self._layouts = dict(layouts)
         self.threads = checked_threads(threads)
         self.validate = _checked_mode(validate)
-        self._declared = generate(kernel, layouts)
-        self._variants: dict[tuple[object, ...], tuple[Generated, Entry]] = {}
+        self._kept = kept
+        self._generated: Generated | None = None
+        self._declared = self._compiled(kernel)
+        self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
 
     @property
@@ -76,7 +85,11 @@ class Kernel:
     @property
     def generated(self) -> Generated:
         """What each pass of the compiler made."""
-        return self._declared
+        if self._generated is None:
+            from spfgen.pipeline import generate
+
+            self._generated = generate(self._kernel, self._layouts)
+        return self._generated
 
     @property
     def parsed(self) -> lang.Kernel:
@@ -90,10 +103,10 @@ class Kernel:
         """
         from spfgen.explain import explain_json, explain_text
 
-        return explain_json(self._declared) if json else explain_text(self._declared, details=details)
+        return explain_json(self.generated) if json else explain_text(self.generated, details=details)
 
     def __repr__(self) -> str:
-        first, *others = [g.text for g in self._declared.program.groups]
+        first, *others = map(show_statement, self._kernel.statements)
         more = f"; and {len(others)} more" if others else ""
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
 
@@ -152,8 +165,20 @@ class Kernel:
             found = self._variants[tuple(key)] = self._built(tensors)
         return found[1]
 
-    def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Generated, Entry]:
+    def _compiled(self, kernel: lang.Kernel) -> Compiled:
+        """The C of the kernel, as it was written or with the types of a call."""
+        from spfgen.kept import compiled, compiled_of
+
+        if self._kept:
+            return compiled(kernel, self._layouts)
         from spfgen.pipeline import generate
+
+        made = generate(kernel, self._layouts)
+        if kernel is self._kernel:
+            self._generated = made
+        return compiled_of(made)
+
+    def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Compiled, Entry]:
         from spfgen.run.call import Entry
         from spfgen.run.compile import build, load
 
@@ -174,9 +199,8 @@ class Kernel:
             value, kinds = uses[declaration.name]
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
-        generated = generate(replace(self._kernel, tensors=tuple(typed)), self._layouts)
-        library = load(build(generated.whole))
-        return generated, Entry(generated.program, getattr(library, self._kernel.name))
+        made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
+        return made, Entry(made.program, getattr(load(build(made.whole)), self._kernel.name))
 
 
 class _Calls:

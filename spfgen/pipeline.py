@@ -25,11 +25,10 @@ from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
-from spfgen.lang.nodes import Kernel, LayoutDecl
+from spfgen.kept import layout_of
+from spfgen.lang.nodes import Kernel
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
-from spfgen.layout.check import check_layout
-from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
@@ -121,16 +120,4 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     return result
 
 
-_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
-
-
-def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
-    """The checked layout of a declaration; read once for each choice of constants."""
-    defaults = {n: v for n, v in declaration.constants if v is not None}
-    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
-    found = _LAYOUTS.get(key)
-    if found is None or found[0] is not declaration:
-        layout = instantiate(declaration, settings)
-        check_layout(layout)
-        found = _LAYOUTS[key] = (declaration, layout)
-    return found[1]
+__all__ = ["KNOWN", "RANK", "Generated", "generate", "layout_of", "make_plans", "print_kernel", "resolve"]

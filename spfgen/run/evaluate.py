@@ -101,6 +101,6 @@ def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]]) -> 
             if layout is not SCALAR
         )
         made = lang.Kernel("kernel", declared, (), text.statements)
-        kernel = Kernel(made, {n: layout for n, layout in layouts if layout is not SCALAR})
+        kernel = Kernel(made, {n: layout for n, layout in layouts if layout is not SCALAR}, kept=True)
         remember(_KERNELS, key, kernel)  # the kernel keeps its layouts alive, and so their identities
     return kernel

@@ -45,7 +45,7 @@ class Candidate:
         return make_tensor(layout, arrays, shape, check=False)
 
     def layout(self, constants: Mapping[str, int] | None = None) -> Layout:
-        from spfgen.pipeline import layout_of
+        from spfgen.api import layout_of
 
         return layout_of(self.declaration, {**dict(self.settings), **(constants or {})})
 
@@ -62,7 +62,7 @@ def candidates(form: str, rank: int) -> tuple[Candidate, ...]:
 
 
 def _candidates(declaration: LayoutDecl, form: str, rank: int) -> Iterator[Candidate]:
-    from spfgen.pipeline import layout_of
+    from spfgen.api import layout_of
 
     constants = dict(declaration.constants)
     settings = {SOLVED: rank} if SOLVED in constants else {}

@@ -113,7 +113,7 @@ def _text_of(layout: Layout) -> str:
 
 def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:
     """The layout of the text; the one that comes with spfgen where they are equal, so that kernels are shared."""
-    from spfgen.pipeline import layout_of
+    from spfgen.api import layout_of
 
     settings = {str(n): int(v) for n, v in constants.items()}
     found = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]

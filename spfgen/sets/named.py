@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import islpy as isl
+from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import (
@@ -28,10 +26,23 @@ from spfgen.facts.formula import (
 from spfgen.ir import rewrite, walk
 from spfgen.sets.affine import Affine, Atom, Floor, affine
 
-_SET = isl.dim_type.set
-_DIV = isl.dim_type.div
-_IN = isl.dim_type.in_
-_CONTEXT = isl.DEFAULT_CONTEXT
+if TYPE_CHECKING:
+    import islpy as isl
+
+
+class _Islpy:
+    """islpy, imported when the first set is made: where all that was asked of it is known from the disk, it is not."""
+
+    def __getattr__(self, name: str) -> Any:
+        import islpy
+
+        found = getattr(islpy, name)
+        setattr(self, name, found)
+        return found
+
+
+if not TYPE_CHECKING:
+    isl = _Islpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,7 @@ class Space:
         self.position = {name: k for k, name in enumerate(self.names)}
         if len(self.position) != len(self.names):
             raise InternalError(f"a dimension occurs twice: {self.names}")
-        self.isl = isl.Space.set_alloc(_CONTEXT, 0, len(self.names))
+        self.isl = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(self.names))
         self.local = isl.LocalSpace.from_space(self.isl)
 
     def universe(self) -> Piece:
@@ -98,14 +109,14 @@ class Piece:
         point = self.basic.sample_point()
         if point.is_void():
             return None
-        return {n: point.get_coordinate_val(_SET, k).to_python() for k, n in enumerate(self.space.names)}
+        return {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(self.space.names)}
 
     def subtract(self, other: Piece) -> list[Piece]:
         return _split(self.space, self.basic.to_set().subtract(other.basic.to_set()))
 
     def involves(self, name: str) -> bool:
         """Whether a constraint speaks of the dimension."""
-        return bool(self.basic.involves_dims(_SET, self.space.position[name], 1))
+        return bool(self.basic.involves_dims(isl.dim_type.set, self.space.position[name], 1))
 
     def without(self, names: set[str]) -> Piece:
         """The set without these dimensions, which no constraint may speak of."""
@@ -113,7 +124,7 @@ class Piece:
             return self
         basic = self.basic
         for first, count in reversed(_runs([n in names for n in self.space.names])):
-            basic = basic.project_out(_SET, first, count)
+            basic = basic.project_out(isl.dim_type.set, first, count)
         return Piece(Space(n for n in self.space.names if n not in names), basic)
 
     def project(self, kept: Iterable[str]) -> Piece:
@@ -124,7 +135,7 @@ class Piece:
         names = set(kept)
         basic = self.basic
         for first, count in _runs([n not in names for n in self.space.names]):
-            basic = basic.eliminate(_SET, first, count)
+            basic = basic.eliminate(isl.dim_type.set, first, count)
         return Piece(self.space, basic.remove_unknown_divs())
 
     def restrict(self, kept: Iterable[str]) -> Piece:
@@ -132,7 +143,7 @@ class Piece:
         names = set(kept)
         basic = self.basic
         for first, count in _runs([n not in names for n in self.space.names]):
-            basic = basic.drop_constraints_involving_dims(_SET, first, count)
+            basic = basic.drop_constraints_involving_dims(isl.dim_type.set, first, count)
         return Piece(self.space, basic)
 
     def is_within_projection(self, other: Piece, hidden: Iterable[str]) -> bool:
@@ -140,8 +151,8 @@ class Piece:
         names = set(hidden)
         first = next((k for k, n in enumerate(self.space.names) if n in names), len(self.space.names))
         count = len(self.space.names) - first
-        own = self.basic.project_out(_SET, first, count)
-        return bool(own.is_subset(other.basic.project_out(_SET, first, count)))
+        own = self.basic.project_out(isl.dim_type.set, first, count)
+        return bool(own.is_subset(other.basic.project_out(isl.dim_type.set, first, count)))
 
     def gist(self, known: Piece) -> Piece:
         """Fewer constraints, equal to these wherever `known` holds."""
@@ -155,7 +166,7 @@ class Piece:
         """The same set with its dimensions in the order of `space` (which may hold further ones)."""
         affs = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space.isl, self.space.isl))
         for k, name in enumerate(self.space.names):
-            affs = affs.set_aff(k, isl.Aff.var_on_domain(space.local, _SET, space.position[name]))
+            affs = affs.set_aff(k, isl.Aff.var_on_domain(space.local, isl.dim_type.set, space.position[name]))
         return Piece(space, self.basic.preimage_multi_aff(affs))
 
     def constraints(self, about: str | None = None) -> list[Constraint]:
@@ -166,7 +177,11 @@ class Piece:
         position = None if about is None else self.space.position[about]
         result = []
         for c in found:
-            if position is not None and not c.involves_dims(_SET, position, 1) and not self._in_floor(c, position):
+            if (
+                position is not None
+                and not c.involves_dims(isl.dim_type.set, position, 1)
+                and not self._in_floor(c, position)
+            ):
                 continue
             if c.is_div_constraint():
                 continue
@@ -176,12 +191,12 @@ class Piece:
         return result
 
     def _in_floor(self, constraint: Any, position: int) -> bool:
-        count = self.basic.dim(_DIV)
+        count = self.basic.dim(isl.dim_type.div)
         if not count:
             return False
         name = self.space.names[position]
         for k in range(count):
-            if constraint.involves_dims(_DIV, k, 1):
+            if constraint.involves_dims(isl.dim_type.div, k, 1):
                 floor = self._floor(k, {})
                 if floor is None or name in floor.numerator.names():
                     return True
@@ -191,16 +206,16 @@ class Piece:
         """A constraint's value; None when it speaks of a quotient without a formula."""
         terms: list[tuple[Atom, int]] = []
         for k, name in enumerate(self.space.names):
-            if item.involves_dims(_SET, k, 1):
-                terms.append((name, item.get_coefficient_val(_SET, k).to_python()))
-        for k in range(self.basic.dim(_DIV)):
-            if item.involves_dims(_DIV, k, 1):
+            if item.involves_dims(isl.dim_type.set, k, 1):
+                terms.append((name, item.get_coefficient_val(isl.dim_type.set, k).to_python()))
+        for k in range(self.basic.dim(isl.dim_type.div)):
+            if item.involves_dims(isl.dim_type.div, k, 1):
                 if k not in divs:
                     divs[k] = self._floor(k, divs)
                 floor = divs[k]
                 if floor is None:
                     return None
-                terms.append((floor, item.get_coefficient_val(_DIV, k).to_python()))
+                terms.append((floor, item.get_coefficient_val(isl.dim_type.div, k).to_python()))
         return Affine.of(terms, item.get_constant_val().to_python())
 
     def _floor(self, k: int, divs: dict[int, Floor | None]) -> Floor | None:
@@ -208,14 +223,14 @@ class Piece:
         if aff.is_nan():
             return None
         divisor = aff.get_denominator_val().to_python()
-        scaled = aff.scale_val(isl.Val.int_from_si(_CONTEXT, divisor))
+        scaled = aff.scale_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, divisor))
         terms: list[tuple[Atom, int]] = []
         for d, name in enumerate(self.space.names):
-            coefficient = scaled.get_coefficient_val(_IN, d).to_python()
+            coefficient = scaled.get_coefficient_val(isl.dim_type.in_, d).to_python()
             if coefficient:
                 terms.append((name, coefficient))
-        for d in range(scaled.dim(_DIV)):
-            coefficient = scaled.get_coefficient_val(_DIV, d).to_python()
+        for d in range(scaled.dim(isl.dim_type.div)):
+            coefficient = scaled.get_coefficient_val(isl.dim_type.div, d).to_python()
             if coefficient:
                 inner = self._floor(d, divs)
                 if inner is None:
@@ -226,7 +241,7 @@ class Piece:
     def __str__(self) -> str:
         basic = self.basic
         for k, name in enumerate(self.space.names):
-            basic = basic.set_dim_name(_SET, k, name)
+            basic = basic.set_dim_name(isl.dim_type.set, k, name)
         return str(basic)
 
 
@@ -250,7 +265,7 @@ def _constraint(space: Space, constraint: Constraint) -> Any:
     result = make(space.local)
     for atom, coefficient in constraint.value.terms:
         assert isinstance(atom, str)
-        result = result.set_coefficient_val(_SET, space.position[atom], coefficient)
+        result = result.set_coefficient_val(isl.dim_type.set, space.position[atom], coefficient)
     return result.set_constant_val(constraint.value.constant)
 
 
@@ -258,7 +273,7 @@ def _aff(space: Space, value: Affine) -> Any:
     result = isl.Aff.zero_on_domain(space.local).set_constant_val(value.constant)
     for atom, coefficient in value.terms:
         if isinstance(atom, str):
-            result = result.set_coefficient_val(_IN, space.position[atom], coefficient)
+            result = result.set_coefficient_val(isl.dim_type.in_, space.position[atom], coefficient)
         else:
             inner = _aff(space, atom.numerator).scale_down_val(atom.divisor).floor()
             result = result.add(inner.scale_val(coefficient))
@@ -356,7 +371,7 @@ def _set(space: Space, formula: Formula, encode: Encode) -> Any:
         case Exists(bound, body):
             wide = Space((*space.names, *bound))
             found = _set(wide, body, encode)
-            return found.project_out(_SET, len(space.names), len(bound))
+            return found.project_out(isl.dim_type.set, len(space.names), len(bound))
         case Forall(bound, body):
             return _set(space, Not(Exists(bound, Not(body))), encode)
     raise InternalError(f"no set for {formula!r}")

@@ -1,0 +1,107 @@
+"""What is remembered on disk between processes, so that a call made before needs neither isl nor Z3 nor the compiler.
+
+Two things: that a layout passed its checks, and the C of a kernel with what its calls must know of the program. Names
+in the cache are hashes of all that determines them: texts, types, and the files of spfgen, isl and Z3. The folder is
+ours alone (folder.py); where nothing can be kept, everything is made anew.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spfgen import folder
+from spfgen.lang.nodes import Kernel, LayoutDecl
+from spfgen.layout.from_lang import instantiate
+from spfgen.layout.nodes import Layout
+
+if TYPE_CHECKING:
+    from spfgen.pipeline import Generated
+    from spfgen.space.nodes import Program
+
+LAYOUTS, KERNELS = "layouts", "kernels"
+SOLVERS = ("islpy", "z3")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """C, and the program without its statements: names, layouts and types of tensors, sizes and where they stand.
+
+    `whole` is one self-contained text of `source` and `header`.
+    """
+
+    program: Program
+    source: str
+    header: str
+    whole: str
+
+
+def compiled_of(generated: Generated) -> Compiled:
+    """What is kept of all that the passes made."""
+    program = replace(generated.program, groups=(), finds=())
+    return Compiled(program, generated.source, generated.header, generated.whole)
+
+
+def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
+    """The C of a kernel, generated when it was not before. Raises SpecError, Unsupported."""
+    parts = [f"{name}: {layout!r}" for name, layout in sorted(layouts.items())]
+    key = folder.hash_of(repr(kernel), *parts, fingerprint())
+    data = folder.load(KERNELS, key)
+    if data is not None:
+        with suppress(Exception):  # what cannot be read was written by another Python: it is made anew
+            found = pickle.loads(data)
+            if isinstance(found, Compiled):
+                return found
+    from spfgen.pipeline import generate
+
+    made = compiled_of(generate(kernel, layouts))
+    folder.save(KERNELS, key, pickle.dumps(made))
+    return made
+
+
+_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
+
+
+def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
+    """The checked layout of a declaration; read once for each choice of constants. Raises SpecError."""
+    defaults = {n: v for n, v in declaration.constants if v is not None}
+    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
+    found = _LAYOUTS.get(key)
+    if found is None or found[0] is not declaration:
+        layout = instantiate(declaration, settings)
+        _check(layout)
+        found = _LAYOUTS[key] = (declaration, layout)
+    return found[1]
+
+
+def _check(layout: Layout) -> None:
+    key = folder.hash_of(repr(layout), fingerprint())
+    if folder.load(LAYOUTS, key) is None:
+        from spfgen.layout.check import check_layout
+
+        check_layout(layout)
+        folder.save(LAYOUTS, key, b"checked")
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Of all files that decide what is generated: their sizes and times, or that they are not there."""
+    package = Path(__file__).parent
+    files = sorted(f for f in package.rglob("*") if f.suffix in (".py", ".lark", ".h"))
+    found = [importlib.util.find_spec(name) for name in SOLVERS]
+    files += [Path(spec.origin) for spec in found if spec is not None and spec.origin is not None]
+    return folder.hash_of(*[f"{file}: {_stamp(file)}" for file in files])
+
+
+def _stamp(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return "absent"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -71,8 +71,8 @@ def two_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementTy
     following: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(1))})
     sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
     second = [s for s in low.plan(following, replace(scope, sums=sums)) if not isinstance(s, c.Comment)]
-    last = c.If(c.Bin("==", c.Bin("+", at, c.Int(1)), end), c.Block((c.Break(),)))
-    body = c.Block((*_alone(first), last, *_alone(second)))
+    more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(second)))
+    body = c.Block((*_alone(first), more))
     return [
         *lines,
         c.Comment("two sums, so that one addition need not wait for the other"),

@@ -91,10 +91,9 @@ int mixed_types(
             double y_sum_2 = 0.0;
             for (int64_t pj = A_rowptr[i]; pj < pj_end; pj += 2) {
                 y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                if (pj + 1 == pj_end) {
-                    break;
+                if (pj + 1 < pj_end) {
+                    y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
                 }
-                y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
             }
             y_sum += y_sum_2;
             y_val[i] += y_sum;

@@ -87,10 +87,9 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             double y_sum_2 = 0.0;
             for (int64_t pj = A_rowptr[i]; pj < pj_end; pj += 2) {
                 y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                if (pj + 1 == pj_end) {
-                    break;
+                if (pj + 1 < pj_end) {
+                    y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
                 }
-                y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
             }
             y_sum += y_sum_2;
             y_val[i] = y_sum;

@@ -66,10 +66,9 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
         double y_sum_2 = 0.0;
         for (int64_t j = 0; j < j_end; j += 2) {
             y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
-            if (j + 1 == j_end) {
-                break;
+            if (j + 1 < j_end) {
+                y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
             }
-            y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
         }
         y_sum += y_sum_2;
         y_val[i] = y_sum;

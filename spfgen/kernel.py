@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,14 +131,19 @@ class Kernel:
         return self.bound(operands, sizes, self.threads, self.validate)
 
     def bound(
-        self, operands: Mapping[str, object], sizes: Mapping[str, int] | None, threads: int | None, validate: str
+        self,
+        operands: Mapping[str, object],
+        sizes: Mapping[str, int] | None,
+        threads: int | None,
+        validate: str,
+        checked: Container[str] = (),
     ) -> Bound:
-        """The same, with threads and times of validation of this call's own."""
+        """The same, with threads and times of validation of this call's own; tensors in `checked` were validated."""
         calls = self._known()
         given = {name: value for name, value in operands.items() if value is not None}
         known = calls.sizes(given, sizes)
         calls.check_names(given)
-        tensors = calls.bound(given, validate)
+        tensors = calls.bound(given, validate, checked)
         dtype = calls.result_type(tensors)
         made = []
         for declared in calls.program.tensors:
@@ -248,7 +253,7 @@ class _Calls:
                 message = f"expected the operand `{name}`, but it is missing"
                 raise UsageError(message, None, (f"pass {name}=...",))
 
-    def bound(self, operands: Mapping[str, object], validate: str) -> dict[str, Tensor]:
+    def bound(self, operands: Mapping[str, object], validate: str, checked: Container[str]) -> dict[str, Tensor]:
         """The operands that are given; numbers of Python last, because they take the type of the others."""
         from spfgen.run.bind import bind, is_number
 
@@ -266,7 +271,7 @@ class _Calls:
                 self._wanted[name],
                 output=tensor.is_output,
                 value_type=tensor.value_type if tensor.typed else None,
-                validate=validate,
+                validate="never" if name in checked else validate,
             )
         return tensors
 

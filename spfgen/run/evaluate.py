@@ -20,6 +20,7 @@ from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
 from spfgen.run.form import canonical, remember
 from spfgen.run.seen import checked_mode
+from spfgen.run.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def evaluate(
             tensors[name] = tensor
         layouts.append((name, layout))
     kernel = _kernel(statements, text, layouts)
-    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate)
+    checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
+    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked)
     bound()
     return kernel.results(bound, operands)
 

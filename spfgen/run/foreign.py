@@ -7,7 +7,7 @@ place all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,7 @@ from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken
+from spfgen.run.seen import broken, changed
 from spfgen.run.tensor import Array, Tensor, make_tensor, named, plain_array
 
 NUMPY = "numpy"
@@ -38,8 +38,8 @@ class Candidate:
     binding: Binding
     facts: int
 
-    def tensor(self, value: Any, shape: tuple[int, ...], validate: str) -> Tensor:
-        """The object's arrays in this layout. Raises DataError when they are not."""
+    def tensor(self, value: Any, shape: tuple[int, ...]) -> Tensor:
+        """The object's arrays in this layout, unchecked. Raises DataError when types or lengths do not fit."""
         arrays = {own: attribute(value, name, part) for own, name, part in self.binding.arrays}
         layout = self.layout({name: np.shape(arrays[array])[d] for name, array, d in self.solved})
         return make_tensor(layout, arrays, shape, check=False)
@@ -92,9 +92,12 @@ def tensor_of(value: object, name: str, validate: str = "once") -> Tensor:
     formats that no layout binds (dok, lil), and arrays that break every layout; of the last a CopyWarning tells.
     Raises DataError for what is no tensor, and for index arrays out of their ranges.
     """
-    if isinstance(value, Tensor):
-        return value
     try:
+        if isinstance(value, Tensor):
+            problem = changed(value.layout, value.sizes, value.arrays, validate)
+            if problem is not None:
+                raise problem
+            return value
         if is_scipy(value):
             return _of_scipy(value, name, validate)
         if isinstance(value, Coordinates) or is_pydata(value):
@@ -124,7 +127,7 @@ def _bound(candidate: Candidate, array: str) -> tuple[str, int | None]:
 def _of_numpy(array: Array) -> Tensor:
     if array.ndim == 0:
         return make_tensor(SCALAR, {SCALAR.values[0].name: array})
-    return _numpy_candidate(array).tensor(array, array.shape, "never")
+    return _numpy_candidate(array).tensor(array, array.shape)
 
 
 def _numpy_candidate(array: Array) -> Candidate:
@@ -141,25 +144,33 @@ def _of_scipy(value: Any, name: str, validate: str) -> Tensor:
     shape = tuple(map(int, value.shape))
     found = candidates(f"scipy.{value.format}", len(shape))
     if not found:
-        value = value.tocsr() if len(shape) == 2 else value.tocoo()
+        value = _turned(value, name)
         found = candidates(f"scipy.{value.format}", len(shape))
     problem: DataError | None = None
     for candidate in found:
         try:
-            tensor = candidate.tensor(value, shape, validate)
+            tensor = candidate.tensor(value, shape)
         except DataError as error:
             problem = error
             continue
         problem = broken(tensor.layout, tensor.sizes, tensor.arrays, validate)
         if problem is None:
             return tensor
-    entries = coordinates(value, name)
+    made = _of_entries(coordinates(value, name), found)
     if problem is not None:
         warn_copied(value, name, problem)
-    return _of_entries(entries)
+    return made
 
 
-def _of_entries(entries: Coordinates) -> Tensor:
-    """Packed into the layout of coordinates that has the most facts."""
-    rank = len(entries.shape)
-    return packed(candidates("scipy.coo", rank)[0].layout(), entries)
+def _turned(value: Any, name: str) -> Any:
+    """A format that no layout binds, in one that has arrays."""
+    try:
+        return value.tocsr() if len(value.shape) == 2 else value.tocoo()
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise DataError(f"expected `{name}` to be a valid scipy {value.format} matrix, but {error}") from None
+
+
+def _of_entries(entries: Coordinates, found: Sequence[Candidate] = ()) -> Tensor:
+    """Packed into the layout with the most facts of those that bind its format, or of those of coordinates."""
+    closed = [c for c in found if not c.solved] or candidates("scipy.coo", len(entries.shape))
+    return packed(closed[0].layout(), entries)

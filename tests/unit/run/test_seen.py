@@ -109,3 +109,19 @@ def test_an_identity_that_is_used_again() -> None:
 def test_modes() -> None:
     with pytest.raises(UsageError, match="'once', 'always', 'never'"):
         kernel("sometimes")
+
+
+@pytest.mark.parametrize(("validate", "count"), [("once", 1), ("always", 2), ("never", 0)])
+def test_evaluate_checks_once_a_call(checks, validate, count) -> None:
+    given = sp.eye_array(6, format="csr") * 2.0
+    for _ in range(2):
+        assert spfgen.evaluate(SPMV, A=given, x=np.ones(6), validate=validate).tolist() == [2.0] * 6
+    assert checks.count("csr") == count
+
+
+def test_evaluate_looks_at_tensors_again_when_they_changed() -> None:
+    given = tensor()
+    assert spfgen.evaluate(SPMV, A=given, x=np.ones(5)).tolist() == [1] * 5
+    given.arrays["colidx"][2] = 7
+    with pytest.raises(DataError, match=r"`A`(.|\n)*colidx\(2\) = 7"):
+        spfgen.evaluate(SPMV, A=given, x=np.ones(5))

@@ -31,7 +31,8 @@ SOLVERS = ("islpy", "z3")
 
 @dataclass(frozen=True)
 class Compiled:
-    """C, and the program without its statements: names, layouts and types of tensors, sizes and where they stand.
+    """C, and the program that calls need: names, layouts and types of tensors, sizes and where they stand. From the
+    disk it comes without statements.
 
     `whole` is one self-contained text of `source` and `header`.
     """
@@ -43,9 +44,8 @@ class Compiled:
 
 
 def compiled_of(generated: Generated) -> Compiled:
-    """What is kept of all that the passes made."""
-    program = replace(generated.program, groups=(), finds=())
-    return Compiled(program, generated.source, generated.header, generated.whole)
+    """What calls need of all that the passes made."""
+    return Compiled(generated.program, generated.source, generated.header, generated.whole)
 
 
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
@@ -61,6 +61,7 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
     from spfgen.pipeline import generate
 
     made = compiled_of(generate(kernel, layouts))
+    made = replace(made, program=replace(made.program, groups=(), finds=()))
     folder.save(KERNELS, key, pickle.dumps(made))
     return made
 

@@ -137,6 +137,7 @@ _FORMS = {
     "each": "each k in 1..rank { ... }",
     "fill": "fill 0",
     "binds": "binds numpy : val = self",
+    "pack": "pack q by -count(i), i",
     "kernel": "kernel spmv { tensor A, x, y : LAYOUT; y[i] += A[i, j]*x[j] }",
     "tensor": "tensor A, B : LAYOUT<float>",
     "shares": "tensor C : LAYOUT shares A",
@@ -145,7 +146,7 @@ _FORMS = {
     "find": "schedule { find A.pj : search  find B.p : hash }",
 }
 """A word that starts a clause, and the clause as it should look."""
-_IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "each")
+_IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "pack", "each")
 _IN_SCHEDULES = ("order", "find")
 _IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")
 

@@ -32,7 +32,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import children, fresh, walk
 from spfgen.lang.expressions import Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
-from spfgen.layout.nodes import Binding, IndexArray, Layout, Property, ValueArray
+from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray
 
 _EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
 _POSITION_HINT = "only sizes and the positions of the relation's first tuple can stand here"
@@ -118,6 +118,7 @@ class _Parts:
             self.errors.append(SpecError("expected a `value` clause, but there is none", declaration.span,
                                          ("write for instance `value val[nnz] at [p]`",)))  # fmt: skip
         fill, bindings = self.fill(), self.bindings()
+        hints = self.hints(positions, coordinates)
         self.raise_errors()
         return Layout(
             declaration.name,
@@ -131,6 +132,7 @@ class _Parts:
             values,
             fill,
             bindings,
+            hints,
             _doc(self.clauses),
             declaration.span,
         )
@@ -345,6 +347,35 @@ class _Parts:
                     self.errors.append(reader.fail(message, name_tree, hint))
                 found.append((name, str(attribute), None if component is None else reader.constant(component)))
         return tuple(Binding(library, form, tuple(found)) for (library, form), found in formats.items())
+
+    def hints(self, positions: tuple[str, ...], coordinates: tuple[str, ...]) -> tuple[Hint, ...]:
+        """The `pack` clauses, one for a position."""
+        found: dict[str, Hint] = {}
+        for reader, tree in self.of_kind("pack"):
+            name_tree, keys_tree = tree.children
+            name = reader.name(name_tree)
+            if name not in positions:
+                hint = did_you_mean(name, positions) or f"its positions: {', '.join(positions)}"
+                message = f"expected a position of the layout, but `{name}` is not one"
+                self.errors.append(reader.fail(message, name_tree, hint))
+            if name in found:
+                message = f"expected one `pack` for `{name}`, but there are two"
+                self.errors.append(reader.fail(message, tree, "write all keys in one clause, the foremost first"))
+            keys = reader.exprs(keys_tree)
+            for key in keys:
+                self.check_hint(reader, keys_tree, key, {*self.known, *positions, *coordinates})
+            found[name] = Hint(name, keys, reader.span(tree))
+        return tuple(found.values())
+
+    def check_hint(self, reader: Reader, tree: Tree[Any], key: Expr, known: set[str]) -> None:
+        hint = "a key of `pack` speaks of coordinates, positions and sizes: `-count(i)`"
+        for call in calls(key):
+            if call.function not in HINT_FUNCTIONS or not call.arguments:
+                words = " and ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS)
+                message = f"expected {words} in a key of `pack`, but there is `{show(call)}`"
+                self.errors.append(reader.fail(message, tree, hint))
+        for name in sorted(variables(key) - known):
+            self.errors.append(reader.fail(f"expected a known name, but `{name}` is not one", tree, hint))
 
     # --- checks ----------------------------------------------------------------------------------
 

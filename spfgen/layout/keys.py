@@ -105,6 +105,8 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
     encoded = plan.encoded
     if len(encoded.pieces) != 1 or len(layout.values) != 1:
         return "it has several pieces or value arrays"
+    if not plan.is_plain:
+        return "positions are not numbered by keys alone"
     if not plan.injective:
         return "places may stand for several coordinates"
     steps = [s[0] for s in plan.steps]

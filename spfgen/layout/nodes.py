@@ -64,6 +64,23 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """In which order packing numbers a position, where the relation leaves that open: `pack q by -count(i), i`.
+
+    The keys are expressions of coordinates, positions and sizes; `count(e, ...)` is the number of entries that have the
+    same values of these expressions, `pattern(e, ...)` a number that two of them share when the other coordinates of
+    their entries are the same.
+    """
+
+    position: str
+    keys: tuple[Expr, ...]
+    span: Span | None = _span()
+
+
+HINT_FUNCTIONS = ("count", "pattern")
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     name: str
     parameters: tuple[str, ...]
@@ -76,6 +93,7 @@ class Layout:
     values: tuple[ValueArray, ...]
     fill: float = 0.0
     bindings: tuple[Binding, ...] = ()
+    hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
 
@@ -98,6 +116,9 @@ class Layout:
         found: dict[str, tuple[Expr, ...]] = {a.name: a.extents for a in self.indexes}
         found |= {v.name: v.extents for v in self.values}
         return found[array]
+
+    def hint(self, position: str) -> Hint | None:
+        return next((h for h in self.hints if h.position == position), None)
 
     def index(self, name: str) -> IndexArray:
         return next(a for a in self.indexes if a.name == name)

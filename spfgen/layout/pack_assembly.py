@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import DataError, InternalError, Unsupported
-from spfgen.facts.formula import Var, show, variables
+from spfgen.facts.formula import Expr, Var, calls, show, variables
+from spfgen.layout.hints import Seen, hint_columns, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
 from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule
 from spfgen.layout.points import (
@@ -24,13 +25,14 @@ from spfgen.layout.points import (
     flat_place,
     gathered,
     inside,
+    relation_rows,
     row_ranks,
     rows_of,
     shape_of,
     sorted_order,
     value_places,
 )
-from spfgen.sets.affine import Affine, NotAffine, affine
+from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
@@ -54,6 +56,11 @@ class Entries:
     @property
     def known(self) -> dict[str, Any]:
         return {**self.sizes, **self.columns}
+
+    @property
+    def seen(self) -> Seen:
+        """What hints speak of."""
+        return Seen(self.count, self.known, tuple(self.layout.coordinates))
 
     def coordinate(self, row: int) -> tuple[int, ...]:
         return tuple(int(self.columns[c][row]) for c in self.layout.coordinates)
@@ -186,16 +193,33 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
                 f"layout `{state.layout.name}` cannot be packed: the array `{function}` belongs to several positions",
                 state.layout.span,
             )
-    if rank.kind == "slots":
-        _rank_slots(state, plan, rank, rules, order)
-    elif rank.kind == "write":
-        _write_known(state, plan, rank, rules)
-    else:
-        _rank_counted(state, plan, rank, rules, order)
+    match rank.kind:
+        case "slots":
+            _rank_slots(state, plan, rank, rules, order)
+        case "write":
+            _write_known(state, plan, rank, rules)
+        case "padded":
+            _rank_padded(state, plan, rank, rules, order)
+        case "covered":
+            _rank_covered(state, plan, rank, rules)
+        case "room":
+            _make_spans(state, plan, rank, rules)
+        case "places":
+            _make_places(state, rank)
+        case "most" | "least":
+            _write_extremes(state, plan, rank, rules)
+        case _:
+            _rank_counted(state, plan, rank, rules, order)
 
 
 def _functions(plan: PackPlan, rank: Rank) -> list[str]:
-    return [plan.encoded.calls[n].function for n in (*rank.keys, rank.begin, rank.other) if n]
+    """The arrays that a rank makes."""
+    if rank.array:
+        return [rank.array]
+    if rank.kind == "room":
+        return [plan.encoded.calls[rank.begin].function]
+    keys = () if rank.later else rank.keys
+    return [plan.encoded.calls[n].function for n in (*keys, rank.begin, rank.other) if n]
 
 
 def _rows(state: Entries, rules: Mapping[int, Ranked]) -> _Rows:
@@ -217,6 +241,37 @@ def _arranged(keys: list[Array], order: KeyOrder) -> list[Array]:
     return [-keys[k] if down else keys[k] for k, down in order.keys]
 
 
+def _sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, order: KeyOrder) -> list[Array]:
+    """What the positions of a rank are in the order of: the layout's hint, then the keys."""
+    if rank.run:
+        return rows.keys
+    hinted = [] if not rank.hint else hint_columns(state.seen, plan, rank)
+    return [*(h[rows.rows] for h in hinted), *_arranged(rows.keys, order)]
+
+
+def _groups(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Array]:
+    """What says the group in which a rank counts."""
+    if rank.begin:
+        return _subscripts(state, plan, rank.begin, rows)
+    if rank.groups is None:
+        return _subscripts(state, plan, rank.keys[0], rows, rank.position)
+    return [
+        np.broadcast_to(np.asarray(affine_value(g, state.known), dtype=np.int64), (state.count,))[rows]
+        for g in rank.groups
+    ]
+
+
+def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> _Rows:
+    """The entries with their keys; where runs are counted, the key is the number of the run."""
+    rows = _rows(state, rules)
+    if not rank.run:
+        return rows
+    groups = _groups(state, plan, rank, rows.rows)
+    hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
+    values = state.values[rows.rows] if rank.same else None
+    return _Rows(rows.rows, [numbered_runs(groups, rows.keys[0], hinted, values)])
+
+
 def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
     """The arguments of a call for these rows, int64[len(rows)] each, without those that are the given position."""
     result = []
@@ -231,7 +286,7 @@ def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without:
 def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted through all segments; the pointer arrays are the running counts."""
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
-    rows = _rows(state, rules)
+    rows = _keyed(state, plan, rank, rules)
     places = _subscripts(state, plan, rank.begin, rows.rows)
     needed = [_most(p) for p in places]
     extents = solved_extents(state, begin, [*needed[:-1], needed[-1] + (rank.kind == "pointer")])
@@ -245,7 +300,7 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
         places = _subscripts(state, plan, rank.begin, rows.rows)
     state.claim(begin.name, extents)
     segment = flat_place(extents, places, rows.count)
-    ranks, first = row_ranks([segment, *_arranged(rows.keys, order)], rows.count)
+    ranks, first = row_ranks([segment, *_sorted_by(state, plan, rank, rows, order)], rows.count)
     state.columns[rank.position][rows.rows] = ranks
     counts = np.bincount(segment[first], minlength=prod(extents))
     ends = np.cumsum(counts)
@@ -254,37 +309,145 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     if rank.other:
         other = state.layout.index(plan.encoded.calls[rank.other].function)
         state.arrays[other.name] = (ends if rank.kind == "ends" else counts).reshape(extents).astype(np.int64)
-    for key, values in zip(rank.keys, rows.keys, strict=True):
+    for key, values in zip(rank.keys, rows.keys, strict=False):
         _write(state, plan, rank, key, rows.rows, values, len(first))
 
 
 def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
     """Positions counted in each group of the keys' other arguments."""
-    rows = _rows(state, rules)
-    groups = _subscripts(state, plan, rank.keys[0], rows.rows, rank.position)
-    group, slot, sizes = _slots(groups, rows, order)
+    rows = _keyed(state, plan, rank, rules)
+    groups = _groups(state, plan, rank, rows.rows)
+    group, slot, sizes = _slots(groups, rows, _sorted_by(state, plan, rank, rows, order))
     width = capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0)
     full = (sizes > width)[group] if len(sizes) else np.zeros(0, dtype=bool)
     if full.any():
         _make_room(state, plan, rank, rows, groups, group, slot, full, width)
         return _rank_slots(state, plan, rank, rules, order)
-    if len(rank.keys) == 1 and _needs_filler(state, plan, rank, groups, sizes, width):
+    if len(rank.keys) == 1 and not rank.later and _needs_filler(state, plan, rank, groups, sizes, width):
         return _rank_with_filler(state, plan, rank, rules, order, width)
     if order.empty_first and len(sizes):
         slot = slot + (width - sizes[group])
     state.columns[rank.position][rows.rows] = slot + rank.low
-    for key, values in zip(rank.keys, rows.keys, strict=True):
+    for key, values in zip(() if rank.later else rank.keys, rows.keys, strict=False):
         _write(state, plan, rank, key, rows.rows, values, rank.low + width)
     return None
 
 
-def _slots(groups: list[Array], rows: _Rows, order: KeyOrder) -> tuple[Array, Array, Array]:
+def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """Positions counted from the start of their segment in each group; a segment has room for its largest group."""
+    begin = state.layout.index(plan.encoded.calls[rank.begin].function)
+    rows = _rows(state, rules)
+    places = _subscripts(state, plan, rank.begin, rows.rows)
+    needed = [_most(p) for p in places]
+    extents = solved_extents(state, begin, [*needed[:-1], needed[-1] + 1])
+    good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
+    if not good.all():
+        mask = np.ones(state.count, dtype=bool)
+        mask[rows.rows[~good]] = False
+        state.keep(mask)
+        return _rank_padded(state, plan, rank, rules, order)
+    groups = [*places, *_subscripts(state, plan, rank.keys[0], rows.rows, rank.position)]
+    _, slot, _ = _slots(groups, rows, _sorted_by(state, plan, rank, rows, order))
+    segment = flat_place(extents, places, rows.count)
+    widths = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
+    np.maximum.at(widths, segment, slot + 1)
+    starts = np.cumsum(widths) - widths
+    state.columns[rank.position][rows.rows] = starts[segment] + slot
+    state.arrays[begin.name] = starts.reshape(extents)
+    for key, values in zip(rank.keys, rows.keys, strict=True):
+        _write(state, plan, rank, key, rows.rows, values, int(widths.sum()))
+    return None
+
+
+def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+    """Runs that lie side by side from the first to the last that there may be: gaps are runs as well."""
+    rows = _rows(state, rules)
+    hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
+    run = numbered_runs([], rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
+    low, high = _limits(state, plan, rank.run)
+    firsts = np.full(_most(run), high + 1, dtype=np.int64)
+    np.minimum.at(firsts, run, rows.keys[0])
+    lasts = np.full(_most(run), low - 1, dtype=np.int64)
+    np.maximum.at(lasts, run, rows.keys[0])
+    starts = np.unique(np.concatenate([np.array([low]), firsts, lasts + 1]))
+    starts = starts[starts <= high]
+    begin = state.layout.index(plan.encoded.calls[rank.begin].function)
+    (extent,) = solved_extents(state, begin, [len(starts) + 1])
+    if extent != len(starts) + 1:
+        raise DataError(
+            f"expected {extent - 1} runs of `{rank.run}` in layout `{state.layout.name}`, but there are {len(starts)}"
+        )
+    state.columns[rank.position][rows.rows] = np.searchsorted(starts, rows.keys[0], side="right") - 1
+    state.arrays[begin.name] = np.append(starts, max(high + 1, low)).astype(np.int64)
+
+
+def _limits(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
+    """The least and the largest value that the relation allows for a position or coordinate."""
+    known = _size_values(state, plan)
+    lower, upper = bounds(plan.encoded.pieces[0].project({*known, name}).constraints(name), name)
+    low = [-(int(affine_value(e, known)) // a) for a, e in lower if e.names() <= set(known)]
+    high = [int(affine_value(e, known)) // a for a, e in upper if e.names() <= set(known)]
+    if not low or not high:
+        raise Unsupported(
+            f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
+            state.layout.span,
+        )
+    return max(low), min(high)
+
+
+def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+    """A pointer array that leaves the room that the entries need."""
+    index = state.layout.index(plan.encoded.calls[rank.begin].function)
+    rows = _rows(state, rules)
+    places = _subscripts(state, plan, rank.begin, rows.rows)
+    needed = [_most(p) for p in places]
+    extents = solved_extents(state, index, [*needed[:-1], needed[-1] + 1])
+    good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
+    room = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
+    np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), rows.keys[0][good])
+    state.arrays[index.name] = (np.cumsum(room) - room).reshape(extents)
+    for a, high in bounds(plan.encoded.facts.constraints(rank.begin), rank.begin)[1]:
+        _solve(state, high, a * int(room.sum()))  # the size of what the array points into
+
+
+def _make_places(state: Entries, rank: Rank) -> None:
+    """A pointer array that leaves room for the values that are counted from each of its elements."""
+    layout = state.layout
+    index = layout.index(rank.array)
+    (group,) = rank.groups or ()
+    count, columns = relation_rows(layout, state.sizes, state.arrays)
+    known = {**state.sizes, **columns}
+    place = np.broadcast_to(np.asarray(affine_value(group, known), dtype=np.int64), (count,))
+    (extent,) = solved_extents(state, index, [_most(place) + 1])
+    room = np.zeros(extent, dtype=np.int64)
+    flat = {**state.arrays, rank.array: room.copy()}
+    for value in layout.values:
+        if any(c.function == rank.array for p in value.position for c in calls(p)):
+            (position,) = value.position
+            own, good = rows_of(position, known, flat, count)
+            np.maximum.at(room, place[good], np.broadcast_to(own, (count,))[good] + 1)
+    state.arrays[index.name] = np.cumsum(room) - room
+    (extents,) = [v.extents for v in layout.values][:1]
+    with suppress(NotAffine):
+        _solve(state, affine(extents[0], _no_name), int(room.sum()))
+
+
+def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+    """An array that is the largest or smallest value that the entries give for each place."""
+    name = rank.keys[0]
+    rows = _rows(state, rules)
+    most = rank.kind == "most"
+    order = np.argsort(rows.keys[0] if most else -rows.keys[0], kind="stable")
+    _write(state, plan, rank, name, rows.rows[order], rows.keys[0][order], 0)
+
+
+def _slots(groups: list[Array], rows: _Rows, arranged: list[Array]) -> tuple[Array, Array, Array]:
     """(group of each row, its rank among the distinct keys of the group, number of distinct keys of each group)."""
     if groups:
         group, _ = row_ranks(groups, rows.count)
     else:
         group = np.zeros(rows.count, dtype=np.int64)
-    ranks, first = row_ranks([group, *_arranged(rows.keys, order)], rows.count)
+    ranks, first = row_ranks([group, *arranged], rows.count)
     sizes = np.bincount(group[first])
     starts = np.cumsum(sizes) - sizes
     return group, ranks - starts[group] if rows.count else ranks, sizes
@@ -317,7 +480,10 @@ def _make_room(
     surplus = slot >= width if state.lenient else full & empty
     if not surplus.any():
         row = int(np.flatnonzero(full)[0])
-        names = [a for a in plan.encoded.calls[rank.keys[0]].arguments if a != Var(rank.position)]
+        own: tuple[Expr, ...] = tuple(map(expression, rank.groups or ()))
+        if rank.groups is None:
+            own = plan.encoded.calls[rank.keys[0]].arguments
+        names = [a for a in own if a != Var(rank.position)]
         where = ", ".join(f"{show(a)} = {int(g[row])}" for a, g in zip(names, groups, strict=True))
         needed = int(slot[group == group[row]].max()) + 1
         at = state.coordinate(int(rows.rows[row]))
@@ -374,7 +540,13 @@ def _rank_with_filler(
     new_group, new_key = _filler(state, plan, name, own_group, own_key, prod(outer), slots)
     every_group, every_key = np.concatenate([own_group, new_group]), np.concatenate([own_key, new_key])
     new = np.arange(len(every_key)) >= len(own_key)
-    arranged = sorted_order([every_group, *_arranged([every_key], order), new.astype(np.int64)], len(every_key))
+    hinted: list[Array] = []
+    if rank.hint:
+        of_entries = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)]
+        of_new = [h[state.count :] for h in hint_columns(state.seen, plan, rank, new_key)]
+        hinted = [np.concatenate([e[first], n]) for e, n in zip(of_entries, of_new, strict=True)]
+    columns = [every_group, *hinted, *_arranged([every_key], order), new.astype(np.int64)]
+    arranged = sorted_order(columns, len(every_key))
     if arranged is None:
         arranged = np.arange(len(every_key))
     place = np.empty(len(every_key), dtype=np.int64)

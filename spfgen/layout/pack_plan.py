@@ -5,19 +5,23 @@ Given the coordinates and what is known already, a position is
     computed   the relation makes it a floor/mod function of what is known;
     ranked     calls at this position have values that are known (its keys): the positions are the distinct keys in
                order, within [f(e), f(e + 1)) or [b(e), g(e)) counted through (a pointer array is that count),
-               within [0, n) counted in each group of the keys' other arguments.
+               within [0, n) counted in each group of the keys' other arguments;
+    a run      something known lies between calls at this position: the positions are the maximal runs of neighbours.
+
+Where no position follows any more, an array may: it becomes as large (or as small) as the entries need it to be, and
+a pointer array leaves the room that the entries between two of its elements need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Expr, Var, show, variables
+from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
     Encoded,
@@ -47,7 +51,15 @@ class Rank:
     kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
             "counts": in [begin, begin + other);  "slots": from `low` up, counted in each group, a*position <= e for all
             `highs` (a, e);
-            "write": there is no position, the array is written at places that are known.
+            "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
+            is the most that a group with these e has;
+            "write": there is no position, the array is written at places that are known; "most", "least": the same, it
+            is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
+            "places": an `array` of which only places of values speak: each element leaves room for those counted from it.
+    groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
+    later   the arrays of the keys are written once their places are known.
+    run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
+            "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
     """
 
     position: str
@@ -57,6 +69,12 @@ class Rank:
     other: str = ""
     low: int = 0
     highs: tuple[tuple[int, Affine], ...] = ()
+    groups: tuple[Affine, ...] | None = None
+    later: bool = False
+    run: str = ""
+    same: bool = False
+    hint: tuple[Expr, ...] = ()
+    array: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,12 @@ class PackPlan:
     def ranks(self) -> list[Rank]:
         """All different ranks, in the order in which they are made."""
         return list(dict.fromkeys(r.rank for s in self.steps for r in s if isinstance(r, Ranked)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
+        kinds = ("pointer", "ends", "counts", "slots", "write")
+        return not any(r.kind not in kinds or r.later or r.run or r.hint for r in self.ranks)
 
 
 @dataclass
@@ -138,10 +162,17 @@ def pack_plan(layout: Layout) -> PackPlan:
                 break
             reason = reason or found
         else:
-            raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
+            needed = _needed_array(progress)
+            if needed is None:
+                raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
+            steps.append(needed)
+            continue
         waiting.remove(position)
         steps.append(found)
         _after(progress, position, found)
+    while (needed := _needed_array(progress)) is not None:
+        steps += [needed, *_writes(progress)]
+    steps += _of_places(progress)
     _check_built(progress)
     belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
     return PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
@@ -154,7 +185,8 @@ def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
     for rule in rules:
         if isinstance(rule, Ranked):
             rank = rule.rank
-            functions = [calls[n].function for n in (*rank.keys, rank.begin, rank.other) if n]
+            keys = () if rank.later or rank.run else rank.keys
+            functions = [calls[n].function for n in (*keys, rank.begin, rank.other) if n]
             progress.built.update(functions)
             solvable: list[Expr] = [e for f in functions for e in layout.index(f).extents]
             progress.known |= {s for _, h in rank.highs for s in h.names() & set(layout.sizes)}
@@ -194,10 +226,13 @@ def _rule(progress: _Progress, piece: int, position: str) -> Rule | str:
     if single is not None:
         return Computed(position, *single)
     keys, reason = _keys(progress, piece, position)
+    hint = progress.encoded.layout.hint(position)
+    more = hint.keys if hint is not None else ()
     if not keys:
-        return reason
+        found = later(progress, piece, position) or run(progress, piece, position)
+        return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
     rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
-    return rank if isinstance(rank, str) else Ranked(rank, tuple(v for _, v in keys))
+    return rank if isinstance(rank, str) else Ranked(replace(rank, hint=more), tuple(v for _, v in keys))
 
 
 def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:
@@ -250,6 +285,155 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
     return Rank(position, keys, "slots", low=max(first), highs=ends)
 
 
+def bounds_of(progress: _Progress, piece: int, position: str) -> tuple[int, tuple[tuple[int, Affine], ...]] | None:
+    """(least value, (a, e) with a*position <= e) of a position in [low, n); None when it has no such bounds."""
+    encoded = progress.encoded
+    about = encoded.pieces[piece].project({*encoded.sizes, position}).constraints(position)
+    lower, upper = bounds(about, position)
+    first = [-(e.constant // a) for a, e in lower if not e.terms]
+    ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
+    return (max(first), ends) if first and ends else None
+
+
+def later(progress: _Progress, piece: int, position: str) -> Ranked | None:
+    """A rank of keys whose places need an array that follows from the rank: colidx(ptr(d) + q) = j."""
+    encoded = progress.encoded
+    limits = bounds_of(progress, piece, position)
+    if limits is None:
+        return None
+    for name, call in encoded.calls.items():
+        within = [
+            n for n in argument_names(call) if n in encoded.calls and position in argument_names(encoded.calls[n])
+        ]
+        known = argument_names(call) - set(within)
+        if not within or call.function in progress.built or not known <= progress.known:
+            continue
+        value = progress.value(piece, name)
+        if value is not None:
+            groups = tuple(Affine(((n, 1),)) for n in sorted(known - encoded.sizes))
+            low, highs = limits
+            return Ranked(Rank(position, (name,), "slots", low=low, highs=highs, groups=groups, later=True), (value,))
+    return None
+
+
+def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
+    """A rank of runs: something known lies between calls at the position."""
+    encoded = progress.encoded
+    layout = encoded.layout
+    at = [n for n, c in encoded.calls.items() if position in argument_names(c) and c.function not in progress.built]
+    for name in (*layout.positions, *layout.coordinates):
+        if name not in progress.known or name == position:
+            continue
+        kept = {*encoded.sizes, *progress.placed, *progress.known, *at, name}
+        lower, upper = bounds(progress.encoded.pieces[piece].project(kept).constraints(name), name)
+        below = [e.scaled(-1) for a, e in lower if a == 1 and e.names() & set(at)]
+        above = [e for a, e in upper if a == 1 and e.names() & set(at)]
+        if not below or not above:
+            continue
+        value = Affine(((name, 1),)), 1
+        same = not _moves(progress, piece, name)
+        pointer = _pointer_over(encoded, position, below, above)
+        if pointer:
+            limits = bounds_of(progress, piece, position)
+            if limits is not None:
+                return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), (value,))
+        counted = _counted(progress, piece, position, ())
+        if not isinstance(counted, str):
+            groups = () if counted.kind == "slots" else None
+            return Ranked(replace(counted, run=name, same=same, groups=groups), (value,))
+    return None
+
+
+def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: list[Affine]) -> str:
+    """The call f(position), when one array says with f(position) and f(position + 1) where a run begins and ends."""
+    for low, high in product(below, above):
+        first, second = _only_call(low, encoded.calls), _only_call(high.plus(1), encoded.calls)
+        if first is None or second is None:
+            continue
+        one, two = encoded.calls[first], encoded.calls[second]
+        next_one = (one.function, (Affine(((position, 1),), 1),))
+        if one.arguments == (Var(position),) and (two.function, tuple(map(linear, two.arguments))) == next_one:
+            return first
+    return ""
+
+
+def _moves(progress: _Progress, piece: int, name: str) -> bool:
+    """Whether the place of the value depends on what is run over."""
+    encoded = progress.encoded
+    tied = {name}
+    for other in (*encoded.layout.positions, *encoded.layout.coordinates):
+        found = single_value(encoded.pieces[piece].project({*encoded.sizes, other, name}).constraints(other), other)
+        if found is not None and name in found[0].names():
+            tied.add(other)
+    return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
+
+
+def _needed_array(progress: _Progress) -> tuple[Rule, ...] | None:
+    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room."""
+    encoded = progress.encoded
+    for name, call in encoded.calls.items():
+        if call.function in progress.built or not argument_names(call) <= progress.known:
+            continue
+        following = _following(encoded, name)
+        rules = [_room(progress, k, name, following) if following else _extreme(progress, k, name)
+                 for k in range(len(encoded.pieces))]  # fmt: skip
+        if all(r is not None for r in rules):
+            progress.built.add(call.function)
+            progress.known |= {n for e in encoded.layout.index(call.function).extents for n in variables(e)
+                               & set(encoded.layout.sizes)}  # fmt: skip
+            progress.learn()
+            return tuple(r for r in rules if r is not None)
+    return None
+
+
+def _of_places(progress: _Progress) -> list[tuple[Rule, ...]]:
+    """Pointer arrays of which only the places of values speak: val[f(q) + ...]."""
+    layout = progress.encoded.layout
+    steps: list[tuple[Rule, ...]] = []
+    for call in dict.fromkeys(c for v in layout.values for p in v.position for c in calls(p)):
+        if call.function in progress.built or len(call.arguments) != 1 or not variables(call) <= progress.known:
+            continue
+        progress.built.add(call.function)
+        rank = Rank("", (), "places", groups=(linear(call.arguments[0]),), array=call.function)
+        steps.append(tuple(Ranked(rank, ()) for _ in progress.encoded.pieces))
+    return steps
+
+
+def _following(encoded: Encoded, name: str) -> str:
+    """The call f(e + 1) for f(e); empty when it does not occur."""
+    call = encoded.calls[name]
+    for other, found in encoded.calls.items():
+        if found.function == call.function and other != name:
+            steps = [linear(b) - linear(a) for a, b in zip(call.arguments, found.arguments, strict=True)]
+            if not any(s.terms for s in steps) and [s.constant for s in steps] == [0] * (len(steps) - 1) + [1]:
+                return other
+    return ""
+
+
+def _room(progress: _Progress, piece: int, name: str, following: str) -> Ranked | None:
+    """f(e + 1) - f(e) is at least what the entries need."""
+    kept = progress.known | {name, following}
+    for constraint in progress.encoded.pieces[piece].project(kept).constraints(following):
+        value = constraint.value
+        if constraint.equality or value.coefficient(following) != 1 or value.coefficient(name) != -1:
+            continue
+        rest = value.without(following).without(name).scaled(-1)
+        if rest.names() <= progress.known:
+            return Ranked(Rank("", (name,), "room", name, following), ((rest, 1),))
+    return None
+
+
+def _extreme(progress: _Progress, piece: int, name: str) -> Ranked | None:
+    """The array is the largest or the smallest of what the entries say."""
+    about = progress.encoded.pieces[piece].project(progress.known | {name}).constraints(name)
+    lower, upper = bounds(about, name)
+    for kind, found, sign in (("most", lower, -1), ("least", upper, 1)):
+        for a, e in found:
+            if a == 1 and e.names() & {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}:
+                return Ranked(Rank("", (name,), kind), ((e.scaled(sign), 1),))
+    return None
+
+
 def _size_names(encoded: Encoded) -> set[str]:
     """The sizes, and the quotients of sizes."""
     return encoded.sizes | {n for n, (e, _) in encoded.quotients.items() if e.names() <= encoded.sizes}
@@ -270,7 +454,11 @@ def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], lo
     if first.function == second.function:
         steps = [linear(b) - linear(a) for a, b in zip(first.arguments, second.arguments, strict=True)]
         one = [Affine(())] * (len(steps) - 1) + [Affine((), 1)]
-        return Rank(position, keys, "pointer", begin) if kind == "ends" and steps == one else None
+        if kind != "ends" or steps != one:
+            return None
+        own = argument_names(first) | progress.encoded.sizes
+        others = {n for k in keys for n in argument_names(calls[k])} - {position} - own
+        return Rank(position, keys, "padded" if others else "pointer", begin)
     return Rank(position, keys, kind, begin, other) if first.arguments == second.arguments else None
 
 

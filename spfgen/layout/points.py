@@ -474,10 +474,7 @@ def enumerate_points(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[s
     for index in layout.indexes:
         if index.name not in arrays:
             raise DataError(f"expected the array `{index.name}` of layout `{layout.name}`, but it is missing")
-    names = (*layout.positions, *layout.coordinates)
-    tables = [_run(steps, sizes, arrays) for steps in scan_of(layout)]
-    columns = {n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names}
-    count = sum(c for c, _ in tables)
+    count, columns = relation_rows(layout, sizes, arrays)
     places = value_places(layout, sizes, {**sizes, **columns}, arrays, count)
     kept = np.zeros(count, dtype=bool)
     for place in places.values():
@@ -487,6 +484,16 @@ def enumerate_points(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[s
         places = {n: p[kept] for n, p in places.items()}
         count = int(np.count_nonzero(kept))
     return Points(count, columns, places)
+
+
+def relation_rows(
+    layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]
+) -> tuple[int, dict[str, Array]]:
+    """(number of points of the relation, a column for each position and coordinate), wherever their values lie."""
+    names = (*layout.positions, *layout.coordinates)
+    tables = [_run(steps, sizes, arrays) for steps in scan_of(layout)]
+    columns = {n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names}
+    return sum(c for c, _ in tables), columns
 
 
 def to_coordinates(

@@ -1,0 +1,114 @@
+"""What the `pack` clauses of a layout mean for entries: columns to sort by, and where runs end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import InternalError, Unsupported
+from spfgen.facts.formula import Call, Expr, Var, calls, evaluate, show, variables
+from spfgen.ir import rewrite
+from spfgen.layout.pack_plan import PackPlan, Rank
+from spfgen.layout.points import Array, affine_value, row_ranks
+from spfgen.sets.bounds import single_value
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Entries: `known` has a column (or one number) for each coordinate, size and position that is known."""
+
+    count: int
+    known: Mapping[str, Any]
+    coordinates: tuple[str, ...]
+
+
+def hint_columns(seen: Seen, plan: PackPlan, rank: Rank, unused: Array | None = None) -> list[Array]:
+    """The values of the rank's hint for all entries, then for keys that no entry has; int64 each.
+
+    Raises Unsupported when the hint speaks of something that such a key does not give.
+    """
+    more = np.zeros(0, dtype=np.int64) if unused is None else unused
+    total = seen.count + len(more)
+    found: dict[str, Array] = {}
+
+    def lookup(name: str) -> Any:
+        if name not in found:
+            found[name] = _column(seen, plan, rank, name, more)
+        return found[name]
+
+    def value(expr: Expr) -> Array:
+        for call in dict.fromkeys(calls(expr)):
+            group, _ = row_ranks([value(a) for a in call.arguments], total)
+            if call.function == "count":
+                found[show(call)] = np.asarray(np.bincount(group[: seen.count], minlength=total)[group])
+            else:
+                named = {n for a in call.arguments for n in variables(a)}
+                others = [np.asarray(seen.known[c]) for c in seen.coordinates if c not in named]
+                found[show(call)] = _patterns(group[: seen.count], others, total)[group]
+        plain = rewrite(lambda n: Var(show(n)) if isinstance(n, Call) else None, expr)
+        return np.broadcast_to(np.asarray(evaluate(plain, lookup, _no_call), dtype=np.int64), (total,))
+
+    return [value(key) for key in rank.hint]
+
+
+def _no_call(function: str, arguments: tuple[Any, ...]) -> Any:
+    raise InternalError(f"{function} is left in a hint")
+
+
+def _column(seen: Seen, plan: PackPlan, rank: Rank, name: str, unused: Array) -> Array:
+    """The column of a name, continued for unused keys."""
+    if name not in seen.known:
+        raise Unsupported(
+            f"layout `{plan.encoded.layout.name}` cannot be packed: `{name}` in `pack {rank.position} by ...` is not "
+            "known when the position is numbered",
+            plan.encoded.layout.span,
+        )
+    own = np.broadcast_to(np.asarray(seen.known[name], dtype=np.int64), (seen.count,))
+    if not len(unused):
+        return own
+    if np.ndim(seen.known[name]) == 0:
+        return np.full(seen.count + len(unused), seen.known[name], dtype=np.int64)
+    about = plan.encoded.pieces[0].project({*plan.encoded.sizes, *rank.keys, name}).constraints(name)
+    value = single_value(about, name)
+    if value is None:
+        raise Unsupported(
+            f"layout `{plan.encoded.layout.name}` cannot be packed: `pack {rank.position} by ...` speaks of `{name}`, "
+            f"which `{' and '.join(rank.keys)}` does not say for a place without entries",
+            plan.encoded.layout.span,
+        )
+    known = {**{s: v for s, v in seen.known.items() if np.ndim(v) == 0}, rank.keys[0]: unused}
+    return np.concatenate([own, np.asarray(affine_value(value[0], known) // value[1], dtype=np.int64)])
+
+
+def _patterns(group: Array, others: Sequence[Array], total: int) -> Array:
+    """A number for each group of entries that two share when their entries have the same other coordinates."""
+    rest, _ = row_ranks(list(others), len(group))
+    pairs = np.unique(np.stack([group, rest]), axis=1)
+    starts = np.searchsorted(pairs[0], np.arange(total + 1))
+    numbers: dict[bytes, int] = {}
+    found = [numbers.setdefault(pairs[1][a:b].tobytes(), len(numbers)) for a, b in pairwise(starts.tolist())]
+    return np.asarray(found, dtype=np.int64)
+
+
+def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], values: Array | None) -> Array:
+    """The number of the run of each entry: neighbours within a group, in the order of groups and places; int64[n].
+
+    A run ends where the next place has no entry, where a hint changes, and with `values` where the value does.
+    """
+    count = len(at)
+    place, first = row_ranks([*groups, at], count)
+    new = np.ones(len(first), dtype=bool)
+    along = at[first]
+    if len(first) > 1:
+        new[1:] = along[1:] != along[:-1] + 1
+        for column in (*groups, *hinted):
+            own = column[first]
+            new[1:] |= own[1:] != own[:-1]
+        if values is not None:
+            own = np.ascontiguousarray(values[first]).reshape(-1, 1).view(np.uint8)
+            new[1:] |= (own[1:] != own[:-1]).any(axis=1)
+    return np.asarray(np.cumsum(new) - 1, dtype=np.int64)[place]

@@ -423,8 +423,7 @@ def _make_places(state: Entries, rank: Rank) -> None:
     flat = {**state.arrays, rank.array: room.copy()}
     for value in layout.values:
         if any(c.function == rank.array for p in value.position for c in calls(p)):
-            (position,) = value.position
-            own, good = rows_of(position, known, flat, count)
+            own, good = rows_of(value.position[0], known, flat, count)
             np.maximum.at(room, place[good], np.broadcast_to(own, (count,))[good] + 1)
     state.arrays[index.name] = np.cumsum(room) - room
     (extents,) = [v.extents for v in layout.values][:1]

@@ -55,7 +55,7 @@ class Rank:
             is the most that a group with these e has;
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
             is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
-            "places": an `array` of which only places of values speak: each element leaves room for those counted from it.
+            "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
     later   the arrays of the keys are written once their places are known.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
@@ -175,7 +175,24 @@ def pack_plan(layout: Layout) -> PackPlan:
     steps += _of_places(progress)
     _check_built(progress)
     belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
-    return PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
+    plan = PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
+    _check_padding(plan)
+    return plan
+
+
+def _check_padding(plan: PackPlan) -> None:
+    """What pads needs a mark for unused places."""
+    layout = plan.encoded.layout
+    for rank in plan.ranks:
+        for key in rank.keys if rank.kind == "padded" else ():
+            function = plan.encoded.calls[key].function
+            if function not in plan.sentinels:
+                raise Unsupported(
+                    f"layout `{layout.name}` cannot be packed: groups of `{rank.position}` differ in size, "
+                    f"and no value of `{function}` marks a place that is not used",
+                    layout.index(function).span or layout.span,
+                    ("give it a range with a value that the relation leaves out: -1 <= f(p) < n, and 0 <= f(p)",),
+                )
 
 
 def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
@@ -391,7 +408,9 @@ def _of_places(progress: _Progress) -> list[tuple[Rule, ...]]:
     layout = progress.encoded.layout
     steps: list[tuple[Rule, ...]] = []
     for call in dict.fromkeys(c for v in layout.values for p in v.position for c in calls(p)):
-        if call.function in progress.built or len(call.arguments) != 1 or not variables(call) <= progress.known:
+        alone = [len(v.position) for v in layout.values for p in v.position if call in calls(p)] == [1]
+        known = len(call.arguments) == 1 and variables(call) <= progress.known
+        if call.function in progress.built or not alone or not known:
             continue
         progress.built.add(call.function)
         rank = Rank("", (), "places", groups=(linear(call.arguments[0]),), array=call.function)

@@ -104,6 +104,12 @@ layout by_sums(n, m) { size nnz
     index row[nnz] { range 0 <= row(p) < n property forall p < q : row(p) + col(p) < row(q) + col(q) }
     index col[nnz] { range 0 <= col(p) < m }
     value val[nnz] at [p] }
+layout unused(n, m) { size width
+    relation { [b, p, r] -> [i, j] : 0 <= 2*b < n and ptr(b) <= p < ptr(b + 1) and 0 <= r < 2 and i = 2*b + r
+                                     and j = colidx(p, r) }
+    index ptr[ceil(n/2) + 1] { range 0 <= ptr(p) <= width }
+    index colidx[width, 2] { range 0 <= colidx(p, r) < m }
+    value val[width, 2] at [p, r] }
 layout bands(n, m) {
     relation { [p, q] -> [i, j] : 0 <= p < n + m - 1 and 0 <= q < n and i = q and j = q + p - n + 1 }
     value val[max(n + m - 1, 0)] at [p] }
@@ -111,8 +117,8 @@ layout bands(n, m) {
 )
 
 TREE = parse_tree(OTHERS)
-REFUSED = ("runs", "by_sums")
-SHARED = ("mirrored", "bands")
+REFUSED = ("by_sums", "unused")
+SHARED = ("mirrored", "bands", "sym_csr", "sym_lower")
 SHAPES = {1: [(0,), (1,), (11,), (64,)], 2: [(0, 0), (0, 3), (3, 0), (1, 1), (1, 9), (9, 1), (7, 10), (16, 12)],
           3: [(0, 2, 2), (1, 1, 1), (4, 5, 6)]}  # fmt: skip
 
@@ -324,7 +330,7 @@ def test_values_along_a_band():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("runs", "the position `q` is no function of the coordinates"), ("by_sums", "no order of the entries")],
+    [("unused", "no value of `colidx` marks a place"), ("by_sums", "no order of the entries")],
 )
 def test_layouts_that_cannot_be_derived(name, message):
     layout = get(name)

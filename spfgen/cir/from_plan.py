@@ -470,6 +470,8 @@ class Lowering:
         inner = scope.summed(plan.target, name, kind)
         if kind.kind == "f" and _scatters(plan.body):
             body = self.plan(plan.body, replace(inner, numbers=True))
+            if any(isinstance(s, c.Declare) for s in body):
+                body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
             again = [c.Assign(c.Name(name), "=", _zero(kind)), *self.plan(plan.body, inner)]
             why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
             body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))

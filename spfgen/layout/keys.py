@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Call, Expr, Var, variables
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_assembly import Entries, capacity, key_range, solved_extents
+from spfgen.layout.pack_assembly import Entries, capacity, solved_extents
 from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, pack_plan
 from spfgen.layout.points import Encoded, affine_value, argument_names, shape_of
 from spfgen.sets.affine import Affine
@@ -80,11 +80,17 @@ class KeyPlan:
 
     def rest(self, array: str, sizes: Mapping[str, int]) -> int:
         """What an index array holds where no entry is: the mark of unused places, else the low end of its range."""
-        plan = self.plan
-        if array in plan.sentinels:
-            return int(affine_value(plan.sentinels[array], sizes))
-        calls = [n for n, c in plan.encoded.calls.items() if c.function == array]
-        return key_range(Entries(plan.encoded.layout, dict(sizes), {}, np.zeros(0)), plan, calls[0])[0]
+        found = self._lows[array]
+        return max((-(int(affine_value(e, sizes)) // a) for a, e in found if e.names() <= set(sizes)), default=0)
+
+    @cached_property
+    def _lows(self) -> dict[str, Bounds]:
+        """Lower bounds of what each index array holds where no entry is."""
+        plan, found = self.plan, dict[str, Bounds]()
+        for name, call in plan.encoded.calls.items():
+            lower, _ = bounds(plan.encoded.facts.constraints(name), name)
+            found.setdefault(call.function, tuple(lower))
+        return found | {n: ((1, e.scaled(-1)),) for n, e in plan.sentinels.items()}
 
 
 class NoKey(Unsupported):

@@ -10,6 +10,7 @@ Names of families are already expanded and constants are numbers: a Layout has o
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from spfgen.errors import Span
@@ -128,6 +129,7 @@ SCALAR = Layout("scalar", (), (), (), (), (), TRUE, (), (ValueArray("val", (), (
 """The layout of a tensor of rank 0 that was not declared."""
 
 
+@lru_cache
 def coordinate_list(rank: int) -> Layout:
     """Coordinates and values side by side, in any order, nothing known of them: what is packed."""
     ks = range(1, rank + 1)

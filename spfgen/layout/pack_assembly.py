@@ -348,6 +348,7 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
         return _rank_padded(state, plan, rank, rules, order)
     groups = [*places, *_subscripts(state, plan, rank.keys[0], rows.rows, rank.position)]
     _, slot, _ = _slots(groups, rows, _sorted_by(state, plan, rank, rows, order))
+    state.claim(begin.name, extents)
     segment = flat_place(extents, places, rows.count)
     widths = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
     np.maximum.at(widths, segment, slot + 1)
@@ -403,6 +404,7 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     needed = [_most(p) for p in places]
     extents = solved_extents(state, index, [*needed[:-1], needed[-1] + 1])
     good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
+    state.claim(index.name, extents)
     room = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
     np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), rows.keys[0][good])
     state.arrays[index.name] = (np.cumsum(room) - room).reshape(extents)
@@ -419,6 +421,7 @@ def _make_places(state: Entries, rank: Rank) -> None:
     known = {**state.sizes, **columns}
     place = np.broadcast_to(np.asarray(affine_value(group, known), dtype=np.int64), (count,))
     (extent,) = solved_extents(state, index, [_most(place) + 1])
+    state.claim(index.name, (extent,))
     room = np.zeros(extent, dtype=np.int64)
     flat = {**state.arrays, rank.array: room.copy()}
     for value in layout.values:

@@ -7,7 +7,7 @@ way of layout/pack.py and layout/points.py, which also word what is wrong. The r
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,6 +38,7 @@ from spfgen.run.compile import build, load
 SMALL = 20_000
 """Fewer entries are packed with numpy: a compilation takes longer, and no caller would notice."""
 MOST = 2**32 - 1
+MOST_READY = 256
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 
 
@@ -196,7 +197,6 @@ def functions(pair: Pair, way: str) -> list[Made] | None:
     return [counting, making, code.fill_function(pair.key, pair.target)]
 
 
-@lru_cache(maxsize=128)
 def _functions(pair: Pair, way: str) -> list[_Function] | None:
     made = functions(pair, way)
     return None if made is None else _loaded(made, f"From {pair.source.name} to {pair.layout.name}")
@@ -270,31 +270,65 @@ def _converted(
     expected: int | None = None,
 ) -> Packed:
     """`expected` is the number of entries, where an entry that is left out is one outside of the extents."""
-    key = key_plan(target, key_orders(target))
-    own = _types(source, arrays)
-    check_fill(target, np.dtype(own.value))
-    kinds = tuple((a.name, str(index_types.get(a.name, INDEX_TYPE))) for a in target.indexes)
+    kinds = tuple(str(index_types.get(a.name, INDEX_TYPE)) for a in target.indexes)
     stored = _stored(source, arrays)
     if stored > MOST:
         raise _Fall
     place = "int32" if stored < 2**31 else "int64"
-    without_fill = expected is None and pads(source)
-    pair = Pair(source, own, key, Types(own.value, kinds), place, without_fill)
+    own = tuple(arrays[n].dtype.name for n in source.arrays)
+    ready = _prepared(source, target, own, kinds, place, expected is not None)
+    check_fill(target, arrays[source.values[0].name].dtype)
     shape = tuple(sizes[p] for p in source.parameters)
-    run = _Run(pair, _Digits.of(key, shape, kinds), _given(source, sizes, arrays), threads, duplicates, expected)
-    ways: list[Callable[[], Packed | None]] = []
-    once = expected is None and stored_once(source).proved
-    if convert.is_counted(key):
-        ways.append(run.counted)
-    elif once and convert.is_table(key):
-        ways.append(run.table)
-    elif once and convert.is_grouped(key):
-        ways.append(run.grouped)
-    for way in (*ways, run.keys):
-        found = way()
+    digits = _Digits.of(ready.pair.key, shape, ready.pair.target.indexes)
+    run = _Run(ready, digits, _given(source, sizes, arrays), threads, duplicates, expected)
+    for way in ready.ways:
+        found: Packed | None = getattr(run, way)()
         if found is not None:
             return found
     raise _Fall
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """What is found out once about a conversion: the `ways` to try in turn, and the compiled functions of each."""
+
+    pair: Pair
+    ways: tuple[str, ...]
+    functions: dict[str, list[_Function] | None]
+
+    def of(self, way: str) -> list[_Function] | None:
+        if way not in self.functions:
+            self.functions[way] = _functions(self.pair, way)
+        return self.functions[way]
+
+
+_READY: dict[tuple[object, ...], tuple[Layout, Layout, _Ready]] = {}
+"""By the identity of the layouts, which are kept: to hash a layout takes longer than a small conversion."""
+
+
+def _prepared(
+    source: Layout, target: Layout, own: tuple[str, ...], kinds: tuple[str, ...], place: str, packs: bool
+) -> _Ready:
+    name = (id(source), id(target), own, kinds, place, packs)
+    if name in _READY:
+        return _READY[name][2]
+    key = key_plan(target, key_orders(target))
+    names = [a.name for a in source.indexes]
+    types = Types(own[len(names)], tuple(zip(names, own, strict=False)))
+    wanted = Types(types.value, tuple(zip((a.name for a in target.indexes), kinds, strict=True)))
+    pair = Pair(source, types, key, wanted, place, not packs and pads(source))
+    once = not packs and stored_once(source).proved
+    ways = ["keys"]
+    if convert.is_counted(key):
+        ways = ["counted", "keys"]
+    elif once and convert.is_table(key):
+        ways = ["table", "keys"]
+    elif once and convert.is_grouped(key):
+        ways = ["grouped", "keys"]
+    if len(_READY) >= MOST_READY:
+        _READY.clear()
+    _READY[name] = source, target, _Ready(pair, tuple(ways), {})
+    return _READY[name][2]
 
 
 def _pointer(array: Array) -> ctypes.c_void_p:
@@ -305,12 +339,16 @@ def _pointer(array: Array) -> ctypes.c_void_p:
 class _Run:
     """One conversion. Each way gives None when it is not for this data."""
 
-    pair: Pair
+    ready_made: _Ready
     digits: _Digits
     given: Mapping[str, Any]
     threads: int
     duplicates: Duplicates
     expected: int | None
+
+    @property
+    def pair(self) -> Pair:
+        return self.ready_made.pair
 
     @property
     def layout(self) -> Layout:
@@ -352,7 +390,7 @@ class _Run:
             arrays[calls[rank.other].function].reshape(-1)[...] = ends - start if rank.kind == "counts" else ends
 
     def counted(self) -> Packed | None:
-        functions = _functions(self.pair, "counted")
+        functions = self.ready_made.of("counted")
         assert functions is not None
         counting, writing, testing = functions
         groups, rank = self.groups(), self.pair.level.rank
@@ -398,7 +436,7 @@ class _Run:
         return bool(function(ctypes.c_int64(len(stop)), *pointers, ctypes.c_int64(widest), self.threads))
 
     def table(self) -> Packed | None:
-        functions = _functions(self.pair, "table")
+        functions = self.ready_made.of("table")
         assert functions is not None
         marking, writing = functions
         key, level = self.pair.key, self.pair.level
@@ -423,7 +461,7 @@ class _Run:
         return Packed(sizes, arrays)
 
     def grouped(self) -> Packed | None:
-        functions = _functions(self.pair, "grouped")
+        functions = self.ready_made.of("grouped")
         if functions is None:
             return None
         counting, writing = functions
@@ -452,7 +490,7 @@ class _Run:
         return Packed(sizes, arrays)
 
     def keys(self) -> Packed | None:
-        functions = _functions(self.pair, "keys")
+        functions = self.ready_made.of("keys")
         assert functions is not None
         counting, making, filling = functions
         if self.digits.bits > 64:

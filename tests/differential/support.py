@@ -151,8 +151,9 @@ def storable_pattern(layout: Layout, shape: tuple[int, ...], density: float, see
     """A random pattern that the layout can store: random coordinates are taken while packing allows it."""
     rng = np.random.default_rng([seed, *shape])
     wanted = rng.random(shape) < density
-    if _can_store(layout, wanted):
-        return wanted
+    for trial in (wanted, mirrored(wanted)):
+        if _can_store(layout, trial):
+            return trial
     pattern = np.zeros(shape, dtype=bool)
     places = np.argwhere(wanted)
     rng.shuffle(places)
@@ -162,6 +163,17 @@ def storable_pattern(layout: Layout, shape: tuple[int, ...], density: float, see
         if _can_store(layout, trial):
             pattern = trial
     return pattern
+
+
+def mirrored(array: Array) -> Array:
+    """A matrix made symmetric, with nothing outside of its largest square; other tensors as they are."""
+    if array.ndim != 2:
+        return array
+    size = min(array.shape)
+    square = array[:size, :size]
+    result = np.zeros_like(array)
+    result[:size, :size] = np.maximum(square, square.T)
+    return result
 
 
 def _can_store(layout: Layout, pattern: Array) -> bool:
@@ -181,7 +193,11 @@ def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -
     rng = np.random.default_rng([seed, 7, *shape])
     pattern = storable_pattern(layout, shape, density, seed)
     dense = np.where(pattern, rng.integers(1, 10, shape), 0).astype(np.float64)
-    made = packed(layout, dense)
+    try:
+        made = packed(layout, dense)
+    except SpfgenError:  # several coordinates share a value
+        dense = mirrored(dense)
+        made = packed(layout, dense)
     for array in (*made.arrays.values(), dense):
         array.flags.writeable = False
     return made, dense

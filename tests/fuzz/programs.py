@@ -28,7 +28,7 @@ SPARSE_OUTPUTS = {
     1: ["sv", "sv_decreasing", "sv_unsorted", "interval_vector", "masked_vector", "one_based_vector"],
     2: [
         "csr", "csc", "dcsr", "dcsc", "coo", "bcsr", "bcsr(R=3, C=1)", "dia", "ell", "lower", "diagonal", "warp24",
-        "csf", "csr_reversed", "skyline", "csr_permuted", "arrow", "first_column_and_list", "chessboard", "banded",
+        "csf", "csr_reversed", "envelope", "csr_permuted", "arrow", "first_column_and_list", "chessboard", "banded",
         "even_columns",
     ],
     3: ["csf", "coo", "dense_fibres"],

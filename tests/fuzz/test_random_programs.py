@@ -111,7 +111,7 @@ def test_the_brute_force_meaning_of_known_layouts() -> None:
     """Packing a dense array and trying every position gives the array back."""
     from spfgen.lang.parse import parse_layout_use
     from spfgen.pipeline import RANK, layout_of
-    from tests.differential.support import packed, storable_pattern
+    from tests.differential.support import operand
 
     for rank in (1, 2, 3):
         for name in known_layouts(rank):
@@ -120,9 +120,7 @@ def test_the_brute_force_meaning_of_known_layouts() -> None:
                 settings_.setdefault(RANK, rank)
             layout = layout_of(declaration, settings_)
             for shape in ((3, 5, 2), (4, 4, 3), (0, 2, 2)):
-                pattern = storable_pattern(layout, shape[:rank], 0.4, 1)
-                dense = np.where(pattern, np.arange(1.0, pattern.size + 1).reshape(pattern.shape), 0.0)
-                tensor = packed(layout, dense)
+                tensor, dense = operand(layout, shape[:rank], 0.4, 1)
                 found = np.zeros(shape[:rank])
                 for entry in meaning.entries(layout, tensor.sizes, tensor.arrays):
                     found[entry.coordinate] += tensor.arrays[entry.array][entry.place]

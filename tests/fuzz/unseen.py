@@ -429,7 +429,7 @@ layout NAME(nrow, ncol) {
     value val[nnz] at [p]
 }""",
 )
-def skyline(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+def envelope(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     rowptr = pointer([rng.integers(0, r + 2) for r in range(shape[0])])
     return {"nnz": int(rowptr[-1])}, {"rowptr": rowptr}
 
@@ -486,7 +486,7 @@ layout NAME(nrow, ncol) {
     value val[nnz] at [p]
 }""",
 )
-def jds(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+def jagged(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     found, _, _ = rows(rng, nrow, ncol, density)
     perm = sorted(range(nrow), key=lambda r: -len(found[r]))
@@ -517,7 +517,7 @@ layout NAME(nrow, ncol; C = 2) {
     value val[nnz] at [sptr(s) + C*k + l]
 }""",
 )
-def sell(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+def sliced(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
     found, _, _ = rows(rng, nrow, ncol, density)
     width, sptr, colidx = [], [], []

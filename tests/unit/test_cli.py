@@ -694,8 +694,8 @@ def test_pictures(run, tmp_path) -> None:
         (["inspect", "x.mtx", "--spec", "x"], ["file,x"]),
         (["run", KERNELS, "-k", "sp"], ["plain,spmv"]),
         (["run", "nowhere.spf", "-k", "s"], []),
-        (["layouts", "csr"], ["plain,csr", "plain,csr_unsorted"]),
-        (["inspect", "x.mtx", "-l", "bcs"], ["plain,bcsr", "plain,bcsr_unsorted"]),
+        (["layouts", "csr"], ["plain,csr", "plain,csr_rle", "plain,csr_unsorted"]),
+        (["inspect", "x.mtx", "-l", "bcs"], ["plain,bcsr", "plain,bcsr2", "plain,bcsr_unsorted"]),
         (["run", "--thr"], ["plain,--threads"]),
     ],
 )

@@ -510,7 +510,7 @@ def _plus(name: str, distance: int) -> Expr:
 
 
 def _pairs(names: Sequence[str], body: Formula) -> Iterator[tuple[str, str]]:
-    """Pairs of variables such that a call of one stands for the other, too; in the order that a condition says."""
+    """Pairs of variables of which a condition says the order, or such that a call of one stands for the other, too."""
     if _has_quantifier(body):
         return
     found = calls(body)
@@ -520,7 +520,8 @@ def _pairs(names: Sequence[str], body: Formula) -> Iterator[tuple[str, str]]:
             continue
         if (second, first) in ordered:
             continue
-        if any(rename(a, {first: second}) == b for a in found for b in found if first in variables(a)):
+        moved = any(rename(a, {first: second}) == b for a in found for b in found if first in variables(a))
+        if moved or (first, second) in ordered:
             yield first, second
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from spfgen.lang.spec import builtin_names, parse_tree
 from spfgen.layout import validate as plain
 from spfgen.layout.nodes import Layout, Property
 from spfgen.pipeline import layout_of
-from spfgen.run import validate
+from spfgen.run import compile, validate  # noqa: A004
 from tests.unit.layout.test_validate import TREE as OTHERS
 from tests.unit.layout.test_validate import _random as random_arrays
 
@@ -72,10 +73,16 @@ def typed(arrays: dict[str, Array]) -> dict[str, Array]:
     return {n: np.ascontiguousarray(a, dtype=("int32", "int64")[k % 2]) for k, (n, a) in enumerate(arrays.items())}
 
 
+_LOADED: dict[tuple[Layout, tuple[tuple[str, str], ...]], Any] = {}
+
+
 def in_c(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array], threads: int = 0) -> tuple[Property, ...]:
     found = validate._prepared(layout, arrays)
-    function = validate._built(layout, found.kinds)
-    assert function is not None
+    if (layout, found.kinds) not in _LOADED:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compile, "build", partial(compile.build, optimise=False))  # in half the time
+            _LOADED[layout, found.kinds] = validate._built.__wrapped__(layout, found.kinds)
+    function = _LOADED[layout, found.kinds]
     assert validate._fits(found, sizes, arrays)
     return validate._run(found, function, sizes, arrays, threads)
 

@@ -305,11 +305,11 @@ def evaluate(
     contiguous are copied.
 
     Results are numpy arrays and numbers, a dict of them when there are several; a target that is given is written in
-    place. Types follow numpy's promotion. What a sparse operand does not store contributes nothing. `sizes` says
-    extents that no operand has. `validate` is when index arrays are checked: the first time they are seen ("once";
-    again when they have changed), "always", or "never" (then they are taken to be sorted and without duplicates, and
-    wrong ones may end the process). A kernel is compiled once for each text and choice of layouts
-    and types. Raises SpecError, UsageError, DataError, Unsupported.
+    place. Types follow numpy's promotion; bool adds by `or` and multiplies by `and`. What a sparse operand does not
+    store contributes nothing. `sizes` says extents that no operand has. `validate` is when index arrays are checked:
+    the first time they are seen ("once"; again when they have changed), "always", or "never" (then they are taken to
+    be sorted and without duplicates, and wrong ones may end the process). A kernel is compiled once for each text and
+    choice of layouts and types, and kept on disk. Raises SpecError, UsageError, DataError, Unsupported.
     """
     from spfgen.run.evaluate import evaluate as evaluated
 

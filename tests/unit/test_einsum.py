@@ -186,7 +186,7 @@ def test_types(kind) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::spfgen.CopyWarning")  # scipy's diagonals end with their last entry
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(["ij,j->i", "ij,ij->i", "ij,jk->ik"]),
     st.tuples(*[st.sampled_from((0, 1, 2, 5))] * 3),

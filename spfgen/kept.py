@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from spfgen import folder
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
-from spfgen.layout.nodes import Layout
+from spfgen.layout.nodes import SCALAR, Layout
 
 if TYPE_CHECKING:
     from spfgen.pipeline import Generated
@@ -57,13 +57,19 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
         with suppress(Exception):  # what cannot be read was written by another Python: it is made anew
             found = pickle.loads(data)
             if isinstance(found, Compiled):
-                return found
+                return _with_layouts(found, layouts)
     from spfgen.pipeline import generate
 
     made = compiled_of(generate(kernel, layouts))
     made = replace(made, program=replace(made.program, groups=(), finds=()))
     folder.save(KERNELS, key, pickle.dumps(made))
     return made
+
+
+def _with_layouts(found: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
+    """The same with the layouts of this process, which calls tell by identity."""
+    tensors = tuple(replace(t, layout=layouts.get(t.name, SCALAR)) for t in found.program.tensors)
+    return replace(found, program=replace(found.program, tensors=tensors))
 
 
 _LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}

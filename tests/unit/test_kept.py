@@ -80,6 +80,7 @@ def test_the_same_text_as_without(cache) -> None:
         assert found.program.tensors == generated.program.tensors
         assert found.program.size_of == generated.program.size_of
         assert found.program.groups == ()
+        assert all(t.layout is layouts[t.name] for t in found.program.tensors)
         assert len(entries(cache)) == 1
 
 

@@ -332,7 +332,8 @@ class Lowering:
         for read in dict.fromkeys(n.operand for n in walk(do.value) if isinstance(n, Read)):
             dims = {v for p in read.place for v in variables(p)}
             output = self.program.tensor(read.tensor).is_output
-            if read not in held and read not in scope.copied and dims and not dims & inside and not output:
+            kept = read in held or read in scope.copied
+            if read.label in plan.held and not kept and dims and not dims & inside and not output:
                 name = self.names.new(f"{read.tensor}_value")
                 kind = TYPES[self.program.tensor(read.tensor).value_type].c
                 lines.append(c.Declare(f"const {kind}", name, self.place(read, scope)))

@@ -14,12 +14,14 @@ from spfgen.space.nodes import ForcedFind, Program
 @dataclass(frozen=True)
 class Context:
     """`order` and `forced` (by position) are the schedule; `types` the value types of the tensors; `stored` gives for
-    each size of a layout (how much it stores) the extents of its tensor."""
+    each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors whose values lie in
+    more than one array."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     stored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
 
 
 def context_of(program: Program) -> Context:
@@ -28,6 +30,7 @@ def context_of(program: Program) -> Context:
         {f.dim: f for f in program.finds},
         {t.name: t.value_type for t in program.tensors},
         {s: t.extents for t in program.tensors for s in t.sizes},
+        frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
     )
 
 

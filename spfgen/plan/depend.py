@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Or, Var, rename, variables
+from spfgen.facts.formula import ZERO, Compare, Formula, Or, Var, conjunction, rename, variables, within
 from spfgen.facts.prove import implied
 from spfgen.plan.scan import Step, sources
 from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Instance
+from spfgen.space.nodes import Instance, Operand
 
 
 def distinct_places(instance: Instance, loop: str) -> bool:
@@ -66,15 +66,23 @@ def covers(instance: Instance, visited: Piece, loops: Iterable[str]) -> bool:
     return _reaches_all(instance, visited, places, limits)
 
 
-def place_inside(instance: Instance, known: Piece) -> bool:
-    """Whether what is known keeps the place of the target within its array (asked of affine places only)."""
+def place_inside(instance: Instance, operand: Operand, known: Piece) -> bool:
+    """Whether what is known keeps the place of a value within its array: by sets if it is affine, else by Z3."""
+    places = list(zip(operand.place, operand.extents, strict=True))
     try:
-        places = [(linear(p), linear(e)) for p, e in zip(instance.target.place, instance.target.extents, strict=True)]
+        values = [(linear(place), linear(extent)) for place, extent in places]
     except NotAffine:
-        return not instance.guards
+        inside = conjunction([within(place, ZERO, extent) for place, extent in places])
+        holds = known.constraints()
+        spoken = {n for c in holds for n in c.value.names()} | variables(inside)
+        assumptions: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+        assumptions += [Compare("=" if c.equality else ">=", expression(c.value), ZERO) for c in holds]
+        assumptions += [Compare("=", Var(n), call) for n, call in instance.calls.items() if n in spoken]
+        about = f"the place in {operand.tensor}.{operand.array} lies within it, whatever the loops inside do"
+        return implied(assumptions, instance.axioms, inside, thorough=True, about=about).proved
     return all(
         known.implies(Constraint(False, place)) and known.implies(Constraint(False, (extent - place).plus(-1)))
-        for place, extent in places
+        for place, extent in values
     )
 
 

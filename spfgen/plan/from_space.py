@@ -32,9 +32,11 @@ def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     parts: list[Plan] = []
     clear = group.op == "="
+    if clear and group.target in context.several:
+        parts.append(Clear(group.target, "its values lie in several arrays, and a nest stores in one"))
     for instance in group.instances:
         parts += plan_instance(instance, context, store=clear and not parts)
-    if clear and not group.instances:
+    if clear and not parts:
         parts.append(Clear(group.target, "nothing is added"))
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
@@ -87,7 +89,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     loops_above = [s.dim for s in steps[:level] if s.kind == "scan"]
     known = steps[-1].known if steps else instance.domain.space.universe()
     at_target = steps[level - 1].known if level else known.space.universe()
-    summed = loops_below and not instance.guards and place_inside(instance, at_target)
+    summed = loops_below and not instance.guards and place_inside(instance, instance.target, at_target)
     # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
     always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
     data_free = not any(s.kind == "load" for s in steps[:level])
@@ -101,12 +103,28 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else first_loop
+    last = max((k for k, s in enumerate(steps) if s.kind == "scan"), default=-1)
     for k in range(len(steps) - 1, -1, -1):
         body = wrapped(steps[k], body, parallel)
+        if k == last and isinstance(body, Scan):
+            body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     nest = with_finds(body)
     return (nest if parallel is not None else with_atomic(instance, nest, context.types)), stored
+
+
+def _held(instance: Instance, steps: list[Step], loop: int) -> tuple[str, ...]:
+    """The accesses whose values are the same in all iterations of a loop and lie within their arrays even where the
+    loop has no iteration."""
+    known = steps[loop].before
+    assert known is not None
+    fixed = {*instance.sizes, *(s.dim for s in steps[:loop])}
+    return tuple(
+        o.label
+        for o in instance.reads
+        if o.place and {v for p in o.place for v in variables(p)} <= fixed and place_inside(instance, o, known)
+    )
 
 
 def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:

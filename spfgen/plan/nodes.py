@@ -55,7 +55,8 @@ class Clear(Plan):
 class Scan(Plan):
     """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
     inside: the iterations of a parallel loop are shared out by them. `atomic`: iterations may write one place, each
-    addition is atomic when several threads run."""
+    addition is atomic when several threads run. `held` are the labels of accesses whose values may be read above the
+    loop: they lie within their arrays even where it has no iteration."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -65,6 +66,7 @@ class Scan(Plan):
     because: str = ""
     weight: str = ""
     atomic: bool = False
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

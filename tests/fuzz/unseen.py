@@ -158,6 +158,24 @@ def interval_vector(rng: np.random.Generator, shape: tuple[int, ...], density: f
     1,
     """
 layout NAME(n) {
+    size m
+    relation { [p, e] -> [i] : 0 <= p < m and first(p) <= e <= last(p) and i = e }
+    index first[m] { range 0 <= first(p) < n }
+    index last[m]  { range 0 <= last(p) < n }
+    value val[n*n] at [n*(last(p) - first(p)) + first(p)]
+}""",
+)
+def value_of_interval(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Some intervals are empty: then the place of the value lies outside of its array."""
+    (n,) = shape
+    m = int(rng.integers(1, 7)) if n else 0
+    return {"m": m}, {"first": rng.integers(0, max(n, 1), m), "last": rng.integers(0, max(n, 1), m)}
+
+
+@layout(
+    1,
+    """
+layout NAME(n) {
     size nnz
     relation { [p] -> [i] : 0 <= p < nnz and where(i) = p }
     index where[n] { range -1 <= where(i) < nnz }

@@ -105,3 +105,31 @@ def test_only_the_first_of_several_terms_clears() -> None:
     assert cleared(kernel) == [True]
     a, dense = matrices(9, 8)
     assert np.array_equal(kernel(A=a, B=a, C=np.full((9, 8), np.nan)), 2 * dense)
+
+
+SPLIT = """
+layout split(nrow, ncol) {
+    relation { [w, a, b] -> [i, j] :
+        0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (w = 0 and b = 0 or w = 1 and b > 0) }
+    FIRST
+    SECOND
+}
+"""
+ARRAYS = ("value first[nrow] at [a] when w = 0", "value rest[nrow, ncol] at [a, b] when w = 1")
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("statement", ["C[i, j] = A[i, k]*B[k, j]", "C[i, j] = x[i]*x[j] + A[i, j]"])
+def test_all_arrays_of_a_result_are_cleared(statement: str, order: tuple[int, int]) -> None:
+    """A nest writes one of them; the others have no other clearing."""
+    one, two = (ARRAYS[k] for k in order)
+    layout = spfgen.parse(SPLIT.replace("FIRST", one).replace("SECOND", two)).layouts["split"]
+    given = {"A": "csr", "B": "csr"} if "B[" in statement else {"A": "csr", "x": "dense"}
+    kernel = spfgen.compile(statement, C=layout, **given)
+    for n in (0, 1, 6):
+        a, dense = matrices(n, n)
+        x = np.arange(1.0, n + 1)
+        operands = {"A": a, "B": a, "x": x}
+        c = spfgen.tensor(layout, shape=(n, n), first=np.full(n, np.nan), rest=np.full((n, n), np.nan))
+        kernel(C=c, **{name: operands[name] for name in given})
+        assert np.array_equal(c.to_numpy(), dense @ dense if "B" in given else np.outer(x, x) + dense)

@@ -194,8 +194,9 @@ def _own(array: str, kind: str, length: str) -> c.Stmt:
 
 
 def counted_functions(pair: Pair) -> list[Made]:
-    """Count the entries of each group; write them; test their order (or nothing, where they are sorted afterwards)."""
-    return [_count_groups(pair), _write_counted(pair), _test_order(pair)]
+    """Count the entries of each group; write them; test their order; write those that come in the order of groups."""
+    functions = [_count_groups(pair), _write_counted(pair, in_sequence=False), _test_order(pair)]
+    return [*functions, _write_counted(pair, in_sequence=True)] if pair.level.rank.begin else functions
 
 
 def _count_groups(pair: Pair) -> Made:
@@ -246,10 +247,11 @@ def _follows(pair: Pair, names: Names, last: Sequence[str]) -> c.Expr:
     return result
 
 
-def _write_counted(pair: Pair) -> Made:
+def _write_counted(pair: Pair, in_sequence: bool) -> Made:
+    """`in_sequence`: each entry comes right behind the last one, whatever its group."""
     both = _Both(pair, writes=True)
     rank = pair.level.rank
-    alone = not group_arguments(pair.key)[0]
+    alone = in_sequence or not group_arguments(pair.key)[0]
 
     def leaf(at: Names, value: c.Expr) -> list[c.Stmt]:
         lines, names = both.names(at)
@@ -274,8 +276,10 @@ def _write_counted(pair: Pair) -> Made:
         stop.append(c.Assign(first, "=", c.Cast(kind, c.Name("next"))))
     body = in_parts([*start, *scan, *stop])
     counts = ("count", c.Param(f"{kind} *restrict", "count", "the next position of each group, for each part"))
-    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, in each group as they come."
-    return both.made("spfgen_write_counted", "void", [body], [_PARTS, _GROUPS, counts], doc)
+    manner = "one behind the other" if in_sequence else "in each group as they come"
+    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, {manner}."
+    name = "spfgen_write_in_sequence" if in_sequence else "spfgen_write_counted"
+    return both.made(name, "void", [body], [_PARTS, _GROUPS, counts], doc)
 
 
 def _used(lines: Sequence[c.Stmt]) -> set[str]:

@@ -30,6 +30,7 @@ from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.keys import Field, KeyPlan, NoKey, key_plan, solved_sizes
 from spfgen.layout.nodes import Layout, coordinate_list
+from spfgen.layout.order import in_order
 from spfgen.layout.pack import INDEX_TYPE, Packed, check_fill, key_orders, pack
 from spfgen.layout.points import Array, affine_value, shape_of, to_coordinates
 from spfgen.layout.proofs import stored_once
@@ -392,7 +393,7 @@ class _Run:
     def counted(self) -> Packed | None:
         functions = self.ready_made.of("counted")
         assert functions is not None
-        counting, writing, testing = functions
+        counting, writing, testing, *sequence = functions
         groups, rank = self.groups(), self.pair.level.rank
         stored = self.given[f"array:{self.pair.source.values[0].name}"].size
         parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
@@ -413,7 +414,10 @@ class _Run:
         if rank.begin:
             self.write_bounds(arrays, count[0], total)
         ready = self.ready(sizes, arrays)
-        writing({**ready, **more})
+        if sequence and answer == 0 and parts == 1 and not in_order(self.pair.source, self.pair.key):
+            sequence[0]({**ready, **more})  # seen to come in the order of groups too
+        else:
+            writing({**ready, **more})
         if answer == 0:  # in order, proved or seen
             wrong = False
         elif convert.is_sortable(self.pair.key):

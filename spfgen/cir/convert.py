@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
 from spfgen.cir.affine import INT, Names, joined
-from spfgen.cir.nest import At, Nest, Source, grouped, nests
+from spfgen.cir.nest import At, Nest, Source, grouped, nests, pruned
 from spfgen.cir.pack import (
     RESERVED,
     Made,
@@ -23,10 +23,10 @@ from spfgen.cir.pack import (
     argument_names,
     in_parts,
     is_stored,
+    made_function,
     new_name,
     parameters,
     target_names,
-    unused,
 )
 from spfgen.facts.formula import Expr, Var, variables
 from spfgen.lang.types import KEYWORDS, TYPES
@@ -146,8 +146,9 @@ class _Both:
 
     def kept(self, value: c.Expr, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
         """The lines, for entries that count."""
+        lines = pruned(lines)
         if not self.pair.without_fill:
-            return list(lines)
+            return lines
         stored = is_stored(value, self.pair.source.fill, TYPES[self.pair.types.value])
         return [c.If(stored, c.Block(tuple(lines)))]
 
@@ -176,8 +177,7 @@ class _Both:
         whole = list(body)
         if result == "int":
             whole = [c.Declare("int", "wrong", c.Int(0)), *body, c.Return(c.Name("wrong"))]
-        function = c.Function(result, name, tuple(params), c.Block((*unused(params, whole), *whole)), doc)
-        return Made(function, (*self.arguments, *(w for w, _ in more)))
+        return Made(made_function(result, name, params, whole, doc), (*self.arguments, *(w for w, _ in more)))
 
 
 _PARTS = ("parts", c.Param("int", "parts", "parts of the scan, side by side"))
@@ -342,7 +342,7 @@ def _test_order(pair: Pair) -> Made:
     whole = [c.Declare("int", "wrong", c.Int(0)), nest, c.Return(c.Name("wrong"))]
     every = [*params, *more]
     doc = f"1 when the keys in a group of {pair.layout.name} are not in their order, or one is there twice."
-    function = c.Function("int", "spfgen_test_order", tuple(every), c.Block((*unused(every, whole), *whole)), doc)
+    function = made_function("int", "spfgen_test_order", every, whole, doc)
     arguments = tuple(f"to {n}" for n in argument_names(pair.layout, pair.target))
     return Made(function, (*arguments, "parts", "groups", "count"))
 

@@ -43,8 +43,9 @@ def nests(source: Source, leaf: Leaf, part: str, parts: str) -> list[c.Stmt]:
     for piece, steps in zip(encoded.pieces, scan_of(source.layout), strict=True):
         nest = Nest(source, piece.intersect(encoded.facts), part, parts)
         lines = nest.steps(lean(encoded, steps), nest.start(encoded), partial(_values, nest, leaf))
+        lines = pruned(lines)
         result += lines if len(encoded.pieces) == 1 else [c.Scope(c.Block(tuple(lines)))]
-    return pruned(result)
+    return result
 
 
 def _values(nest: Nest, leaf: Leaf, at: At) -> list[c.Stmt]:
@@ -111,10 +112,10 @@ class Nest:
         match step:
             case Assign(_, numerator, divisor):
                 declared = c.Declare(f"const {INT}", own, names.floor(numerator, divisor))
-                return [declared, *self.steps(rest, inside, inner)]
+                return _with(declared, self.steps(rest, inside, inner))
             case Gather(_, call):
                 loaded = names.load(call.function, [names.affine(a) for a in arguments(call)])
-                lines = [c.Declare(f"const {INT}", own, loaded), *self.steps(rest, inside, inner)]
+                lines = _with(c.Declare(f"const {INT}", own, loaded), self.steps(rest, inside, inner))
                 guard = self.guard(call.function, arguments(call), names, about)
                 return lines if guard is None else [c.If(guard, c.Block(tuple(lines)))]
             case Expand():
@@ -186,6 +187,12 @@ class Nest:
 
 def _no_call(call: object) -> str:
     raise NotAffine(call)  # type: ignore[arg-type]
+
+
+def _with(declared: c.Declare, lines: list[c.Stmt]) -> list[c.Stmt]:
+    """The lines behind a declaration that they need."""
+    needed = any(isinstance(n, c.Name) and n.name == declared.name for s in lines for n in walk(s))
+    return [declared, *lines] if needed else lines
 
 
 def _extreme(function: str, values: Sequence[c.Expr]) -> c.Expr:

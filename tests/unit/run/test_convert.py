@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from itertools import product
 
 import numpy as np
 import pytest
 
 import spfgen
+from spfgen.cir.files import runtime
 from spfgen.errors import DataError
 from spfgen.layout.keys import NoKey, key_plan
 from spfgen.layout.nodes import Layout
@@ -228,3 +231,28 @@ def test_layouts_without_a_key_say_why():
     for name, reason in [("with_diagonal", "several pieces"), ("one_each", "written at places")]:
         with pytest.raises(NoKey, match=reason):
             key_plan(get(name), key_orders(get(name)))
+
+
+WAYS = [("csr", "csc", "counted"), ("csr", "bcsr", "grouped"), ("csr", "dia", "table"), ("bcsr", "four_arrays", "keys"),
+        ("with_diagonal", "csr", "counted"), ("dense", "ell", "counted"), ("csr", "csf", "keys")]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("openmp", [["-fopenmp"], []], ids=["OpenMP", "serial"])
+def test_no_warnings(compiler, openmp, tmp_path):
+    """What is generated is as plain as kernels are."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not on PATH")
+    files = [tmp_path / "keys.c"]
+    files[0].write_text(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n")
+    for number, (first, second, way) in enumerate(WAYS):
+        source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in (first, second))
+        value = ("float64", "int8", "bool", "complex64")[number % 4]
+        own, other = (packing.Types(value, tuple((a.name, "int32") for a in x.indexes)) for x in (source, target))
+        key = key_plan(target, key_orders(target))
+        made = packing.functions(packing.Pair(source, own, key, other, "int32", packing.pads(source)), way)
+        files.append(tmp_path / f"{way}_{number}.c")
+        files[-1].write_text(packing.source_text(made, "test"))
+    command = [compiler, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", *openmp, "-c", *map(str, files)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[:3000]

@@ -46,6 +46,8 @@ class _Prepared:
     checks: tuple[Check, ...]
     kinds: tuple[tuple[str, str], ...]
     is_linear: bool
+    width: int
+    """The places of a report that hold values of variables."""
     in_python: Callable[..., Found] | None = None
     function: Callable[..., int] | None = None
     is_tried: bool = False
@@ -89,7 +91,8 @@ def _prepared(layout: Layout, arrays: Mapping[str, Array]) -> _Prepared:
             _KEPT.clear()
         checks = checks_of(layout)
         kinds = tuple((a.name, arrays[a.name].dtype.name) for a in layout.indexes)
-        found = _KEPT[key] = _Prepared(layout, checks, kinds, all(c.is_linear for c in checks))
+        is_linear = all(c.is_linear for c in checks)
+        found = _KEPT[key] = _Prepared(layout, checks, kinds, is_linear, places(checks))
     return found
 
 
@@ -151,12 +154,13 @@ def _run(
     arrays: Mapping[str, Array],
     threads: int,
 ) -> tuple[Property, ...]:
-    layout, width = found.layout, places(found.checks)
+    layout, width = found.layout, found.width
     report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
     given = [sizes[n] for n in (*layout.parameters, *layout.sizes)]
     indexes = {n: arrays[n] for n, _ in found.kinds}
     pointers = [a.__array_interface__["data"][0] for a in indexes.values()]
-    status = function(*given, *pointers, plain.allowed_work(indexes), threads_allowed(threads), report)
+    limit = 0 if found.is_linear else plain.allowed_work(indexes)
+    status = function(*given, *pointers, limit, threads_allowed(threads), report)
     if status == MEMORY:
         check = found.checks[report[0]]
         message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"

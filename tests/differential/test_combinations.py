@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from tests.differential.kernels import CASES, DENSITIES, SHAPES, Case, choices
+from tests.differential.kernels import CASES, DENSITIES, FEW, SHAPES, Case, choices, layouts_of_rank
 from tests.differential.support import Batch, Program, batches, operand, zeros_like
 
 LARGE = 300
@@ -45,7 +45,7 @@ def pairwise_cover(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 def programs(case: Case, everything: bool) -> list[Program]:
     """The case with a dense result, in all or in some combinations of its operands' layouts."""
-    lists = choices(case, case.operands)
+    lists = choices(case, case.operands, everything)
     count = int(np.prod([len(v) for v in lists.values()]))
     rows: list[tuple[str, ...]]
     if everything or count <= LARGE:
@@ -81,6 +81,27 @@ def test_combinations(case: Case) -> None:
     for batch in batches(programs(case, everything=False), flags=UNOPTIMISED):
         problems = list(itertools.islice(check(case, batch), 3))
         assert not problems, "\n".join(problems)
+
+
+FEW_WITH = {1: ("dense", "sv", "rle"), 2: ("dense", "csr", "ell")}
+"""What layouts that are not combined with all others meet, beside themselves."""
+
+
+@pytest.mark.parametrize("name", sorted(FEW))
+def test_few_combinations(name: str) -> None:
+    """In the first place of each kernel that has one for it; what else occurs is dense, sparse and of its own kind."""
+    for case in CASES:
+        first, *others = case.operands
+        rank = len(case.subscripts[first])
+        if name not in layouts_of_rank(rank) or len(others) > 1:
+            continue
+        output = {case.output: "dense"} if case.subscripts[case.output] else {}
+        ranks = [len(case.subscripts[n]) for n in others]
+        rows = itertools.product(*((*FEW_WITH[r], name) if r == rank else FEW_WITH[r] for r in ranks))
+        made = [Program(case.text, {**output, first: name, **dict(zip(others, row, strict=True))}) for row in rows]
+        for batch in batches(made, flags=UNOPTIMISED):
+            problems = list(itertools.islice(check(case, batch), 3))
+            assert not problems, "\n".join(problems)
 
 
 @pytest.mark.exhaustive

@@ -94,12 +94,18 @@ def layouts_of_rank(rank: int) -> list[str]:
     return found
 
 
-FEW = frozenset({
-    "rle", "csr_rle", "vbl", "vbr", "skyline", "band", "sym_csr", "sym_lower", "bcsr2", "jds", "sell", "sell_sigma",
-})  # fmt: skip
-"""Layouts that meet only a few others: each of them with all would be most of the time of the tests."""
+def choices(case: Case, names: Sequence[str]) -> dict[str, list[str]]:
+    return {n: layouts_of_rank(len(case.subscripts[n])) for n in names}
 
 
-def choices(case: Case, names: Sequence[str], everything: bool = False) -> dict[str, list[str]]:
-    found = {n: layouts_of_rank(len(case.subscripts[n])) for n in names}
-    return found if everything else {n: [x for x in layouts if x not in FEW] for n, layouts in found.items()}
+def sampled(lists: Sequence[Sequence[str]], partners: int) -> list[tuple[str, ...]]:
+    """Combinations in which each value of the longest list is `partners` times, with different others each time."""
+    rng = np.random.default_rng(1)
+    rows = partners * max(map(len, lists))
+    columns = []
+    for values in lists:
+        row: list[str] = []
+        while len(row) < rows:
+            row += [str(v) for v in rng.permutation(list(values))]
+        columns.append(row[:rows])
+    return list(dict.fromkeys(zip(*columns, strict=True)))

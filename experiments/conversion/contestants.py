@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments.conversion.data import Entries
+from experiments.conversion.data import BLOCK, Entries
 from experiments.harness.case import Contestant, Missing, Runner
 from experiments.peers.spfgen import module_or_missing
 
-BLOCK = (4, 4)
 LAYOUTS: Mapping[str, str] = {
     "coo-csr": "csr",
     "sorted-csr": "csr",
     "csr-csc": "csc",
-    "csr-bcsr": f"bcsr(R={BLOCK[0]}, C={BLOCK[1]})",
+    "csr-bcsr": f"bcsr(R={BLOCK}, C={BLOCK})",
     "csr-dia": "dia",
     "csr-ell": "ell",
     "coo3-csf": "csf(rank=3)",
@@ -118,7 +117,7 @@ def _rows(entries: Entries) -> Any:
 
 
 def _sorted_blocks(entries: Entries) -> Any:
-    made = _rows(entries).tobsr(BLOCK)
+    made = _rows(entries).tobsr((BLOCK, BLOCK))
     made.sort_indices()
     return made
 
@@ -132,7 +131,7 @@ TASKS: Mapping[str, tuple[Contestant, ...]] = {
     "coo-csr": (scipy(lambda e: _coo(e).tocsr()), sparse(_gcxs)),
     "sorted-csr": (scipy(lambda e: _sorted_coo(e).tocsr()),),
     "csr-csc": (scipy(lambda e: _rows(e).tocsc()),),
-    "csr-bcsr": (scipy(lambda e: _rows(e).tobsr(BLOCK)), scipy(_sorted_blocks, "scipy-sorted")),
+    "csr-bcsr": (scipy(lambda e: _rows(e).tobsr((BLOCK, BLOCK))), scipy(_sorted_blocks, "scipy-sorted")),
     "csr-dia": (scipy(lambda e: _rows(e).todia()),),
     "csr-ell": (),
     "coo3-csf": (sparse(_gcxs),),

@@ -12,6 +12,9 @@ from scipy.sparse import coo_array, csr_array
 
 Array = np.ndarray[Any, Any]
 
+BLOCK = 4
+"""Rows and columns of a block: scipy has no blocks that reach beyond a matrix."""
+
 
 @dataclass(frozen=True)
 class Entries:
@@ -68,7 +71,10 @@ def _loaded(source: Source) -> Entries:
 
 
 def of_matrix(matrix: csr_array) -> Entries:
-    """A matrix in csr, with shuffled coordinates of it."""
+    """A matrix in csr, with shuffled coordinates of it; without the last rows and columns that fill no block."""
+    rows, columns = (n // BLOCK * BLOCK for n in matrix.shape)
+    if (rows, columns) != matrix.shape:
+        matrix = csr_array(matrix[:rows, :columns])
     matrix.sum_duplicates()
     parts = (matrix.data.astype(np.float64), matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
     own = csr_array(parts, shape=matrix.shape)

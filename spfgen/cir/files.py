@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from spfgen.cir.layout import struct, struct_name
+from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
@@ -98,14 +98,10 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
 
 def header_file(program: Program, function: Function, comment: str) -> File:
     """NAME.h: the structs of the tensors and the prototype."""
-    structs: dict[str, Struct] = {}
-    complex_values = False
-    for tensor in program.tensors:
-        structs.setdefault(struct_name(tensor), struct(tensor))
-        complex_values |= tensor.value_type.startswith("complex")
-    includes = ("<complex.h>",) if complex_values else ()
+    made = dict.fromkeys(structs(program).values())
+    includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
     guard = f"SPFGEN_{program.name.upper()}_H"
-    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *structs.values(), function)
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *made, function)
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>"), items, guard)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.finds import Built, Kept
-from spfgen.cir.layout import field_name, struct_name
+from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
 from spfgen.cir.sweep import sweep
@@ -106,6 +106,7 @@ class Lowering:
             dims |= dict.fromkeys(_dims(plan))
         self.names = Names(program, dims)
         self.array_names: dict[tuple[str, str], str] = {}
+        self.structs = structs(program)
         self.kinds = {t.name: TYPES[t.value_type] for t in program.tensors}
         for tensor in program.tensors:
             for value in tensor.layout.values:
@@ -127,6 +128,8 @@ class Lowering:
         rest = [*threads, *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
         named = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
+        unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
+        named += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
         body = [*self.checks(), *named, *rest, c.Return(c.Name("SPFGEN_OK"))]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
@@ -137,7 +140,7 @@ class Lowering:
         tensor = self.program.tensor(name)
         const = "" if tensor.is_output else "const "
         role = "result" if tensor.is_output and not tensor.is_input else "operand"
-        return c.Param(f"{const}{struct_name(tensor)} *", name, role)
+        return c.Param(f"{const}{self.structs[name].name} *", name, role)
 
     def checks(self) -> list[c.Stmt]:
         """Null pointers and shapes that do not fit are errors of the caller, reported before anything is written."""

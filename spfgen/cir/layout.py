@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spfgen.cir.names import identifier
 from spfgen.cir.nodes import Param, Struct
 from spfgen.facts.formula import show
-from spfgen.lang.types import KEYWORDS, TYPES
-from spfgen.space.nodes import Tensor
+from spfgen.ir import fresh
+from spfgen.lang.types import TYPES, has_meaning_in_c
+from spfgen.space.nodes import Program, Tensor
+
+
+def structs(program: Program) -> dict[str, Struct]:
+    """The struct of each tensor. Two layouts may have one name: then the name of the second's struct gets a number."""
+    taken = {program.name, *(t.name for t in program.tensors)}
+    named: dict[Struct, Struct] = {}
+    for tensor in program.tensors:
+        wanted = struct(tensor)
+        if wanted not in named:
+            named[wanted] = replace(wanted, name=fresh(wanted.name, taken))
+            taken.add(named[wanted].name)
+    return {t.name: named[struct(t)] for t in program.tensors}
 
 
 def struct_name(tensor: Tensor) -> str:
-    """`csr_f64_i32`: the layout, its constants, the type of the values and those of the index arrays."""
+    """`csr_f64_i32_t`: the layout, its constants, the type of the values and those of the index arrays."""
     parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]
     parts.append(_short(tensor.value_type))
     kinds = [_short(kind) for _, kind in tensor.index_types]
@@ -28,7 +43,8 @@ def field_name(name: str) -> str:
 
     A name that ends like a keyword with an underscore gets one more, so that `for` and `for_` stay apart.
     """
-    return f"{name}_" if name.rstrip("_") in KEYWORDS - {"main", "threads", "memset"} else name
+    word = name.rstrip("_")
+    return f"{name}_" if has_meaning_in_c(word) and word not in ("main", "threads", "memset", "free") else name
 
 
 def struct(tensor: Tensor) -> Struct:

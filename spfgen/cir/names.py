@@ -13,7 +13,7 @@ from spfgen.space.nodes import Program
 def identifier(text: str) -> str:
     """Letters, digits and underscores only: `A.rowptr(i + 1)` becomes `A_rowptr_i_1`."""
     plain = re.sub(r"\W+", "_", text).strip("_")
-    return plain if plain and not plain[0].isdigit() else f"v_{plain}"
+    return f"v_{plain}" if not plain or plain[0].isdigit() or plain.lower().startswith("spfgen_") else plain
 
 
 class Names:

@@ -409,7 +409,7 @@ def _doc(text: str, params: tuple[Param, ...]) -> list[str]:
 
 def _doc_row(param: Param, wide: int) -> list[str]:
     first = f"{param.name:{wide}}  "
-    room = WIDTH - 6 - len(first)
+    room = max(WIDTH - 6 - len(first), 20)  # names may be longer than a line
     pieces = textwrap.wrap(param.doc, room, break_long_words=False, break_on_hyphens=False)
     return [(first if k == 0 else " " * len(first)) + piece for k, piece in enumerate(pieces)]
 

@@ -44,7 +44,15 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.facts.smt import LINEAR, bounded, logic_of, smt_script
+from spfgen.facts.smt import (
+    LINEAR,
+    bounded,
+    function_symbol,
+    logic_of,
+    smt_script,
+    variable_name,
+    variable_symbol,
+)
 from spfgen.ir import walk
 
 RESOURCES = 2_000_000
@@ -250,7 +258,7 @@ def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
         return Verdict(word, seconds=perf_counter() - start), "memory" not in solver.reason_unknown()
     found = solver.model()
     names = {d.name(): d for d in found.decls()}
-    model = tuple(sorted((n, found[d].as_long()) for n, d in names.items() if d.arity() == 0))
+    model = tuple(sorted((variable_name(n), found[d].as_long()) for n, d in names.items() if d.arity() == 0))
     values = tuple((show(call), value) for call in shown if (value := _value_of(call, found)) is not None)
     return Verdict(word, model, values, perf_counter() - start), True
 
@@ -264,10 +272,10 @@ def _value_of(call: Call, model: Any) -> int | None:
 
     def value(function: str, arguments: tuple[int, ...]) -> int:
         kinds = [z3.IntSort()] * (len(arguments) + 1)
-        return number(z3.Function(function, *kinds)(*map(z3.IntVal, arguments)))
+        return number(z3.Function(function_symbol(function), *kinds)(*map(z3.IntVal, arguments)))
 
     try:
-        return int(evaluate(call, lambda name: number(z3.Int(name)), value))
+        return int(evaluate(call, lambda name: number(z3.Int(variable_symbol(name))), value))
     except (ZeroDivisionError, AttributeError):  # no number in this model
         return None
 

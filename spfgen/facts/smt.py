@@ -20,7 +20,7 @@ def smt_script(formulas: Sequence[Formula]) -> str:
     writer = _Writer()
     assertions = [f"(assert {writer.formula(f)})" for f in formulas]
     lines = [f"(set-logic {writer.logic})"] if writer.logic else []
-    lines += [f"(declare-fun {_symbol(n)} ({' '.join(['Int'] * k)}) Int)" for n, k in writer.names.items()]
+    lines += [f"(declare-fun |{s}| ({' '.join(['Int'] * k)}) Int)" for s, k in writer.symbols.items()]
     return "\n".join([*lines, *assertions, CHECK, ""])
 
 
@@ -32,19 +32,34 @@ def logic_of(script: str) -> str:
 
 def bounded(script: str, names: Sequence[str], limit: int) -> str:
     """The script where, besides, each of the names lies between -limit and limit."""
-    bounds = "\n".join(f"(assert (<= (- {limit}) {_symbol(n)} {limit}))" for n in names)
+    bounds = "\n".join(f"(assert (<= (- {limit}) |{variable_symbol(n)}| {limit}))" for n in names)
     return script.replace(CHECK, f"{bounds}\n{CHECK}")
 
 
-def _symbol(name: str) -> str:
-    return f"|{name}|"
+_WORDS = frozenset("_ as true false and or xor distinct".split())
+"""Words that Z3 takes for its own even in bars."""
+
+
+def variable_symbol(name: str) -> str:
+    """What the script calls a variable."""
+    return f"{name}:" if name in _WORDS else name
+
+
+def variable_name(symbol: str) -> str:
+    """The variable that the script calls so."""
+    return symbol.rstrip(":")
+
+
+def function_symbol(name: str) -> str:
+    """What the script calls a function: one may have the name of a variable."""
+    return f"{name}()"
 
 
 class _Writer:
-    """Writes formulas; notes the names that occur with their numbers of arguments, and what logic is needed."""
+    """Writes formulas; notes the symbols that occur with their numbers of arguments, and what logic is needed."""
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
+        self.symbols: dict[str, int] = {}
         self.is_quantified = False
         self.is_nonlinear = False
 
@@ -72,7 +87,7 @@ class _Writer:
             case Exists(names, body) | Forall(names, body):
                 self.is_quantified = True
                 word = "exists" if isinstance(formula, Exists) else "forall"
-                bound = " ".join(f"({_symbol(n)} Int)" for n in names)
+                bound = " ".join(f"(|{variable_symbol(n)}| Int)" for n in names)
                 return f"({word} ({bound}) {self.formula(body)})"
         raise InternalError(f"no obligation for {formula!r}")
 
@@ -81,11 +96,13 @@ class _Writer:
             case Num(value):
                 return str(value) if value >= 0 else f"(- {-value})"
             case Var(name):
-                self.names[name] = 0
-                return _symbol(name)
+                symbol = variable_symbol(name)
+                self.symbols[symbol] = 0
+                return f"|{symbol}|"
             case Call(function, arguments):
-                self.names[function] = len(arguments)
-                return f"({_symbol(function)} {' '.join(map(self.expr, arguments))})"
+                symbol = function_symbol(function)
+                self.symbols[symbol] = len(arguments)
+                return f"(|{symbol}| {' '.join(map(self.expr, arguments))})"
             case Bin("min" | "max" as op, left, right):
                 a, b = self.expr(left), self.expr(right)
                 return f"(ite ({'<=' if op == 'min' else '>='} {a} {b}) {a} {b})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -53,10 +54,43 @@ FINDS: Mapping[str, str] = {
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    _Bool _Complex _Imaginary bool complex true false I NULL main threads memset
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix""".split()
+    _Bool _Complex _Imaginary bool complex true false I NULL main threads memset free
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t asm typeof linux unix
+    alignas alignof constexpr nullptr static_assert thread_local typeof_unqual
+    HUGE_VAL HUGE_VALF HUGE_VALL INFINITY NAN FP_NAN FP_INFINITE FP_ZERO FP_SUBNORMAL FP_NORMAL FP_ILOGB0 FP_ILOGBNAN
+    MATH_ERRNO MATH_ERREXCEPT math_errhandling EXIT_FAILURE EXIT_SUCCESS RAND_MAX MB_CUR_MAX BIG_ENDIAN LITTLE_ENDIAN
+    PDP_ENDIAN BYTE_ORDER FD_SETSIZE NFDBITS WNOHANG WUNTRACED WSTOPPED WEXITED WCONTINUED WNOWAIT M_E M_LOG2E M_LOG10E
+    M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2""".split()
+) | frozenset(
+    f"{kind}_{end}"
+    for kind in (
+        *(f"{u}INT{k}{b}" for u in ("", "U") for k in ("", "_FAST", "_LEAST") for b in (8, 16, 32, 64)),
+        *"INTMAX UINTMAX INTPTR UINTPTR PTRDIFF SIZE SIG_ATOMIC WCHAR WINT".split(),
+    )
+    for end in ("MIN", "MAX")
 )
-"""Words that mean something in the generated C: no name of ours may be one of them."""
+"""Words that mean something in the generated C, macros of the headers that it includes among them."""
+
+_REAL = """acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10
+    log1p log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint
+    llrint round lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin fma cabs
+    cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog conj cpow cproj creal csin csinh csqrt ctan
+    ctanh""".split()
+LIBRARY = frozenset(f"{name}{end}" for name in _REAL for end in ("", "f", "l")) | frozenset(
+    """abort abs atexit atof atoi atol atoll bsearch calloc div exit getenv labs ldiv llabs lldiv malloc mblen mbstowcs
+    mbtowc qsort rand realloc srand strtod strtof strtol strtold strtoll strtoul strtoull system wcstombs wctomb memchr
+    memcmp memcpy memmove strcat strchr strcmp strcoll strcpy strcspn strerror strlen strncat strncmp strncpy strpbrk
+    strrchr strspn strstr strtok strxfrm clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fprintf fputc
+    fputs fread freopen fscanf fseek fsetpos ftell fwrite getc getchar gets perror printf putc putchar puts remove
+    rename rewind scanf setbuf setvbuf sprintf sscanf tmpfile tmpnam ungetc vfprintf vprintf vsprintf snprintf clock
+    time raise signal open close read write""".split()
+)
+"""Functions of the C library: a kernel of that name would be called in place of it."""
+
+
+def has_meaning_in_c(name: str) -> bool:
+    """Whether no name of ours may be this: a word of C or its library, or one that is kept for them or for spfgen."""
+    return name in KEYWORDS or re.match("(?i:spfgen_)|omp_|__|_[A-Z]", name) is not None
 
 
 def element_type(name: str) -> ElementType | None:

@@ -12,7 +12,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean, raise_all, there_are, word_in
-from spfgen.lang.types import KEYWORDS
+from spfgen.lang.types import LIBRARY, has_meaning_in_c
 from spfgen.layout.nodes import SCALAR, Layout
 
 
@@ -23,16 +23,17 @@ def accesses(value: lang.Value) -> Iterator[lang.Access]:
 def check_names(kernel: lang.Kernel) -> None:
     """The kernel and its tensors become names in C; sizes are no scalars."""
     hint = "it becomes a name in C: choose another, for instance `{}`"
-    if kernel.name in KEYWORDS or kernel.name.startswith("spfgen_"):
+    if has_meaning_in_c(kernel.name) or kernel.name in LIBRARY:
         message = f"expected a name for the kernel, but `{kernel.name}` has a meaning in C"
-        raise SpecError(message, kernel.span, (hint.format(f"my_{kernel.name}"),))
+        raise SpecError(message, kernel.span, (hint.format(f"my_{kernel.name.strip('_')}"),))
     errors = []
     used = [a for s in kernel.statements for a in (s.target, *accesses(s.value))]
     for name, span in (*((d.name, d.span) for d in kernel.tensors), *((a.tensor, a.span) for a in used)):
-        if name in KEYWORDS or name == kernel.name:
-            what = "has a meaning in C" if name in KEYWORDS else "is the kernel"
+        if has_meaning_in_c(name) or name == kernel.name:
+            what = "has a meaning in C" if has_meaning_in_c(name) else "is the kernel"
             message = f"expected a name for the tensor, but `{name}` {what}"
-            errors.append(SpecError(message, span, (hint.format(f"{name}_1"),)))
+            other = f"{name}_1" if not has_meaning_in_c(f"{name}_1") else f"my_{name.strip('_')}"
+            errors.append(SpecError(message, span, (hint.format(other),)))
     for access in used:
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"

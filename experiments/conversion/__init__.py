@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from experiments.conversion.contestants import TASKS, prepare_ours
-from experiments.conversion.data import Entries, Source, check, facts, tensors
+from experiments.conversion.data import BLOCK, Entries, Source, check, facts, tensors
 from experiments.conversion.targets import closing
 from experiments.data import made, stored
 from experiments.harness.case import Case
@@ -50,6 +50,8 @@ def suits(task: str, entries: Entries) -> bool:
         return False
     if task == "csr-dia":
         return entries.diagonals <= MOST_DIAGONALS
+    if task == "csr-bcsr":
+        return entries.blocks * BLOCK**2 <= 2 * MOST_PADDING * entries.count
     if task == "csr-ell":
         return entries.longest_row * entries.shape[0] <= MOST_PADDING * entries.count
     return True

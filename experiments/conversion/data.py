@@ -42,6 +42,12 @@ class Entries:
         return len(np.unique(self.coords[1] - self.coords[0]))
 
     @cached_property
+    def blocks(self) -> int:
+        """How many aligned blocks hold an entry."""
+        row, column = (c.astype(np.int64) // BLOCK for c in self.coords)
+        return len(np.unique(row * self.shape[1] + column))
+
+    @cached_property
     def longest_row(self) -> int:
         """The most entries of a row."""
         return int(np.bincount(self.coords[0]).max())

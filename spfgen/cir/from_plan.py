@@ -691,7 +691,7 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan):
-        if isinstance(node, Scan | Find | Locate | Load):
+        if isinstance(node, Scan | Find | Locate | Load | Table):  # the find of a table may go by another name
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]

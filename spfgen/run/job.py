@@ -437,7 +437,8 @@ def _compare(name: str, got: Array, expected: Array) -> str:
     if got.dtype.kind in "fc":
         same = (got == expected) | (np.isnan(got) & np.isnan(expected))
         scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0) or 1.0
-        difference = np.where(same, 0.0, np.abs(got - expected)) / scale
+        with np.errstate(invalid="ignore"):  # infinity less infinity, where they are the same
+            difference = np.where(same, 0.0, np.abs(got - expected)) / scale
         tolerance = 1e4 * np.finfo(got.dtype).eps
     else:
         difference = (got != expected).astype(float)

@@ -6,6 +6,13 @@ import pytest
 
 import spfgen
 
+LAYOUT = """
+layout masked(n) {
+    relation { [p] -> [i] : 0 <= p < n and mask(p) = 1 and i = p }
+    index mask[n] { range 0 <= mask(p) <= 1 }
+    value val[n] at [p]
+}
+"""
 TEXTS = {
     "an index twice in one subscript": "tensor x, y : dense  y[i] = x[i + i]",
     "an index that cancels": "tensor x, y : dense  y[i] = x[i - i]",
@@ -15,11 +22,13 @@ TEXTS = {
     "a quotient of a size": "tensor x, y : dense  size w  y[i] = x[i] where floor(w/2) != i",
     "one extent for both coordinates": "size n  tensor A[n, n] : bcsr  s = A[j, k] where j != 1",
     "a position that is a number": "tensor C : warp24  tensor y : dense  y[j] = C[0, j + 1]",
+    "a table whose find is called like an index": "tensor y : masked  tensor x, z : dense  y[l] = x[k]*z[l + 1]"
+    "  schedule { order k }",
     "a mirrored subscript": "tensor C : bcsr  tensor D : diagonal  tensor y : dense  y[j] = C[3 - j, i]*D[i, j]",
 }
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_it_compiles(name: str) -> None:
-    kernel = spfgen.parse(f"kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()
+    kernel = spfgen.parse(f"{LAYOUT} kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()
     assert kernel.name in kernel.source

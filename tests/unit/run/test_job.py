@@ -253,6 +253,14 @@ def test_sizes_are_not_taken_for_the_indices_by_the_reference(spmv) -> None:
     assert report.operations == 2 * 60
 
 
+def test_values_that_are_no_numbers_are_compared_without_a_warning(spmv, tmp_path, recwarn) -> None:
+    np.save(tmp_path / "A.npy", np.array([[np.inf, 0], [np.nan, 0], [-np.inf, 1]]))
+    report = run_job(spmv, replace(JOB, data={"A": str(tmp_path / "A.npy"), "x": "random"}))
+    assert report.check is not None
+    assert report.check.startswith("ok: y equals")
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
 def test_a_wrong_result_fails_the_check_and_is_not_written(spmv, tmp_path, monkeypatch) -> None:
     right = call.Bound.__call__
 

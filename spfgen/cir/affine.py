@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import INT, joined, operation
 from spfgen.errors import InternalError
 from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
 from spfgen.sets.affine import Affine, Floor
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear
-
-INT = "int64_t"
-FUNCTIONS = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,8 @@ class Names:
                 return self.name(name)
             case Call(function, arguments):
                 return self.load(function, [self.expr(a) for a in arguments])
-            case Bin("/" | "%" | "min" | "max" as op, left, right):
-                return c.Call(FUNCTIONS[op], (self.expr(left), self.expr(right)))
             case Bin(op, left, right):
-                return c.Bin(op, self.expr(left), self.expr(right))
+                return operation(op, self.expr(left), self.expr(right))
         raise InternalError(f"no C for {expr!r}")
 
     def load(self, function: str, subscripts: Sequence[c.Expr]) -> c.Expr:
@@ -118,16 +114,6 @@ class Names:
             case Not(part):
                 return c.Un("!", self.condition(part))
         raise InternalError(f"no C for {formula!r}")
-
-
-def joined(op: str, parts: Sequence[c.Expr]) -> c.Expr:
-    """The parts with the operator between them; nothing is true (or 0)."""
-    if not parts:
-        return c.Int(1 if op == "&&" else 0)
-    result = parts[0]
-    for part in parts[1:]:
-        result = c.Bin(op, result, part)
-    return result
 
 
 def arguments(call: Call) -> list[Affine]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import finds
 from spfgen.cir import nodes as c
-from spfgen.cir.finds import INT, Built, Kept
+from spfgen.cir.build import INT, joined
+from spfgen.cir.finds import Built, Kept
 from spfgen.cir.print import print_expr
 from spfgen.cir.workspaces import Workspace
 from spfgen.plan.nodes import Find, Plan, Scan, Segment, State, Table
@@ -31,7 +32,7 @@ def kept(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> 
     """Declare a state and start it; an array that starts more than `once` is cleared each time."""
     stem = low.names[plan.name]
     if plan.extents:
-        count = low.joined([low.expr(e, scope) for e in plan.extents])
+        count = joined("*", [low.expr(e, scope) for e in plan.extents])
         array = workspace(low, Workspace(low.names.new(f"{stem}s"), INT, count), scope)
         lines, pointer = own_part(low, array, scope)
         if not once:

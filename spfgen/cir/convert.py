@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
-from spfgen.cir.affine import INT, Names, joined
+from spfgen.cir.affine import Names
+from spfgen.cir.build import INT, joined
 from spfgen.cir.nest import At, Nest, Source, grouped, nests, pruned
 from spfgen.cir.pack import (
     RESERVED,

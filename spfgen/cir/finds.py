@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import INT, joined
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
@@ -19,7 +20,6 @@ from spfgen.space.nodes import Operand
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering, Scope
 
-INT = "int64_t"
 Hit = Callable[[], list[c.Stmt]]
 
 
@@ -272,7 +272,7 @@ def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Wor
     """The arrays that a table needs, by role."""
     extent = low.expr(table.extent, scope)
     tensor, array = table.call.function.split(".", 1)
-    stored = low.joined([low.layout_expr(e, tensor) for e in low.program.tensor(tensor).layout.index(array).extents])
+    stored = joined("*", [low.layout_expr(e, tensor) for e in low.program.tensor(tensor).layout.index(array).extents])
     stem = low.array_names[tensor, array]
     result: dict[str, Workspace] = {}
 

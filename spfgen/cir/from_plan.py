@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
+from spfgen.cir.build import INT, any_of, folded, joined, loop, operation
 from spfgen.cir.finds import Built, Kept
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -55,7 +56,6 @@ from spfgen.plan.nodes import (
 )
 from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
 
-INT = "int64_t"
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
 
@@ -145,7 +145,7 @@ class Lowering:
     def checks(self) -> list[c.Stmt]:
         """Null pointers and shapes that do not fit are errors of the caller, reported before anything is written."""
         missing = [c.Un("!", c.Name(t.name)) for t in self.program.tensors]
-        result: list[c.Stmt] = [c.If(_any(missing), c.Return(c.Name(NULL_ERROR)))]
+        result: list[c.Stmt] = [c.If(any_of(missing), c.Return(c.Name(NULL_ERROR)))]
         wrong: list[c.Expr] = []
         for size, places in self.program.size_of.items():
             fields = [self.size_field(t, f) for t, f in places]
@@ -155,7 +155,7 @@ class Lowering:
                 wrong += [c.Bin("!=", fields[0], f) for f in fields[1:]]
             wrong += [c.Bin("<", f, c.Int(0)) for f in fields[:1]]
         if wrong:
-            result.append(c.If(_any(wrong), c.Return(c.Name(SHAPE_ERROR))))
+            result.append(c.If(any_of(wrong), c.Return(c.Name(SHAPE_ERROR))))
         return result
 
     def size_field(self, tensor: str, name: str) -> c.Expr:
@@ -194,7 +194,7 @@ class Lowering:
         for tensor in self.program.tensors:
             for value in tensor.layout.values:
                 if value.extents:
-                    count = _joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
+                    count = joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
                     total = count if total == c.Int(0) else c.Bin("+", total, count)
         return total
 
@@ -280,7 +280,7 @@ class Lowering:
                 target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Int(0))
                 result.append(c.Assign(target, "=", _zero(kind)))
                 continue
-            total = _joined("*", extents)
+            total = joined("*", extents)
             more = c.Bin("<", c.Name(counter), total)
             alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", _zero(kind)))
             shared = replace(alone, pragmas=(PARALLEL,))
@@ -297,14 +297,10 @@ class Lowering:
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
-        pragmas = (PARALLEL + private,) if plan.parallel else ()
-        return c.For(INT, name, low, c.Bin("<", c.Name(name), high), 1, c.Block(tuple(body)), pragmas)
+        return loop(name, low, high, body, PARALLEL + private if plan.parallel else "")
 
     def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
-        result = self.expr(values[0], scope)
-        for value in values[1:]:
-            result = c.Call(function, (result, self.expr(value, scope)))
-        return result
+        return folded(function, [self.expr(v, scope) for v in values])
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
@@ -586,11 +582,8 @@ class Lowering:
                 return self.load(function, arguments, scope, within)
             case Bin(op, left, right):
                 a, b = self.expr(left, scope, True), self.expr(right, scope, True)
-                return _operation(op, a, b)
+                return operation(op, a, b)
         raise InternalError(f"no C for {expr!r}")
-
-    def joined(self, factors: Sequence[c.Expr]) -> c.Expr:
-        return _joined("*", factors)
 
     def zero(self, kind: ElementType) -> c.Expr:
         return _zero(kind)
@@ -615,7 +608,7 @@ class Lowering:
         return c.Cast(INT, loaded) if within and narrow else loaded
 
     def all(self, conditions: Sequence[Formula], scope: Scope) -> c.Expr:
-        return _joined("&&", [self.condition(f, scope) for f in conditions])
+        return joined("&&", [self.condition(f, scope) for f in conditions])
 
     def condition(self, formula: Formula, scope: Scope) -> c.Expr:
         match formula:
@@ -623,9 +616,9 @@ class Lowering:
                 sign = "==" if op == "=" else op
                 return c.Bin(sign, self.expr(left, scope), self.expr(right, scope))
             case And(parts):
-                return _joined("&&", [self.condition(p, scope) for p in parts])
+                return joined("&&", [self.condition(p, scope) for p in parts])
             case Or(parts):
-                return _joined("||", [self.condition(p, scope) for p in parts])
+                return joined("||", [self.condition(p, scope) for p in parts])
             case Not(part):
                 return c.Un("!", self.condition(part, scope))
         raise InternalError(f"no C for {formula!r}")
@@ -634,31 +627,6 @@ class Lowering:
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
-
-
-def _operation(op: str, a: c.Expr, b: c.Expr) -> c.Expr:
-    match op:
-        case "quot":
-            return c.Bin("/", a, b)
-        case "rem":
-            return c.Bin("%", a, b)
-        case "/" | "%" | "min" | "max":
-            function = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}[op]
-            return c.Call(function, (a, b))
-    return c.Bin(op, a, b)
-
-
-def _joined(op: str, parts: Sequence[c.Expr]) -> c.Expr:
-    if not parts:
-        return c.Int(1 if op == "&&" else 0)
-    result = parts[0]
-    for part in parts[1:]:
-        result = c.Bin(op, result, part)
-    return result
-
-
-def _any(parts: Sequence[c.Expr]) -> c.Expr:
-    return _joined("||", parts)
 
 
 def _zero(kind: ElementType) -> c.Expr:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from spfgen.cir import nodes as c
-from spfgen.cir.affine import INT, ArrayName, Names, arguments, joined
+from spfgen.cir.affine import ArrayName, Names, arguments
+from spfgen.cir.build import INT, folded, joined, loop
 from spfgen.cir.names import identifier
 from spfgen.facts.formula import TRUE, ZERO, Expr, within
 from spfgen.ir import fresh, rewrite, walk
@@ -128,10 +129,10 @@ class Nest:
         value = inside.names.name(step.name)
         assert isinstance(value, c.Name)
         own = value.name
-        low = _extreme("spfgen_max", [names.affine(divided(e, a).scaled(-1)) for a, e in step.lower])
-        high = _extreme("spfgen_min", [names.affine(divided(e, a).plus(1)) for a, e in step.upper])
+        low = folded("spfgen_max", [names.affine(divided(e, a).scaled(-1)) for a, e in step.lower])
+        high = folded("spfgen_min", [names.affine(divided(e, a).plus(1)) for a, e in step.upper])
         if not split:
-            return [self.loop(own, low, high, self.steps(rest, inside, inner))]
+            return [loop(own, low, high, self.steps(rest, inside, inner))]
         limits = [fresh(f"{own}_{w}", inside.taken) for w in ("low", "high", "end")]
         inside = replace(inside, taken=inside.taken | set(limits))
         first, last = (
@@ -140,11 +141,8 @@ class Nest:
         )
         return [
             *(c.Declare(f"const {INT}", n, v) for n, v in zip(limits, (low, high, last), strict=True)),
-            self.loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner)),
+            loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner)),
         ]
-
-    def loop(self, name: str, low: c.Expr, high: c.Expr, body: list[c.Stmt]) -> c.Stmt:
-        return c.For(INT, name, low, c.Bin("<", c.Name(name), high), 1, c.Block(tuple(body)))
 
     def natural(self, names: Names, about: Piece) -> Names:
         def is_natural(value: Affine) -> bool:
@@ -193,13 +191,6 @@ def _with(declared: c.Declare, lines: list[c.Stmt]) -> list[c.Stmt]:
     """The lines behind a declaration that they need."""
     needed = any(isinstance(n, c.Name) and n.name == declared.name for s in lines for n in walk(s))
     return [declared, *lines] if needed else lines
-
-
-def _extreme(function: str, values: Sequence[c.Expr]) -> c.Expr:
-    result = values[0]
-    for value in values[1:]:
-        result = c.Call(function, (result, value))
-    return result
 
 
 def pruned(statements: Sequence[c.Stmt]) -> list[c.Stmt]:

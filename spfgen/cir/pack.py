@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
-from spfgen.cir.affine import INT, ArrayName, Names, joined
+from spfgen.cir.affine import ArrayName, Names
+from spfgen.cir.build import INT, joined
 from spfgen.cir.names import identifier
 from spfgen.cir.nest import Source, nests, pruned
 from spfgen.ir import fresh, walk

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import finds
 from spfgen.cir import nodes as c
-from spfgen.cir.finds import INT
+from spfgen.cir.build import INT
 from spfgen.facts.formula import Call, Num, Var, substitute
 from spfgen.plan.nodes import Sweep
 

@@ -10,8 +10,9 @@ from typing import cast
 
 import spfgen
 from spfgen.cir import check as cir_check
+from spfgen.cir.checks.names import KNOWN
 from spfgen.cir.files import plain_file, runtime
-from spfgen.cir.from_checks import KNOWN, check_functions, places
+from spfgen.cir.from_checks import check_functions, places
 from spfgen.cir.names import identifier
 from spfgen.cir.nodes import Text
 from spfgen.cir.print import print_file

@@ -1,0 +1,50 @@
+"""Pieces of C that several writers need: operators of the language, folds, loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spfgen.cir import nodes as c
+
+INT = "int64_t"
+FUNCTIONS = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}
+"""Division rounds down; the divisor is positive."""
+
+
+def operation(op: str, a: c.Expr, b: c.Expr) -> c.Expr:
+    """An operation of the language on integers."""
+    if op in FUNCTIONS:
+        return c.Call(FUNCTIONS[op], (a, b))
+    return c.Bin({"quot": "/", "rem": "%"}.get(op, op), a, b)
+
+
+def joined(op: str, parts: Sequence[c.Expr]) -> c.Expr:
+    """The parts with the operator between them; nothing is true (or 0)."""
+    if not parts:
+        return c.Int(int(op in ("&", "&&")))
+    result = parts[0]
+    for part in parts[1:]:
+        result = c.Bin(op, result, part)
+    return result
+
+
+def any_of(parts: Sequence[c.Expr]) -> c.Expr:
+    return joined("||", parts)
+
+
+def folded(function: str, values: Sequence[c.Expr]) -> c.Expr:
+    """A function of two arguments over all values, of which there is at least one."""
+    result = values[0]
+    for value in values[1:]:
+        result = c.Call(function, (result, value))
+    return result
+
+
+def minus(a: c.Expr, b: c.Expr) -> c.Expr:
+    return a if b == c.Int(0) else c.Bin("-", a, b)
+
+
+def loop(variable: str, low: c.Expr, high: c.Expr, body: Sequence[c.Stmt], pragma: str = "", kind: str = INT) -> c.For:
+    """The body for each value from `low` to before `high`."""
+    less = c.Bin("<", c.Name(variable), high)
+    return c.For(kind, variable, low, less, 1, c.Block(tuple(body)), (pragma,) if pragma else ())

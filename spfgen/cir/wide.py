@@ -62,9 +62,9 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
     ]
 
 
-def _adds(plan: Plan) -> bool:
+def _adds(node: object) -> bool:
     """Whether a place of the target may be added to in memory, rather than written once from a sum of its own."""
-    match plan:
+    match node:
         case Reduce(op=op) | Do(op=op):
             return op == "+="
-    return any(_adds(child) for child in children(plan) if isinstance(child, Plan))
+    return any(map(_adds, children(node)))  # variants are no plans, but have some

@@ -117,7 +117,7 @@ def brute_force(layout, sizes, arrays, box):
 def random_arrays(layout, random):
     """Sizes and index arrays that need not satisfy anything."""
     least = int(random.random() < 0.7) + int(random.random() < 0.5)
-    sizes = {n: int(random.integers(least, 5)) for n in layout.parameters}
+    sizes = {n: int(random.integers(least, 5 if len(layout.positions) < 5 else 3)) for n in layout.parameters}
     sizes |= {n: int(random.integers(least, 5 if len(layout.positions) < 4 else 3)) for n in layout.sizes}
     top = max([2, *sizes.values()])
     arrays = {}

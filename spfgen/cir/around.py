@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from spfgen.cir import finds
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
-from spfgen.cir.finds import Built, Kept
 from spfgen.cir.print import print_expr
+from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.plan.nodes import Find, Plan, Scan, Segment, State, Table
 
 if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
+    from spfgen.cir.from_plan import Lowering
 
 
 def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from spfgen.cir import nodes as c
+from spfgen.cir.scope import Scope
+from spfgen.cir.values import Values
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var
 
-if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
 
-
-def cost_expr(cost: Expr, low: Lowering, scope: Scope) -> c.Expr:
+def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
     match cost:
         case Num(value):
             return c.Float(float(value))

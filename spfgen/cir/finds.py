@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
+from spfgen.cir.elements import zero
+from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
@@ -18,33 +20,9 @@ from spfgen.plan.nodes import Find, Key, Segment, Table
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
+    from spfgen.cir.from_plan import Lowering
 
 Hit = Callable[[], list[c.Stmt]]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The C of a state: the position (`at`), what tells its index apart (`tag`), whether it may not be seated yet.
-
-    An array holds positions plus one, so that zero means «not seated».
-    """
-
-    at: str
-    tag: str
-    array: bool
-    seated: bool
-
-
-@dataclass(frozen=True)
-class Built:
-    """The C of a table: its arrays by role, the bounds of its range, and the number of keys it has room for."""
-
-    table: Table
-    arrays: Mapping[str, c.Expr]
-    low: c.Expr
-    high: c.Expr
-    extent: c.Expr
 
 
 @dataclass(frozen=True)
@@ -352,7 +330,7 @@ def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
         empty: c.Expr = c.Int(0)
         if role == "workspace":
             element = value_kind(low, table)
-            empty = c.Float(-0.0, single=element.name == "float32") if element.kind == "f" else low.zero(element)
+            empty = c.Float(-0.0, single=element.name == "float32") if element.kind == "f" else zero(element)
         lines.append(_each(name, built, [c.Assign(c.Load(arrays[role], key), "=", empty)], backward=False))
     return lines
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, any_of, folded, joined, loop, operation
-from spfgen.cir.finds import Built, Kept
+from spfgen.cir.build import INT, any_of, joined, loop
+from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
+from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
+from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
-from spfgen.facts.formula import (
-    And,
-    Bin,
-    Call,
-    Compare,
-    Expr,
-    Formula,
-    Not,
-    Num,
-    Or,
-    Var,
-    substitute,
-    variables,
-)
+from spfgen.facts.formula import Bin, Call, Num, Var, substitute, variables
 from spfgen.ir import walk
-from spfgen.lang.nodes import Constant
-from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
     Choose,
     Clear,
@@ -54,7 +42,7 @@ from spfgen.plan.nodes import (
     Table,
     chain,
 )
-from spfgen.space.nodes import Binary, Group, Negate, Operand, Program, Read, Value, size_values
+from spfgen.space.nodes import Group, Operand, Program, Read
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
@@ -64,56 +52,18 @@ def lower(program: Program, plans: Sequence[Plan]) -> c.Function:
     return Lowering(program, plans).function()
 
 
-@dataclass(frozen=True)
-class Scope:
-    """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
-    tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
-    `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
-    that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop."""
+class Lowering(Values):
+    """The state of writing a kernel's function."""
 
-    inline: Mapping[str, Call] = field(default_factory=dict)
-    sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
-    states: Mapping[str, Kept] = field(default_factory=dict)
-    tables: Mapping[str, Built] = field(default_factory=dict)
-    copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
-    thread: c.Expr | None = None
-    looped: bool = False
-    waiting: tuple[State, ...] = ()
-    when: c.Expr | None = None
-    atomic: bool = False
-    known: frozenset[str] = frozenset()
-    numbers: bool = False
-    held: Mapping[Operand, c.Expr] = field(default_factory=dict)
-
-    def inlined(self, dim: str, call: Call) -> Scope:
-        return replace(self, inline={**self.inline, dim: call})
-
-    def summed(self, target: Operand, name: str, kind: ElementType) -> Scope:
-        return replace(self, sums={**self.sums, (target.tensor, target.place): (name, kind)})
-
-
-class Lowering:
     def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
-        self.program = program
-        self.plans = plans
-        self.arrays: dict[str, None] = {}
-        self.sizes: dict[str, None] = {}
-        self.workspaces: list[Workspace] = []
-        self.choices: list[c.Stmt] = []
         dims = dict.fromkeys(program.size_of)
         for plan in plans:
             dims |= dict.fromkeys(_dims(plan))
-        self.names = Names(program, dims)
-        self.array_names: dict[tuple[str, str], str] = {}
+        super().__init__(program, Names(program, dims))
+        self.plans = plans
+        self.workspaces: list[Workspace] = []
+        self.choices: list[c.Stmt] = []
         self.structs = structs(program)
-        self.kinds = {t.name: TYPES[t.value_type] for t in program.tensors}
-        for tensor in program.tensors:
-            for value in tensor.layout.values:
-                self.array_names[tensor.name, value.name] = self.names.new(f"{tensor.name}_{value.name}")
-            for array, function in tensor.arrays:
-                if function == f"{tensor.name}.{array}":
-                    self.array_names[tensor.name, array] = self.names.new(f"{tensor.name}_{array}")
 
     # --- the function ----------------------------------------------------------------------------
 
@@ -278,29 +228,21 @@ class Lowering:
             target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Name(counter))
             if not extents:
                 target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Int(0))
-                result.append(c.Assign(target, "=", _zero(kind)))
+                result.append(c.Assign(target, "=", zero(kind)))
                 continue
             total = joined("*", extents)
             more = c.Bin("<", c.Name(counter), total)
-            alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", _zero(kind)))
+            alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", zero(kind)))
             shared = replace(alone, pragmas=(PARALLEL,))
             several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
             result.append(c.If(several, c.Block((shared,)), c.Block((alone,))))
         return result
-
-    def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
-        """An extent of the layout, in the kernel's sizes."""
-        tensor = self.program.tensor(tensor_name)
-        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
 
     def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.For:
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
         return loop(name, low, high, body, PARALLEL + private if plan.parallel else "")
-
-    def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
-        return folded(function, [self.expr(v, scope) for v in values])
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
@@ -472,181 +414,22 @@ class Lowering:
             body = self.plan(plan.body, replace(inner, numbers=True))
             if any(isinstance(s, c.Declare) for s in body):
                 body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
-            again = [c.Assign(c.Name(name), "=", _zero(kind)), *self.plan(plan.body, inner)]
+            again = [c.Assign(c.Name(name), "=", zero(kind)), *self.plan(plan.body, inner)]
             why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
             body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
         else:
             body = self.plan(plan.body, inner)
         place = self.place(plan.target, scope)
         return [
-            c.Declare(kind.c, name, _zero(kind)),
+            c.Declare(kind.c, name, zero(kind)),
             *body,
             self.combine(place, plan.op, c.Name(name), self.kinds[plan.target.tensor], kind),
         ]
-
-    # --- values ----------------------------------------------------------------------------------
-
-    def store(self, target: Operand, op: str, value: Value, scope: Scope) -> c.Stmt:
-        own = self.kinds[target.tensor]
-        kind = self.value_type(value, own)
-        term = self.value(value, scope, kind)
-        for operand, copy in scope.copied.items():
-            element = TYPES[self.program.tensor(operand.tensor).value_type]
-            if (
-                element.kind == "f"
-                and not scope.numbers
-                and operand in [n.operand for n in walk(value) if isinstance(n, Read)]
-            ):
-                if kind == element:
-                    term = c.Call(f"spfgen_stored_{element.name}", (copy, term))
-                else:
-                    test = c.Call(f"spfgen_stored_{element.name}", (copy, _constant(1, element)))
-                    term = c.Select(c.Bin("!=", test, _constant(0, element)), term, _zero(kind))
-        running = scope.sums.get((target.tensor, target.place))
-        if running is not None:
-            return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
-        return self.combine(self.place(target, scope), op, term, own, kind)
-
-    def converted(self, value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
-        """A value in another type."""
-        return _converted(value, own, wanted)
-
-    def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
-        """Store or add; the result has the type of the place. Booleans add by `or`."""
-        if op == "+=" and own.kind == "b":
-            return c.Assign(place, "=", c.Bin("||", place, _converted(term, kind, own)))
-        if op == "+=" and own.kind in "iu" and own.bytes < 4:
-            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", place, term)))
-        if op == "+=" and kind != own and not (own.kind == kind.kind and own.kind in "iu"):
-            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", _converted(place, own, kind), term)))
-        return c.Assign(place, op, _converted(term, kind, own))
-
-    def place(self, operand: Operand, scope: Scope) -> c.Expr:
-        self.arrays[f"{operand.tensor}.{operand.array}"] = None
-        index: c.Expr = c.Int(0)
-        for place, extent in zip(operand.place, operand.extents, strict=True):
-            own = self.expr(place, scope)
-            index = own if index == c.Int(0) else c.Bin("+", c.Bin("*", index, self.expr(extent, scope)), own)
-        return c.Load(c.Name(self.array_names[operand.tensor, operand.array]), index)
-
-    def compute_type(self, body: Plan, target: Operand) -> ElementType:
-        own = self.kinds[target.tensor]
-        dos = [n for n in walk(body) if isinstance(n, Do)]
-        return promoted([self.value_type(d.value, own).name for d in dos])
-
-    def value_type(self, value: Value, own: ElementType) -> ElementType:
-        """Values are combined in the widest of their types and that of the target."""
-        kinds = {own.name}
-        for node in walk(value):
-            match node:
-                case Read(operand):
-                    kinds.add(self.program.tensor(operand.tensor).value_type)
-                case Constant(number) if isinstance(number, float):
-                    kinds |= set() if own.kind in "fc" else {"float64"}
-                case Binary("/"):
-                    kinds |= set() if own.kind in "fc" else {"float64"}
-        return promoted(sorted(kinds))
-
-    def value(self, value: Value, scope: Scope, kind: ElementType) -> c.Expr:
-        match value:
-            case Constant(number):
-                return _constant(number, kind)
-            case Read(operand):
-                own = TYPES[self.program.tensor(operand.tensor).value_type]
-                return _converted(
-                    scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
-                )
-            case Negate(inner):
-                return c.Un("-", self.value(inner, scope, kind))
-            case Binary(op, left, right):
-                sign = {"*": "&&", "+": "||"}.get(op, op) if kind.kind == "b" else op
-                return c.Bin(sign, self.value(left, scope, kind), self.value(right, scope, kind))
-        raise InternalError(f"no C for {value!r}")
-
-    # --- integers and conditions -----------------------------------------------------------------
-
-    def expr(self, expr: Expr, scope: Scope, within: bool = False) -> c.Expr:
-        """An integer expression. `within` an operation, narrow loaded values are widened first."""
-        match expr:
-            case Num(value):
-                return c.Int(value)
-            case Var(name) if name in scope.inline:
-                return self.expr(scope.inline[name], scope, within)
-            case Var(name):
-                if name in self.program.fixed:
-                    return c.Int(self.program.fixed[name])
-                if name in self.program.size_of:
-                    self.sizes[name] = None
-                return c.Name(self.names[name])
-            case Call(function, arguments):
-                return self.load(function, arguments, scope, within)
-            case Bin(op, left, right):
-                a, b = self.expr(left, scope, True), self.expr(right, scope, True)
-                return operation(op, a, b)
-        raise InternalError(f"no C for {expr!r}")
-
-    def zero(self, kind: ElementType) -> c.Expr:
-        return _zero(kind)
-
-    def flat(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
-        (index,) = at
-        return self.expr(index, scope)
-
-    def load(self, function: str, arguments: tuple[Expr, ...], scope: Scope, within: bool) -> c.Expr:
-        owner, array = function.split(".", 1)
-        tensor = self.program.tensor(owner)
-        self.arrays[function] = None
-        index: c.Expr = c.Int(0)
-        for argument, extent in zip(arguments, tensor.layout.index(array).extents, strict=True):
-            own = self.expr(argument, scope)
-            if index == c.Int(0):
-                index = own
-            else:
-                index = c.Bin("+", c.Bin("*", index, self.layout_expr(extent, owner)), own)
-        loaded = c.Load(c.Name(self.array_names[owner, array]), index)
-        narrow = dict(tensor.index_types)[array] != "int64"
-        return c.Cast(INT, loaded) if within and narrow else loaded
-
-    def all(self, conditions: Sequence[Formula], scope: Scope) -> c.Expr:
-        return joined("&&", [self.condition(f, scope) for f in conditions])
-
-    def condition(self, formula: Formula, scope: Scope) -> c.Expr:
-        match formula:
-            case Compare(op, left, right):
-                sign = "==" if op == "=" else op
-                return c.Bin(sign, self.expr(left, scope), self.expr(right, scope))
-            case And(parts):
-                return joined("&&", [self.condition(p, scope) for p in parts])
-            case Or(parts):
-                return joined("||", [self.condition(p, scope) for p in parts])
-            case Not(part):
-                return c.Un("!", self.condition(part, scope))
-        raise InternalError(f"no C for {formula!r}")
 
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
-
-
-def _zero(kind: ElementType) -> c.Expr:
-    return _constant(0, kind)
-
-
-def _constant(number: int | float, kind: ElementType) -> c.Expr:
-    if kind.kind in "fc":
-        return c.Float(float(number), single=kind.name in ("float32", "complex64"))
-    if kind.kind == "b":
-        return c.Name("true" if number else "false")
-    return c.Int(int(number))
-
-
-def _converted(value: c.Expr, own: ElementType, wanted: ElementType) -> c.Expr:
-    if own == wanted:
-        return value
-    if wanted.kind == "b":
-        return c.Bin("!=", value, _zero(own))
-    return c.Cast(wanted.c, value)
 
 
 def _scatters(plan: Plan) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.elements import zero
+from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import ElementType
@@ -19,7 +21,7 @@ from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
+    from spfgen.cir.from_plan import Lowering
 
 SHORT = 16
 """Loops that are known to be shorter are left as they are."""
@@ -76,7 +78,7 @@ def two_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementTy
     return [
         *lines,
         c.Comment("two sums, so that one addition need not wait for the other"),
-        c.Declare(kind.c, other, low.zero(kind)),
+        c.Declare(kind.c, other, zero(kind)),
         c.For("int64_t", position, low.fold("spfgen_max", plan.low, scope), c.Bin("<", at, end), 2, body),
         c.Assign(c.Name(name), "+=", c.Name(other)),
     ]

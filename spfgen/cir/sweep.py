@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from spfgen.cir import finds
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT
+from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Call, Num, Var, substitute
 from spfgen.plan.nodes import Sweep
 
 if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
+    from spfgen.cir.from_plan import Lowering
 
 HITS = 48
 """Room for the positions that are done together."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.cost import cost_expr
+from spfgen.cir.scope import Scope
 from spfgen.plan.nodes import Choose
 
 if TYPE_CHECKING:
-    from spfgen.cir.from_plan import Lowering, Scope
+    from spfgen.cir.from_plan import Lowering
 
 
 def choose(low: Lowering, plan: Choose, scope: Scope) -> list[c.Stmt]:

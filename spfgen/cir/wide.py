@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.elements import converted
 from spfgen.cir.workspaces import PARALLEL, Workspace
 from spfgen.ir import children, walk
 from spfgen.lang.types import ElementType, promoted
@@ -45,8 +46,8 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
         lowering.workspaces.append(Workspace(wide, kind.c, count))
         lowering.array_names[tensor.name, value.name] = wide
         inside, outside = (c.Load(c.Name(name), c.Name(counter)) for name in (wide, held))
-        copies = ((first, inside, lowering.converted(outside, own, kind)),
-                  (last, outside, lowering.converted(inside, kind, own)))  # fmt: skip
+        copies = ((first, inside, converted(outside, own, kind)),
+                  (last, outside, converted(inside, kind, own)))  # fmt: skip
         for lines, target, source in copies:
             body = c.Assign(target, "=", source)
             lines.append(c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, body, (PARALLEL,)))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, operation
+from spfgen.cir.build import INT, flat, joined, operation
 from spfgen.errors import InternalError
 from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
 from spfgen.sets.affine import Affine, Floor
@@ -92,10 +92,7 @@ class Names:
 
     def flat(self, extents: Sequence[Expr], subscripts: Sequence[c.Expr]) -> c.Expr:
         """The place in an array that is read row by row."""
-        index: c.Expr = c.Int(0)
-        for subscript, extent in zip(subscripts, extents, strict=True):
-            index = subscript if index == c.Int(0) else c.Bin("+", c.Bin("*", index, self.expr(extent)), subscript)
-        return index
+        return flat(subscripts, extents, self.expr)
 
     def constraint(self, constraint: Constraint) -> c.Expr:
         """A condition, with the positive terms on one side."""

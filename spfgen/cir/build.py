@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from spfgen.cir import nodes as c
+from spfgen.facts.formula import Expr
 
 INT = "int64_t"
 FUNCTIONS = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}
@@ -38,6 +39,14 @@ def folded(function: str, values: Sequence[c.Expr]) -> c.Expr:
     for value in values[1:]:
         result = c.Call(function, (result, value))
     return result
+
+
+def flat(subscripts: Iterable[c.Expr], extents: Sequence[Expr], size: Callable[[Expr], c.Expr]) -> c.Expr:
+    """The place in an array that is read row by row; `size` writes an extent, where it is needed."""
+    index: c.Expr = c.Int(0)
+    for subscript, extent in zip(subscripts, extents, strict=True):
+        index = subscript if index == c.Int(0) else c.Bin("+", c.Bin("*", index, size(extent)), subscript)
+    return index
 
 
 def minus(a: c.Expr, b: c.Expr) -> c.Expr:

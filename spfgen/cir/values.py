@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, folded, joined, operation
+from spfgen.cir.build import INT, flat, folded, joined, operation
 from spfgen.cir.elements import constant, converted, zero
 from spfgen.cir.names import Names
 from spfgen.cir.scope import Scope
@@ -70,10 +70,7 @@ class Values:
 
     def place(self, operand: Operand, scope: Scope) -> c.Expr:
         self.arrays[f"{operand.tensor}.{operand.array}"] = None
-        index: c.Expr = c.Int(0)
-        for place, extent in zip(operand.place, operand.extents, strict=True):
-            own = self.expr(place, scope)
-            index = own if index == c.Int(0) else c.Bin("+", c.Bin("*", index, self.expr(extent, scope)), own)
+        index = flat((self.expr(p, scope) for p in operand.place), operand.extents, lambda e: self.expr(e, scope))
         return c.Load(c.Name(self.array_names[operand.tensor, operand.array]), index)
 
     def compute_type(self, body: Plan, target: Operand) -> ElementType:
@@ -110,14 +107,6 @@ class Values:
                 return c.Bin(sign, self.value(left, scope, kind), self.value(right, scope, kind))
         raise InternalError(f"no C for {value!r}")
 
-    def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
-        return folded(function, [self.expr(v, scope) for v in values])
-
-    def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
-        """An extent of the layout, in the kernel's sizes."""
-        tensor = self.program.tensor(tensor_name)
-        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
-
     # --- integers and conditions -----------------------------------------------------------------
 
     def expr(self, expr: Expr, scope: Scope, within: bool = False) -> c.Expr:
@@ -136,9 +125,16 @@ class Values:
             case Call(function, arguments):
                 return self.load(function, arguments, scope, within)
             case Bin(op, left, right):
-                a, b = self.expr(left, scope, True), self.expr(right, scope, True)
-                return operation(op, a, b)
+                return operation(op, self.expr(left, scope, True), self.expr(right, scope, True))
         raise InternalError(f"no C for {expr!r}")
+
+    def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
+        return folded(function, [self.expr(v, scope) for v in values])
+
+    def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
+        """An extent of the layout, in the kernel's sizes."""
+        tensor = self.program.tensor(tensor_name)
+        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
 
     def flat(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
         (index,) = at
@@ -148,13 +144,8 @@ class Values:
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)
         self.arrays[function] = None
-        index: c.Expr = c.Int(0)
-        for argument, extent in zip(arguments, tensor.layout.index(array).extents, strict=True):
-            own = self.expr(argument, scope)
-            if index == c.Int(0):
-                index = own
-            else:
-                index = c.Bin("+", c.Bin("*", index, self.layout_expr(extent, owner)), own)
+        extents = tensor.layout.index(array).extents
+        index = flat((self.expr(a, scope) for a in arguments), extents, lambda e: self.layout_expr(e, owner))
         loaded = c.Load(c.Name(self.array_names[owner, array]), index)
         narrow = dict(tensor.index_types)[array] != "int64"
         return c.Cast(INT, loaded) if within and narrow else loaded

@@ -18,14 +18,15 @@ SHOWN_RANK = 2
 """Families are shown for matrices."""
 
 
-def layout_named(text: str) -> Layout:
-    """The layout of a use such as `bcsr(R=4, C=4)`; a family with the rank that is shown."""
+def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> Layout:
+    """The layout of a use such as `bcsr(R=4, C=4)`, from the spec file or of those that come with spfgen; a family with
+    the rank that is shown. Raises SpecError, DataError for the file."""
     from spfgen.pipeline import RANK, layout_of
 
     use = parse_layout_use(text)
-    declaration, settings = SpecTree().resolve(use)
+    declaration, settings = (SpecTree() if file is None else load_tree(file)).resolve(use)
     if RANK in dict(declaration.constants):
-        settings.setdefault(RANK, SHOWN_RANK)
+        settings.setdefault(RANK, rank)
     return layout_of(declaration, settings)
 
 

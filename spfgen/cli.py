@@ -538,6 +538,38 @@ def inspect(
         show(as_text(facts, memory))
 
 
+@command.command()
+@click.argument("layout", shell_complete=layout_names)
+@click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
+@click.option("--data", metavar="[NAME=]FILE", shell_complete=files, help="What to draw (default: a small example).")
+@click.option("--shape", metavar="NxM", help="The extents, for a .tns that does not say them.")
+@click.option("-o", "--output", metavar="FILE.svg", shell_complete=files, help="Default: LAYOUT.svg; `-` is stdout.")
+@click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
+def draw(layout: str, spec: str | None, data: str | None, shape: str | None, output: str | None, force: bool) -> None:
+    """Draw a layout: its arrays, with arrows to the places of the tensor that they stand for.
+
+    All of it follows from the relation. Without data a small example is drawn.
+
+    \b
+    spfgen draw csr
+    spfgen draw 'bcsr(R=2, C=3)' --data A=matrix.mtx -o blocks.svg
+    spfgen draw mine -s mine.spf -o - > mine.svg
+    """
+    from spfgen.catalogue import layout_named
+    from spfgen.run.drawing import drawn
+
+    target = Path(output or f"{layout.partition('(')[0].strip()}.svg")
+    if output != "-" and target.suffix.lower() != ".svg":
+        raise UsageError(f"expected a picture ending in .svg, but it is {output}")
+    given = None if shape is None else extents("--shape", shape)
+    picture = drawn(lambda rank: layout_named(layout, spec, rank), data, given)
+    if output == "-":
+        show(picture)
+        return
+    for path, changed in write_files(target.parent, {target.name: picture}, force).items():
+        message(f"wrote {path}" if changed else f"{path} is up to date")
+
+
 def extents(option: str, text: str) -> tuple[int, ...]:
     """The value of --shape."""
     if not re.fullmatch(r"\w+([x,]\w+)*", text, re.ASCII) or text.endswith("x"):

@@ -1,4 +1,7 @@
-"""What a notebook shows of a tensor: a sentence and, for vectors and matrices, where its entries lie."""
+"""What a notebook shows of a tensor: a sentence and a picture.
+
+A small tensor is shown with its arrays and arrows (diagram.py); of larger vectors and matrices, where entries lie.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,20 @@ def html(tensor: Tensor) -> str:
     from spfgen.run.tensor import described
 
     text = f"<code>{escape(described(tensor))}</code>"
-    drawn = len(tensor.shape) in (1, 2) and tensor.nse <= DRAWN
-    return f"<div>{text}{'<br/>' + svg(tensor.to_coo()) if drawn else ''}</div>"
+    picture = svg(tensor)
+    return f"<div>{text}{'<br/>' + picture if picture else ''}</div>"
 
 
-def svg(entries: Coordinates) -> str:
+def svg(tensor: Tensor) -> str | None:
+    """An <svg> element; None for tensors that are neither small nor of one or two dimensions."""
+    from spfgen.run import diagram, svg
+
+    if diagram.cells_of(tensor) <= diagram.FEW_CELLS:
+        return svg.svg(diagram.diagram(tensor))
+    return spy(tensor.to_coo()) if len(tensor.shape) in (1, 2) and tensor.nse <= DRAWN else None
+
+
+def spy(entries: Coordinates) -> str:
     """A spy plot of a vector (as a row) or a matrix, first row on top; the darker a cell, the more entries in it."""
     shape = entries.shape if len(entries.shape) == 2 else (1, *entries.shape)
     coords = entries.coords if len(entries.coords) == 2 else (np.zeros_like(entries.coords[0]), *entries.coords)

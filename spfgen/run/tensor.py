@@ -145,6 +145,11 @@ class Tensor:
 
         return html(self)
 
+    def _repr_svg_(self) -> str | None:
+        from spfgen.run.picture import svg
+
+        return svg(self)
+
 
 def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:
     """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout."""

@@ -681,6 +681,48 @@ def test_pictures(run, tmp_path) -> None:
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_draw(run, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("draw", "csr")[0] == 0
+    path = tmp_path / "csr.svg"
+    assert path.read_text().startswith("<svg ")
+    path.write_text("mine")
+    code, _, err = run("draw", "csr")
+    assert (code, path.read_text()) == (2, "mine")
+    assert "--force" in err
+    assert run("draw", "csr", "--force")[0] == 0
+    code, out, _ = run("draw", "csr", "-o", "-")
+    assert (code, out.strip()) == (0, path.read_text())
+
+
+def test_draw_data_in_a_layout_of_ones_own(run, tmp_path) -> None:
+    spec, data = tmp_path / "own.spf", tmp_path / "m.mtx"
+    spec.write_text("layout own(n, m) { relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < m and i = a and j = b }"
+                    " value cells[n, m] at [a, b] }")  # fmt: skip
+    data.write_text("%%MatrixMarket matrix coordinate integer general\n2 2 1\n2 1 77\n")
+    code, out, _ = run("draw", "own", "-s", str(spec), "--data", f"A={data}", "-o", "-")
+    assert code == 0
+    assert out.count(">77<") == 2
+    assert ">cells<" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nope"], 3, "`nope` is not known"),
+        (["csr", "-o", "x.png"], 2, "ending in .svg"),
+        (["csr", "--shape", "3x4"], 2, "with --data"),
+        (["sv", "--data", MATRIX], 2, "data of 1 dimension "),
+        (["csr", "--data", MATRIX], 2, "at most 600 elements"),
+        (["csr", "--data", "nowhere.mtx"], 6, "there is no nowhere.mtx"),
+    ],
+)
+def test_draw_what_is_wrong(run, arguments, code, words) -> None:
+    found, out, err = run("draw", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+
+
 # --- completion ----------------------------------------------------------------------------------------
 
 

@@ -361,29 +361,28 @@ def test_the_error_of_numpy_says_what_to_do() -> None:
         np.asarray(spfgen.pack(DENSE, "csr"))
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (1000, 3), (3, 1000), (0, 0), (0, 5), (7,), (1, 1), (2**40, 2**40)])
+@pytest.mark.parametrize("shape", [(40, 40), (1000, 3), (3, 1000), (700,), (2**40, 2**40)])
 def test_a_picture(shape) -> None:
     rng = np.random.default_rng(0)
-    count = 0 if 0 in shape else 5
+    count = 5
     coords = [rng.integers(0, n, count) for n in shape]
     made = spfgen.pack((coords, np.ones(count)), "coo", shape=shape)
     found = ElementTree.fromstring(made._repr_html_())
     assert "coo(rank=" in "".join(found.itertext())
     (picture,) = [e for e in found.iter() if e.tag.endswith("svg")]
-    assert len(list(picture)) <= count
-    assert bool(len(list(picture))) == bool(count)
+    assert 0 < len(list(picture)) <= count
     assert 0 < int(picture.get("width")) <= 200
     _, _, columns, rows = map(int, picture.get("viewBox").split())
     assert all(0 <= int(c.get("x")) < columns <= 48 and 0 <= int(c.get("y")) < rows <= 48 for c in picture)
 
 
 def test_a_picture_shows_where_entries_are() -> None:
-    found = ElementTree.fromstring(spfgen.pack(DENSE, "csr")._repr_html_())
+    found = ElementTree.fromstring(spfgen.pack(np.eye(40), "csr")._repr_html_())
     cells = {(int(e.get("y")), int(e.get("x"))) for e in found.iter() if e.tag.endswith("rect")}
-    assert cells == set(zip(*(c.tolist() for c in np.nonzero(DENSE)), strict=True))
+    assert cells == {(k, k) for k in range(40)}
 
 
 def test_no_picture_of_a_cube() -> None:
-    text = spfgen.pack(np.ones((2, 2, 2)), "csf")._repr_html_()
+    text = spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_html_()
     assert "<svg" not in text
-    assert "2 x 2 x 2" in text
+    assert "9 x 9 x 9" in text

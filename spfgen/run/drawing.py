@@ -1,0 +1,50 @@
+"""`spfgen draw`: a layout with data of the user, or with an example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spfgen.errors import UsageError
+from spfgen.lang.expressions import counted
+from spfgen.layout.nodes import Layout
+from spfgen.run.diagram import MOST_CELLS, cells_of, diagram
+from spfgen.run.example import example
+from spfgen.run.inspect import entries_of
+from spfgen.run.pack import pack_entries
+from spfgen.run.read import Coordinates, read
+from spfgen.run.svg import svg
+from spfgen.run.tensor import Tensor, described, make_tensor
+
+EXAMPLE_RANK = 2
+"""Families are drawn as matrices when there are no data."""
+
+
+def drawn(of_rank: Callable[[int], Layout], data: str | None, shape: tuple[int, ...] | None) -> str:
+    """The SVG of a layout, which `of_rank` gives when it is a family; `data` is a file, or NAME=FILE.
+
+    Raises UsageError when there are too many elements to see, DataError for data that the layout cannot hold,
+    Unsupported when the layout cannot be packed.
+    """
+    if data is None:
+        if shape is not None:
+            raise UsageError("expected --shape with --data, but there are no data")
+        tensor = example(of_rank(EXAMPLE_RANK))
+    else:
+        entries = entries_of(read(data.rpartition("=")[2], shape=shape))
+        tensor = packed(of_rank(max(1, len(entries.shape))), entries)
+    if cells_of(tensor) > MOST_CELLS:
+        raise UsageError(
+            f"expected at most {MOST_CELLS} elements in all, which one can follow, but there are {cells_of(tensor)}",
+            None,
+            ("spfgen inspect FILE --draw x.png draws where the entries of a large matrix are",),
+        )
+    return svg(diagram(tensor, described(tensor)))
+
+
+def packed(layout: Layout, entries: Coordinates) -> Tensor:
+    """The entries in the layout. Raises UsageError when the dimensions differ."""
+    if layout.rank != len(entries.shape):
+        message = f"expected data of {counted(layout.rank, 'dimension')} for layout `{layout.name}`"
+        raise UsageError(f"{message}, but they have {len(entries.shape)}")
+    found = pack_entries(layout, entries.shape, entries.coords, entries.values)
+    return make_tensor(layout, found.arrays, entries.shape, found.sizes)

@@ -1,0 +1,58 @@
+"""Small data that show what a layout does: as many entries of a fixed pattern as it has places for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.facts.formula import Num
+from spfgen.ir import walk
+from spfgen.layout.nodes import Layout
+from spfgen.layout.pack import pack, storable
+from spfgen.layout.points import Array
+from spfgen.run.tensor import Tensor, make_tensor
+
+VECTOR = (0, 5, 5, 5, 0, 0, 6, 7)
+MATRIX = ((5, 6, 0, 0), (0, 0, 0, 0), (0, 0, 8, 9), (7, 7, 7, 0))
+"""With an empty row and neighbours of one value."""
+SYMMETRIC = ((5, 6, 0, 7), (6, 0, 0, 0), (0, 0, 8, 9), (7, 0, 9, 0))
+SLICES = (((5, 0, 6, 0), (0, 0, 0, 0), (0, 7, 7, 0)), ((0, 0, 0, 0), (0, 0, 0, 8), (0, 9, 0, 0)))
+LARGEST = 16
+"""Extents are not larger, whatever the constants of a layout."""
+
+
+def example(layout: Layout) -> Tensor:
+    """A small tensor in the layout. Raises Unsupported when the layout cannot be packed."""
+    best: tuple[float, Tensor] | None = None
+    for dense in _candidates(layout):
+        coords: tuple[Array, ...] = tuple(c.astype(np.int64) for c in np.nonzero(dense)) if layout.rank else ()
+        values = dense[coords].astype(np.float64).reshape(-1)
+        wanted = max(1, len(values))
+        coords, values = storable(layout, dense.shape, coords, values) if layout.rank else (coords, values)
+        packed = pack(layout, dense.shape, tuple(coords), values)
+        if best is None or len(values) / wanted > best[0]:
+            best = len(values) / wanted, make_tensor(layout, packed.arrays, dense.shape, packed.sizes)
+    if best is None:
+        raise DataError(f"expected small data that layout `{layout.name}` can hold, but there is none")
+    return best[1]
+
+
+def _candidates(layout: Layout) -> Iterator[Array]:
+    """Patterns to try; larger ones for layouts with large blocks."""
+    if layout.rank == 0:
+        yield np.asarray(5)
+    elif layout.rank == 1:
+        yield np.asarray(VECTOR)
+    elif layout.rank == 2:
+        blocks = max(1, min(LARGEST, 2 * _scale(layout)) // len(MATRIX))
+        for pattern in (MATRIX, SYMMETRIC):
+            yield np.kron(np.eye(blocks, dtype=int), np.asarray(pattern))
+    else:
+        yield np.asarray(SLICES).reshape((1,) * (layout.rank - 3) + (2, 3, 4))
+
+
+def _scale(layout: Layout) -> int:
+    """The largest number that the relation names, such as the height of its blocks."""
+    return max((n.value for n in walk(layout.relation) if isinstance(n, Num)), default=1)

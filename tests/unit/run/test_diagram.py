@@ -1,0 +1,95 @@
+"""Arrays and arrows: the arrows are the relation, whatever the layout; pictures are well formed."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.catalogue import layout_named
+from spfgen.lang.spec import builtin_names
+from spfgen.run.diagram import HEIGHT, WIDTH, cells_of, diagram
+from spfgen.run.example import example
+from spfgen.run.svg import svg
+
+SEEN = ["sv", "rle", "csr", "csc", "bcsr", "coo_unsorted", "csf3", "dia", "ell", "jds", "vbl", "sym_csr", "dense"]
+
+
+def arrows_of(picture):
+    """(text of the cell where the arrow starts, text of the cell where it ends) for each entry."""
+    by_box = {(c.x, c.y): c for c in picture.cells}
+    found = []
+    for arrow in picture.arrows:
+        if arrow.colour is None:
+            continue
+        start = by_box[arrow.start[0] - WIDTH / 2, arrow.start[1] - HEIGHT]
+        end = by_box[arrow.end[0] - WIDTH / 2, arrow.end[1] - 4]
+        assert start.colour is not None
+        found.append((start.text, end.text))
+    return found
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_arrows_are_the_points_of_the_relation(name) -> None:
+    tensor = example(layout_named(name))
+    picture = diagram(tensor)
+    arrows = arrows_of(picture)
+    assert len(arrows) == len(tensor.to_coo().values) > 0
+    assert all(a == b for a, b in arrows)
+    assert len(picture.cells) == cells_of(tensor)
+    assert len({(c.x, c.y) for c in picture.cells}) == len(picture.cells)
+    assert all(0 <= c.x < picture.width and 0 <= c.y < picture.height for c in picture.cells)
+
+
+def test_every_layout_has_an_example() -> None:
+    for name in builtin_names():
+        tensor = example(layout_named(name))
+        tensor.validate()
+        assert tensor.to_numpy().any(), name
+
+
+def test_pointers_point_to_where_rows_begin() -> None:
+    tensor = spfgen.pack(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]), "csr")
+    picture = diagram(tensor)
+    left = min(c.x for c in picture.cells)
+    grey = [a for a in picture.arrows if a.colour is None]
+    assert [(a.end[0] - left) / WIDTH for a in grey] == tensor.arrays["rowptr"].tolist()
+
+
+def test_elements_without_entries_are_grey() -> None:
+    tensor = spfgen.pack(np.array([[1.0, 2.0], [0.0, 3.0]]), "ell")
+    picture = diagram(tensor)
+    assert [c.text for c in picture.cells if c.colour is None and c.stored] == ["-1", "0"]
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (0, 0), (0, 3), (1, 1), (2, 0, 2), (2, 2, 2), (2, 1, 2, 2)])
+@pytest.mark.parametrize("name", ["dense", "coo", "csf"])
+def test_degenerate_tensors(shape, name) -> None:
+    tensor = spfgen.pack(np.ones(shape), name, shape=shape)
+    found = ElementTree.fromstring(svg(diagram(tensor, "a < b & c")))
+    assert found.tag.endswith("svg")
+    assert float(found.get("width")) > 0
+    boxes = [e for e in found if e.tag.endswith("rect")]
+    assert len(boxes) == cells_of(tensor) + 1
+    assert found[0].text == "a < b & c"
+
+
+def test_a_number() -> None:
+    assert [c.text for c in diagram(spfgen.pack(np.array(7.0), "dense", shape=())).cells] == ["7", "7"]
+
+
+def test_a_tensor_in_a_notebook() -> None:
+    small = spfgen.pack(np.eye(3), "csr")
+    assert small._repr_svg_() == svg(diagram(small))
+    large = spfgen.pack(np.eye(100), "csr")
+    assert large._repr_svg_().count("<rect") == 48 - 14  # several entries in a cell
+    assert spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_svg_() is None
+
+
+def test_values_of_any_type_have_short_texts() -> None:
+    for value in (True, 1.23456789, 1 + 2j, -7, float("nan"), 1e300):
+        tensor = spfgen.pack(np.array([value]), "sv")
+        texts = [c.text for c in diagram(tensor).cells]
+        assert all(len(t) <= 12 for t in texts)

@@ -13,7 +13,8 @@ from spfgen.errors import DataError, UsageError
 from spfgen.lang.spec import builtin_names
 from spfgen.layout.pack import pack
 from spfgen.run import call
-from spfgen.run.job import Job, run_job, storable
+from spfgen.run.job import Job, run_job
+from spfgen.run.operands import storable
 from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.tensor import Tensor
 

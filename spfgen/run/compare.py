@@ -1,0 +1,71 @@
+"""Whether a kernel computed what it should: its outputs beside the numpy reference, or beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spfgen.api import Kernel
+from spfgen.errors import CheckFailed
+from spfgen.lang.reference import Stored, evaluate
+from spfgen.run.call import Bound
+from spfgen.run.tensor import Array, Tensor
+
+
+def verdict(kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]]) -> tuple[str, CheckFailed | None]:
+    """Compare every output with the reference: in words, and the error when one differs."""
+    given: dict[str, Any] = {}
+    for name, tensor in bound.tensors.items():
+        arrays = {**tensor.arrays, **before.get(name, {})}
+        given[name] = stored(Tensor(tensor.layout, tensor.sizes, arrays))
+    sizes = {name: bound.sizes[name] for name in bound.program.parameters}
+    texts = []
+    for name, reference in evaluate(kernel.parsed, given, sizes).items():
+        got, expected = np.asarray(flat(stored(bound.tensors[name]))), np.asarray(flat(reference))
+        try:
+            texts.append(f"{name} {compare(name, got, expected)}")
+        except CheckFailed as error:
+            return f"failed: {error.message}", error
+    return "ok: " + "; ".join(texts), None
+
+
+def stored(tensor: Tensor) -> Any:
+    """A tensor as the reference takes it: a dense array where all is stored, else its entries."""
+    if not tensor.layout.indexes and tensor.layout.rank == 0:
+        return tensor.arrays[tensor.layout.values[0].name].reshape(())
+    entries = tensor.to_coo()
+    if not tensor.layout.indexes and entries.values.size == prod(entries.shape):
+        return tensor.to_numpy()
+    return Stored(entries.shape, entries.coords, entries.values)
+
+
+def flat(value: Any) -> Array:
+    return value.values if isinstance(value, Stored) else np.asarray(value).reshape(-1)
+
+
+def compare(name: str, got: Array, expected: Array) -> str:
+    """The largest difference, relative to the largest value; a tolerance that grows with rounding."""
+    if got.shape != expected.shape:
+        raise CheckFailed(f"`{name}` has {got.shape} values, but the reference has {expected.shape}")
+    if not got.size:
+        return "is empty"
+    if got.dtype.kind in "fc":
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0) or 1.0
+        with np.errstate(invalid="ignore"):  # infinity less infinity, where they are the same
+            difference = np.where(same, 0.0, np.abs(got - expected)) / scale
+        tolerance = 1e4 * np.finfo(got.dtype).eps
+    else:
+        difference = (got != expected).astype(float)
+        tolerance = 0.0
+    worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
+    if not difference[worst] <= tolerance:
+        raise CheckFailed(
+            f"`{name}` differs from the reference: value {worst} is {got[worst]}, but {expected[worst]} is right",
+            None,
+            (f"relative difference {difference[worst]:.3g}, allowed {tolerance:.3g}",),
+        )
+    return f"equals the numpy reference (largest relative difference {float(difference[worst]):.2g})"

@@ -14,7 +14,8 @@ from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, checked_threads
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
-from spfgen.lang.parse import parse_layout_use, parse_statements
+from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
+from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, parse_tree
 from spfgen.layout.nodes import Layout
 
@@ -141,9 +142,15 @@ class KernelSpec:
         return self.kernel.name
 
     def compile(
-        self, threads: int | None = None, *, finds: Mapping[str, str] | None = None, validate: str = "once"
+        self,
+        threads: int | None = None,
+        *,
+        schedule: str | None = None,
+        finds: Mapping[str, str] | None = None,
+        validate: str = "once",
     ) -> Kernel:
-        """`finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`.
+        """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
+        `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`.
 
         `validate` is when index arrays of operands are checked: "once", "always" or "never".
 
@@ -151,10 +158,7 @@ class KernelSpec:
         """
         from spfgen.pipeline import resolve
 
-        forced = _forced(finds)
-        asked = {(f.tensor, f.position) for f in forced}
-        kept = tuple(f for f in self.kernel.finds if (f.tensor, f.position) not in asked)
-        kernel = replace(self.kernel, finds=kept + forced)
+        kernel = _with_finds(_scheduled(self.kernel, schedule), finds)
         return Kernel(kernel, resolve(kernel, self.tree), threads, validate)
 
     def __repr__(self) -> str:
@@ -257,6 +261,7 @@ def compile(  # noqa: A001
     *,
     threads: int | None = None,
     name: str = "kernel",
+    schedule: str | None = None,
     order: Sequence[str] = (),
     finds: Mapping[str, str] | None = None,
     validate: str = "once",
@@ -264,10 +269,11 @@ def compile(  # noqa: A001
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. `order` names loops (`"i"`, `"A.pj"`), `finds` says how
-    positions are found (`{"A.pj": "hash"}`). `threads` fixes the number of threads; without it OMP_NUM_THREADS decides.
-    `validate` is when index arrays of operands are checked: the first time they are seen ("once"; again when they have
-    changed), at every call ("always"), or "never". Raises SpecError, Unsupported.
+    Names without subscripts need no layout: they are scalars. `schedule` holds clauses as in a spec file
+    (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
+    (`{"A.pj": "hash"}`), in place of what it says of them. `threads` fixes the number of threads; without it
+    OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the first time they are seen
+    ("once"; again when they have changed), at every call ("always"), or "never". Raises SpecError, Unsupported.
     """
     from spfgen.pipeline import resolve
 
@@ -279,7 +285,8 @@ def compile(  # noqa: A001
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
-    kernel = lang.Kernel(name, declared, (), parsed, tuple(_loops(order)), _forced(finds))
+    kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
+    kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds)
     found: dict[str, Layout] = {}
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
@@ -337,6 +344,22 @@ def einsum(
     from spfgen.run.einsum import einsum as summed
 
     return summed(arguments, out, optimize, threads, validate)
+
+
+def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
+    """The kernel with these clauses as its schedule. Raises SpecError, UsageError."""
+    if schedule is None:
+        return kernel
+    if not isinstance(schedule, str):
+        raise UsageError(f"expected the clauses of a schedule as a text, but this is a {type(schedule).__name__}")
+    return with_schedule(kernel, parse_schedule(schedule))
+
+
+def _with_finds(kernel: lang.Kernel, finds: Mapping[str, str] | None) -> lang.Kernel:
+    """The kernel with these finds in place of what its schedule says of them."""
+    forced = _forced(finds)
+    asked = {(f.tensor, f.position) for f in forced}
+    return replace(kernel, finds=(*(f for f in kernel.finds if (f.tensor, f.position) not in asked), *forced))
 
 
 def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:

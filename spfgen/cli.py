@@ -177,12 +177,14 @@ def layout_names(context: click.Context, parameter: click.Parameter, begun: str)
 
 
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """FILE.spf, -k and --find."""
+    """FILE.spf, -k, --schedule and --find."""
     how = f"How a position is found, in place of what the schedule says: `A.pj=hash`. One of {', '.join(FINDS)}."
     find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
     which = "The kernel, when there are several."
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
-    return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(find(function)))
+    clauses = "The schedule, in place of the kernel's own: `tile i by 32; parallel i_tile`."
+    schedule = click.option("--schedule", metavar="CLAUSES", help=clauses)
+    return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(schedule(find(function))))
 
 
 def chosen(file: str, kernel_name: str | None) -> Any:
@@ -216,14 +218,16 @@ def chosen(file: str, kernel_name: str | None) -> Any:
     help="Where NAME.c and NAME.h go; `-` is stdout.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
-def generate(file: str, kernel_name: str | None, find: tuple[str, ...], output: str, force: bool) -> None:
+def generate(
+    file: str, kernel_name: str | None, schedule: str | None, find: tuple[str, ...], output: str, force: bool
+) -> None:
     """Write the C and the header of a kernel.
 
     \b
     spfgen generate kernels.spf -k spmv -o build/
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
-    kernel = chosen(file, kernel_name).compile(finds=pairs(find, "--find"))
+    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"))
     if output == "-":
         show(kernel.generated.whole, newline=False)
         return
@@ -266,6 +270,7 @@ def _differs(path: Path, text: str, force: bool) -> bool:
 def explain(
     file: str,
     kernel_name: str | None,
+    schedule: str | None,
     find: tuple[str, ...],
     as_json: bool,
     details: bool,
@@ -280,7 +285,7 @@ def explain(
     spfgen explain kernels.spf -k spmv --smt proofs/
     spfgen explain kernels.spf -k csr_times_bcsr --find B.pb=loop
     """
-    kernel = chosen(file, kernel_name).compile(finds=pairs(find, "--find"))
+    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"))
     if smt is not None:
         from spfgen.explain import smt_files
 
@@ -308,6 +313,7 @@ def explain(
 def run_command(
     file: str,
     kernel_name: str | None,
+    schedule: str | None,
     find: tuple[str, ...],
     data: tuple[str, ...],
     size: tuple[str, ...],
@@ -333,7 +339,7 @@ def run_command(
     sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
     numbers = {name: whole_number(f"--size {name}", text) for name, text in sizes.items()}
     shapes = {name: extents(f"--shape {name}", text) for name, text in pairs(shape, "--shape").items()}
-    kernel = chosen(file, kernel_name).compile(threads=threads, finds=pairs(find, "--find"))
+    kernel = chosen(file, kernel_name).compile(threads, schedule=schedule, finds=pairs(find, "--find"))
     from spfgen.run.job import Job, run_job
 
     report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force, shapes))

@@ -61,7 +61,7 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
     from spfgen.pipeline import generate
 
     made = compiled_of(generate(kernel, layouts))
-    made = replace(made, program=replace(made.program, groups=(), finds=()))
+    made = replace(made, program=replace(made.program, groups=(), finds=(), marks=()))
     folder.save(KERNELS, key, pickle.dumps(made))
     return made
 

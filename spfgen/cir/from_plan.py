@@ -242,7 +242,7 @@ class Lowering(Values):
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
-        return loop(name, low, high, body, PARALLEL + private if plan.parallel else "")
+        return loop(name, low, high, body, pragma_of(plan, private))
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
@@ -251,6 +251,8 @@ class Lowering(Values):
         if plan.weight:
             return [*comment, *self.shared_out(plan, scope)]
         before, scope = self.held(plan, scope)
+        if plan.vector or plan.unroll:
+            return [*before, *comment, self.as_said(plan, replace(scope, looped=True))]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             body = self.plan(plan.body, replace(scope, looped=True))
@@ -259,6 +261,13 @@ class Lowering(Values):
             return [*before, *sums.two_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)
         return [*before, *comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
+
+    def as_said(self, plan: Scan, scope: Scope) -> c.For:
+        """A loop that the schedule wants vectorized or unrolled."""
+        made = self.loop(plan, scope, self.plan(plan.body, scope))
+        do = next(n for n in walk(plan.body) if isinstance(n, Do)) if plan.vector else None
+        total = scope.sums.get((do.target.tensor, do.target.place)) if do is not None else None
+        return made if total is None else replace(made, pragmas=(sums.vector(total[0]),))
 
     def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
@@ -425,6 +434,17 @@ class Lowering(Values):
             *body,
             self.combine(place, plan.op, c.Name(name), self.kinds[plan.target.tensor], kind),
         ]
+
+
+def pragma_of(plan: Scan | Find, private: str) -> str:
+    """How a loop runs: what stands above it."""
+    if not isinstance(plan, Scan):
+        return PARALLEL + private if plan.parallel else ""
+    simd = " simd" if plan.vector else ""
+    if plan.parallel:
+        fused = f" collapse({plan.collapse})" if plan.collapse else ""
+        return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
+    return f"omp{simd}" if plan.vector else f"GCC unroll {plan.unroll}" if plan.unroll else ""
 
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:

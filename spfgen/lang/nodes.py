@@ -1,7 +1,7 @@
 """IR 1: what the user wrote.
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
-    Kernel    ::= tensors, sizes, statements, order, finds
+    Kernel    ::= tensors, sizes, statements, order, finds, directives
     Statement ::= target (= | +=) value [where formula]
     Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate
 
@@ -94,7 +94,7 @@ class TensorDecl:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop named in a schedule: an index (`i`) or a position of a tensor (`A.pj`)."""
+    """A loop named in a schedule: an index (`i`), a position of a tensor (`A.pj`), or one that the schedule makes."""
 
     tensor: str | None
     name: str
@@ -110,6 +110,29 @@ class ForcedFind:
     tensor: str | None
     position: str
     algorithm: str
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """`tile i by 32 as it`, `split A.p by 4`, `fuse i, j`, `parallel i`, `unroll k by 4`: `word` says what is done with
+    the loops, `number` stands after `by`, `name` after `as`."""
+
+    word: str
+    loops: tuple[Loop, ...]
+    number: int | None = None
+    name: str | None = None
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopsRelation:
+    """`relation { [i, j] -> [t, j] : t = i + j }`: the loops on the right in place of those on the left. Positions
+    have names of their own, `[p = A.pj]`, which `condition` no longer has."""
+
+    old: tuple[Loop, ...]
+    new: tuple[Loop, ...]
+    condition: Formula
     span: Span | None = _span()
 
 
@@ -134,6 +157,7 @@ class Kernel:
     finds: tuple[ForcedFind, ...] = ()
     doc: str = ""
     span: Span | None = _span()
+    directives: tuple[Directive | LoopsRelation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

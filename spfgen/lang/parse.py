@@ -19,18 +19,16 @@ from spfgen import folder
 from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import Expr, Num, calls, show, variables
 from spfgen.ir import walk
-from spfgen.lang.expressions import Reader, raise_all, rebound, word_in
+from spfgen.lang.expressions import Reader, raise_all, rebound
 from spfgen.lang.nodes import (
     Access,
     Binary,
     Constant,
-    ForcedFind,
     Import,
     Kernel,
     LayoutAlias,
     LayoutDecl,
     LayoutUse,
-    Loop,
     Negate,
     Shares,
     Source,
@@ -39,8 +37,9 @@ from spfgen.lang.nodes import (
     TensorDecl,
     Value,
 )
+from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
 
-OPTIONS = {"parser": "lalr", "propagate_positions": True, "start": ["start", "program", "layout_use"]}
+OPTIONS = {"parser": "lalr", "propagate_positions": True, "start": ["start", "program", "layout_use", "schedule_text"]}
 
 
 @lru_cache(maxsize=1)
@@ -97,6 +96,14 @@ def parse_layout_use(text: str, file: str = "<layout>") -> LayoutUse:
     return _layout_use(reader, _tree(reader.source, "layout_use"))
 
 
+def parse_schedule(text: str, file: str = "<schedule>") -> Schedule:
+    """Read the clauses of a schedule: `tile i by 32; order i, j`."""
+    reader = Reader(Source(file, text))
+    schedule = read_schedule(reader, _tree(reader.source, "schedule_text").children)
+    raise_all([*doubled(schedule)])
+    return schedule
+
+
 # --- syntax errors -----------------------------------------------------------------------------------
 
 _WORDS = {
@@ -144,10 +151,20 @@ _FORMS = {
     "schedule": "schedule { order i, A.pj }",
     "order": "schedule { order i, A.pj }",
     "find": "schedule { find A.pj : search  find B.p : hash }",
+    "tile": "schedule { tile i by 32, A.pj by 256 as block }",
+    "split": "schedule { split j by 8 as block }",
+    "fuse": "schedule { fuse i, j }",
+    "parallel": "schedule { parallel i }",
+    "serial": "schedule { serial i }",
+    "vectorize": "schedule { vectorize j }",
+    "unroll": "schedule { unroll k by 4 }",
+    "prefetch": "schedule { prefetch A.pj by 16 }",
 }
 """A word that starts a clause, and the clause as it should look."""
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "pack", "each")
-_IN_SCHEDULES = ("order", "find")
+_IN_SCHEDULES = (
+    "order", "find", "tile", "split", "fuse", "parallel", "serial", "vectorize", "unroll", "prefetch",
+)  # fmt: skip
 _IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")
 
 _WORDS_WITHIN = ("where", "when", "within", "equal", "shares", "and")
@@ -344,7 +361,7 @@ class _SyntaxMistake:
         word, item = self.found(), self.item()
         if word == "{":
             word = re.findall(r"\w+", self.before)[-1:][0] if re.search(r"\w\s*$", self.before) else word
-        before = re.search(r"\b(order|find)[ \t]+$", self.before)
+        before = re.search(rf"\b({'|'.join(_IN_SCHEDULES)})[ \t]+$", self.before)
         if before and item == "kernel" and "EQUAL" in self.names:
             return f"`{before[1]}` stands within a schedule: `{_FORMS[before[1]]}`"
         if word in _IN_KERNELS and item != "kernel":
@@ -466,8 +483,7 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     tensors: list[TensorDecl] = []
     sizes: list[Any] = []
     statements: list[Statement] = []
-    order: list[Loop] = []
-    finds: list[ForcedFind] = []
+    clauses: list[Any] = []
     doc = ""
     for item in items:
         match item.data:
@@ -480,11 +496,10 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
             case "statement":
                 statements.append(_statement(reader, item))
             case "schedule":
-                order += [_loop(reader, loop) for c in item.children if c.data == "order" for loop in c.children]
-                finds += [_find(reader, c) for c in item.children if c.data == "find"]
+                clauses += item.children
     names = tuple(str(s) for s in sizes)
-    schedule = (tuple(order), tuple(finds))
-    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), *schedule, doc, reader.span(name))
+    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), doc=doc, span=reader.span(name))
+    kernel = with_schedule(kernel, read_schedule(reader, clauses))
     raise_all([*_doubled(reader, kernel, sizes), *_unused(kernel), *_rebound(kernel)])
     return kernel
 
@@ -498,21 +513,7 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
             hint = f"the first one is in line {first.line}" if first else "give it another name"
             yield SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,))
         seen.setdefault(name, span)
-    loops: set[tuple[str | None, str]] = set()
-    for loop in kernel.order:
-        if (loop.tensor, loop.name) in loops:
-            text = f"{loop.tensor}.{loop.name}" if loop.tensor else loop.name
-            hint = "list the loops from the outermost to the innermost"
-            yield SpecError(f"expected each loop once, but `{text}` stands twice", loop.span, (hint,))
-        loops.add((loop.tensor, loop.name))
-    finds: set[tuple[str | None, str]] = set()
-    for find in kernel.finds:
-        if (find.tensor, find.position) in finds:
-            text = f"{find.tensor}.{find.position}" if find.tensor else find.position
-            hint = "a position is found by one algorithm: leave out the others"
-            message = f"expected each position once, but `{text}` stands twice"
-            yield SpecError(message, word_in(find.span, text), (hint,))
-        finds.add((find.tensor, find.position))
+    yield from doubled(Schedule(kernel.order, kernel.finds, kernel.directives))
 
 
 def _unused(kernel: Kernel) -> Iterator[SpecError]:
@@ -560,19 +561,6 @@ def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
         kept = tuple(str(i) for i in indices if i is not None)
         shares = Shares(str(other), kept, reader.span(rest["shares"]))
     return [TensorDecl(str(n), use, extents, shares, reader.span(n)) for n in names]
-
-
-def _loop(reader: Reader, tree: Tree[Any]) -> Loop:
-    first, second = tree.children[0], tree.children[1] if len(tree.children) > 1 else None
-    if second is None:
-        return Loop(None, str(first), reader.span(tree))
-    return Loop(str(first), reader.name(second), reader.span(tree))
-
-
-def _find(reader: Reader, tree: Tree[Any]) -> ForcedFind:
-    position, algorithm = tree.children
-    loop = _loop(reader, position)
-    return ForcedFind(loop.tensor, loop.name, str(algorithm), reader.span(tree))
 
 
 def _statement(reader: Reader, tree: Tree[Any]) -> Statement:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from spfgen.errors import SpecError
 from spfgen.ir import walk
-from spfgen.plan.nodes import Find, Plan, Segment
-from spfgen.space.nodes import ForcedFind, Program
+from spfgen.lang.expressions import raise_all
+from spfgen.plan.nodes import Find, Plan, Scan, Segment, Sweep
+from spfgen.space.nodes import ForcedFind, Mark, Program
 
 
 @dataclass(frozen=True)
 class Context:
-    """`order` and `forced` (by position) are the schedule; `types` the value types of the tensors; `stored` gives for
-    each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors whose values lie in
-    more than one array."""
+    """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
+    `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
+    whose values lie in more than one array."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     stored: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     several: frozenset[str] = frozenset()
+    marks: tuple[Mark, ...] = ()
+    outside: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def named(self) -> tuple[str, ...]:
+        """The loops that the schedule speaks of."""
+        inside = (inner for _, inner in self.outside)
+        return tuple(dict.fromkeys((*self.order, *(d for m in self.marks for d in (m.dim, *m.inner)), *inside)))
+
+    def marked(self, word: str, dim: str) -> Mark | None:
+        """What the schedule says of a loop in this word."""
+        return next((m for m in self.marks if m.word == word and m.dim == dim), None)
 
 
 def context_of(program: Program) -> Context:
@@ -31,11 +45,16 @@ def context_of(program: Program) -> Context:
         {t.name: t.value_type for t in program.tensors},
         {s: t.extents for t in program.tensors for s in t.sizes},
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
+        program.marks,
+        program.outside,
     )
 
 
 def check_met(context: Context, plans: Iterable[Plan]) -> None:
-    """Raises SpecError when the schedule says how to find a position that no plan looks for."""
+    """Raises SpecError when the schedule speaks of a loop that no plan has, or says how to find a position that no plan
+    looks for."""
+    plans = list(plans)
+    _check_loops(context, plans)
     met = {n.dim for plan in plans for n in walk(plan) if isinstance(n, Find | Segment)}
     wanted: dict[str, list[str]] = {}
     for dim, forced in context.forced.items():
@@ -51,3 +70,17 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
                     "`explain` without the schedule shows which positions are found; `order` decides who drives",
                 ),
             )
+
+
+def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
+    nodes = [n for plan in plans for n in walk(plan)]
+    loops = {n.dim for n in nodes if isinstance(n, Scan | Sweep)} | {n.row for n in nodes if isinstance(n, Sweep)}
+    found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
+    errors = []
+    for mark in context.marks:
+        if mark.dim not in loops:
+            what = "is looked for" if mark.dim in found else "has one value in each iteration of the loops around it"
+            message = f"expected a loop, but `{mark.dim}` {what}"
+            hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {mark.dim}, ...` asks for a loop over it")
+            errors.append(SpecError(message, mark.span, hints))
+    raise_all(errors)

@@ -1,4 +1,4 @@
-"""Which loops are independent. Two iterations conflict when they write one place.
+"""Which loops are independent. Two iterations conflict when one writes a place that the other writes or reads.
 
 Two copies of the instance's domain, the loop's values different, the places equal: if the sets show that there is no
 such point, the loop is independent. Where places depend on loaded values, Z3 is asked with the declared facts.
@@ -6,14 +6,29 @@ such point, the loop is independent. Where places depend on loaded values, Z3 is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Or, Var, conjunction, rename, variables, within
-from spfgen.facts.prove import implied
+from spfgen.facts.formula import (
+    ZERO,
+    Compare,
+    Expr,
+    Formula,
+    Or,
+    Var,
+    conjunction,
+    evaluate,
+    rename,
+    show,
+    substitute,
+    variables,
+    within,
+)
+from spfgen.facts.prove import Answer, implied, smaller
 from spfgen.plan.scan import Step, sources
-from spfgen.sets.affine import Affine, Atom, Floor, NotAffine, expression
+from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.named import Constraint, Piece, Space
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Instance, Operand
 
 
@@ -35,13 +50,9 @@ def _distinct_by(instance: Instance, loop: str, steps: Sequence[Step], fixed: se
     """The same, with what is known of these dimensions."""
     places = instance.target.place
     names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
-    called = [n for n in instance.calls if n in fixed]
-    if not any(names.keys() & variables(p) for p in places) or not called:
+    if not any(names.keys() & variables(p) for p in places) or not any(n in fixed for n in instance.calls):
         return False
-    one: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
-    for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():
-        one.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
-    one += [Compare("=", Var(n), instance.calls[n]) for n in called]
+    one = _holds(instance, steps, fixed)
     two = [rename(f, names) for f in one]
     same = [Compare("=", p, rename(p, names)) for p in places]
     ordered = Compare("<", Var(loop), Var(names[loop]))
@@ -119,8 +130,8 @@ def _distinct(instance: Instance, domain: Piece, loops: list[str]) -> bool:
     twin = {n: n if n in instance.sizes else f"{n}'" for n in kept}
     space = Space((*kept, *(t for n, t in twin.items() if t != n)))
     constraints = small.constraints()
-    both = constraints + [Constraint(c.equality, _renamed(c.value, twin)) for c in constraints]
-    both += [Constraint(True, p - _renamed(p, twin)) for p in places]
+    both = constraints + [Constraint(c.equality, c.value.renamed(twin)) for c in constraints]
+    both += [Constraint(True, p - p.renamed(twin)) for p in places]
     for loop in loops:
         less = Constraint(False, Affine(((twin[loop], 1), (loop, -1))).plus(-1))
         if not space.of([*both, less]).is_empty():
@@ -128,11 +139,177 @@ def _distinct(instance: Instance, domain: Piece, loops: list[str]) -> bool:
     return True
 
 
-def _renamed(value: Affine, names: dict[str, str]) -> Affine:
-    terms: list[tuple[Atom, int]] = []
-    for atom, coefficient in value.terms:
-        if isinstance(atom, Floor):
-            terms.append((Floor(_renamed(atom.numerator, names), atom.divisor), coefficient))
-        else:
-            terms.append((names.get(atom, atom), coefficient))
-    return Affine(tuple(terms), value.constant)
+# --- what iterations of a loop share --------------------------------------------------------------------
+
+INDEPENDENT, REDUCTION, DEPENDENCE = "independent", "reduction", "dependence"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """That iterations of a loop meet at a place: `kind` says what that means. INDEPENDENT: no two do (`how` it is
+    known). REDUCTION: both add to it. DEPENDENCE: one writes what another reads.
+
+    `write` and `other` are the accesses, `example` two iterations that meet (the names of the second end in '); it is
+    empty where nothing is proved either way. `outer` are the loops around.
+    """
+
+    loop: str
+    kind: str
+    outer: tuple[str, ...]
+    write: Operand
+    other: Operand
+    how: str = ""
+    example: tuple[tuple[str, int], ...] = ()
+
+
+def meetings(instance: Instance, steps: Sequence[Step], loop: str) -> Meeting:
+    """What different iterations of a loop, within one iteration of the loops around it, have to do with each other.
+
+    Two copies of the iteration space: the loops around are equal, `loop` differs, and one access writes the coordinate
+    that the other writes or reads. isl is asked with index arrays as unknowns, then Z3 with their declared properties.
+    """
+    target = instance.target
+    pairs = [(r, DEPENDENCE) for r in instance.reads if r.tensor == target.tensor]
+    last = Meeting(loop, INDEPENDENT, outside(steps, loop), target, target)
+    for other, kind in [*pairs, (target, REDUCTION)]:
+        last = _met(instance, steps, loop, other, kind)
+        if last.kind != INDEPENDENT:
+            return last
+    return last
+
+
+def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
+    """The loops around a loop, outermost first."""
+    names = [s.dim for s in steps]
+    return tuple(s.dim for s in steps[: names.index(loop)] if s.kind == "scan")
+
+
+def _met(instance: Instance, steps: Sequence[Step], loop: str, other: Operand, kind: str) -> Meeting:
+    outer = outside(steps, loop)
+    nothing = Meeting(loop, INDEPENDENT, outer, instance.target, other, "by isl")
+    apart = ("<",) if other is instance.target else ("<", ">")
+    sets = [_meeting_points(instance, loop, outer, other, op) for op in apart]
+    if all(s is not None and s.is_empty() for s in sets):
+        return nothing
+    if not instance.calls:
+        point = next((s.sample() for s in sets if s is not None and not s.is_empty()), None)
+        return replace(nothing, kind=kind, how="by isl", example=tuple(sorted((point or {}).items())))
+    found: list[Answer] = []
+    for op in apart:
+        answers = _asked(instance, steps, loop, outer, other, op)
+        if not any(a.proved for a in answers):
+            found.append(answers[-1])
+    if not found:
+        return replace(nothing, how="by Z3 from the declared properties")
+    answer = smaller(found[0])
+    values = {**dict(answer.model or ()), **dict(answer.values)}
+    return replace(nothing, kind=kind, how="by Z3" if values else "not proved", example=tuple(sorted(values.items())))
+
+
+def _meeting_points(instance: Instance, loop: str, outer: Sequence[str], other: Operand, op: str) -> Piece | None:
+    """Two points of the iteration space that meet, as far as sets can say; None when the coordinates are not affine."""
+    try:
+        one = [linear(with_floors(s)) for s in instance.target.subscripts]
+        two = [linear(with_floors(s)) for s in other.subscripts]
+    except NotAffine:
+        return None
+    needed = {n for e in (*one, *two) for n in e.names()} | {loop, *outer}
+    domain = instance.domain
+    kept = [n for n in domain.space.names if n in needed or n in instance.sizes]
+    small = domain.project(kept)
+    twin = {n: f"{n}'" for n in kept if n not in instance.sizes}
+    space = Space((*kept, *twin.values()))
+    both = small.constraints()
+    both += [Constraint(c.equality, c.value.renamed(twin)) for c in both]
+    both += [Constraint(True, a - b.renamed(twin)) for a, b in zip(one, two, strict=True)]
+    both += [Constraint(True, Affine(((n, 1), (twin[n], -1)))) for n in outer]
+    first, second = (loop, twin[loop]) if op == "<" else (twin[loop], loop)
+    return space.of([*both, Constraint(False, Affine(((second, 1), (first, -1))).plus(-1))])
+
+
+def _asked(
+    instance: Instance, steps: Sequence[Step], loop: str, outer: Sequence[str], other: Operand, op: str
+) -> list[Answer]:
+    """The same question of Z3: with what the coordinates come from, then with all that is known."""
+    named = {n for o in (instance.target, other) for s in o.subscripts for n in variables(s)}
+    near = sources(steps, {loop, *outer, *named})
+    everything = {*(s.dim for s in steps if s.dim), *near}
+    answers = []
+    for fixed in [near, everything] if near < everything else [near]:
+        names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
+        one = _holds(instance, steps, fixed)
+        two = [rename(f, names) for f in one]
+        pairs = zip(instance.target.subscripts, other.subscripts, strict=True)
+        same = [Compare("=", a, rename(b, names)) for a, b in pairs]
+        same += [Compare("=", Var(n), Var(names[n])) for n in outer]
+        apart = Compare(op, Var(loop), Var(names[loop]))
+        about = f"iterations of {loop} that meet at one place of {other.tensor}"
+        answers.append(implied([*one, *two, *same, apart], instance.axioms, Or(()), about=about))
+        if answers[-1].proved:
+            break
+    return answers
+
+
+def _holds(instance: Instance, steps: Sequence[Step], fixed: set[str]) -> list[Formula]:
+    """What is known of a point of the scan, in these dimensions."""
+    result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():
+        result.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
+    return [*result, *(Compare("=", Var(n), instance.calls[n]) for n in instance.calls if n in fixed)]
+
+
+def in_words(meeting: Meeting) -> str:
+    """Two iterations and where they meet, with numbers: `iterations i = 0 and i = 1 both add to y[0]`."""
+    values = dict(meeting.example)
+    loop, other = meeting.loop, meeting.other
+    if loop not in values or f"{loop}'" not in values:
+        return f"it is not proved that iterations of {loop} reach different places of {other.tensor}"
+    place = coordinate(meeting.write, values)
+    same = [f"{n} = {values[n]}" for n in meeting.outer if n in values]
+    within = f" (within {', '.join(same)})" if same else ""
+    first, second = f"{loop} = {values[loop]}", f"{loop} = {values[loop + chr(39)]}"
+    if meeting.kind == DEPENDENCE:
+        return f"iteration {first} writes {place}, which iteration {second} reads{within}"
+    return f"iterations {first} and {second} both add to {place}{within}"
+
+
+def coordinate(operand: Operand, values: Mapping[str, int]) -> str:
+    """An access with numbers for its subscripts, where they are known."""
+    shown = []
+    for subscript in operand.subscripts:
+        known = variables(subscript) <= set(values)
+        shown.append(str(evaluate(subscript, values.__getitem__, lambda f, a: 0)) if known else show(subscript))
+    return f"{operand.tensor}[{', '.join(shown)}]" if shown else operand.tensor
+
+
+def relation(instance: Instance, meeting: Meeting) -> str:
+    """The pairs of iterations that meet, in isl's notation with calls; both are points of the iteration space."""
+    loops = [*meeting.outer, meeting.loop]
+    values = {n: Var(n) if n in loops else _written_out(instance, n, loops) for n in _named(meeting)}
+    twin = {n: f"{n}'" for n in (*loops, *(v for e in values.values() for v in variables(e)))}
+    twin = {n: t for n, t in twin.items() if n not in instance.sizes}
+    conditions = [f"{n}' = {n}" for n in meeting.outer]
+    conditions.append(f"{meeting.loop} {'!=' if meeting.kind == DEPENDENCE else '<'} {meeting.loop}'")
+    for a, b in zip(meeting.write.subscripts, meeting.other.subscripts, strict=True):
+        one, two = substitute(a, values), rename(substitute(b, values), twin)
+        text = f"{show(one)} = {show(two)}"
+        if not (isinstance(one, Var) and one.name in meeting.outer and isinstance(two, Var)):
+            conditions.append(text)
+    return f"{{ [{', '.join(loops)}] -> [{', '.join(twin[n] for n in loops)}] : {' and '.join(conditions)} }}"
+
+
+def _named(meeting: Meeting) -> set[str]:
+    return {n for o in (meeting.write, meeting.other) for s in o.subscripts for n in variables(s)}
+
+
+def _written_out(instance: Instance, name: str, loops: Sequence[str]) -> Expr:
+    """The loop or the call that a dimension is equal to, if there is one."""
+    equal = [n for n in (*loops, *instance.calls) if _equal(instance, name, n)]
+    if not equal:
+        return Var(name)
+    found = equal[0]
+    return instance.calls.get(found, Var(found))
+
+
+def _equal(instance: Instance, one: str, two: str) -> bool:
+    return instance.domain.implies(Constraint(True, Affine(((one, 1), (two, -1)))))

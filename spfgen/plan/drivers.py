@@ -6,6 +6,8 @@ rough count of its work, every find for the price of one look-up, is far below t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
@@ -26,7 +28,7 @@ FAR = 2.0
 def driven(instance: Instance, context: Context) -> list[list[Step]]:
     """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
     order of the text, should the promise not be kept."""
-    best = first_of_all = _steps(instance, scan_order(instance, context.order))
+    best = first_of_all = _steps(instance, _ordered(instance, context, context.order))
     if context.order or sum(o.sparse for o in instance.reads) < 2:
         return [best]
     tried = {tuple(s.dim for s in best)}
@@ -39,7 +41,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
             continue
         alike.add(_form(operand))
         try:
-            dims = scan_order(instance, leading)
+            dims = _ordered(instance, context, leading)
         except SpfgenError:
             continue
         if dims in tried:
@@ -50,6 +52,10 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         if mean_ratio(cost, price, context.stored) > FAR:
             best, cost = other, price
     return [best] if best is first_of_all else [best, first_of_all]
+
+
+def _ordered(instance: Instance, context: Context, wanted: Sequence[str]) -> tuple[str, ...]:
+    return scan_order(instance, wanted, context.outside, context.named)
 
 
 def _steps(instance: Instance, dims: tuple[str, ...]) -> list[Step]:

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.atomic import with_atomic
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
-from spfgen.plan.depend import covers, distinct_by_facts, distinct_places, place_inside
+from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, place_inside
 from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.legal import annotated, atomically, parallel_loop
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
@@ -55,7 +55,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         if compared <= set(context.forced):
             break  # else what should be found would have to be compared with everything
     checked: set[object] = set()
-    variants = [replace(v, body=_checked(instance, v.body, checked)) for v in chosen]
+    variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
     first: list[Plan] = []
     if store and not stored:
         clear = Clear(instance.target.tensor, "not every place is reached exactly once")
@@ -64,13 +64,16 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
             variants = [replace(v, body=nest or Seq((clear, v.body))) for v, nest in zip(variants, inside, strict=True)]
         else:
             first.append(clear)
-    variants = [replace(v, body=fetched_ahead(simplify(v.body, instance.indices))) for v in variants]
+    names = (*instance.indices, *context.named)  # a loop keeps the name that the schedule has for it
+    variants = [
+        replace(v, body=fetched_ahead(annotated(instance, simplify(v.body, names), steps, context))) for v in variants
+    ]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
 
 
-def _checked(instance: Instance, nest: Plan, checked: set[object]) -> Plan:
+def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:
     """The nest checked against the domain, its loops shared out. Nests that only differ in how they find what they
     find are checked once."""
     nest = weighted(nest)
@@ -79,6 +82,8 @@ def _checked(instance: Instance, nest: Plan, checked: set[object]) -> Plan:
     if enforced not in checked:
         check_nest(instance, nest)
         checked.add(enforced)
+    if any(isinstance(n, Scan) and n.dim in context.named for n in walk(nest)):
+        return nest  # the loops are those of the schedule
     return swept(instance, nest)
 
 
@@ -99,7 +104,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     if instance.guards:
         conditions = tuple(with_quotients(g, known) for g in instance.guards)
         body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
-    parallel = _parallel_dim(instance, steps)
+    parallel = _parallel_dim(instance, steps, context)
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
     reduce_above = level if stored else first_loop
@@ -111,7 +116,9 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     nest = with_finds(body)
-    return (nest if parallel is not None else with_atomic(instance, nest, context.types)), stored
+    if parallel is not None:
+        return nest, stored
+    return atomically(instance, nest, steps, context), stored
 
 
 def _held(instance: Instance, steps: list[Step], loop: int) -> tuple[str, ...]:
@@ -146,13 +153,21 @@ def _target_level(instance: Instance, steps: list[Step]) -> int:
     return level
 
 
-def _parallel_dim(instance: Instance, steps: list[Step]) -> tuple[str, str] | None:
-    """The outermost loop when its iterations are proved to write distinct places, and why."""
+def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tuple[str, str] | None:
+    """The loop that is parallel because its iterations are proved to write distinct places, and why: the one that the
+    schedule names, else the outermost."""
+    text = f"its iterations write different places of {instance.target.tensor}"
+    wanted = parallel_loop(instance, steps, context)
+    if wanted is not None:
+        if wanted.kind == INDEPENDENT:
+            return wanted.loop, text if wanted.how == "by isl" else f"{text} ({wanted.how})"
+        return None
     scans = [k for k, s in enumerate(steps) if s.kind == "scan"]
     if not scans:
         return None
     dim = steps[scans[0]].dim
-    text = f"its iterations write different places of {instance.target.tensor}"
+    if context.marked("serial", dim) is not None:
+        return None
     if distinct_places(instance, dim):
         return dim, text
     if distinct_by_facts(instance, dim, steps):

@@ -56,7 +56,9 @@ class Scan(Plan):
     """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
     inside: the iterations of a parallel loop are shared out by them. `atomic`: iterations may write one place, each
     addition is atomic when several threads run. `held` are the labels of accesses whose values may be read above the
-    loop: they lie within their arrays even where it has no iteration."""
+    loop: they lie within their arrays even where it has no iteration. `vector`: its iterations run side by side;
+    `unroll`: so many in each round; `collapse`: it and the loops directly inside, so many together, are shared out as
+    one."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -67,6 +69,9 @@ class Scan(Plan):
     weight: str = ""
     atomic: bool = False
     held: tuple[str, ...] = ()
+    vector: bool = False
+    unroll: int = 0
+    collapse: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,19 @@ from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance, Operand
 
 
-def scan_order(instance: Instance, wanted: Sequence[str] = ()) -> tuple[str, ...]:
+def scan_order(
+    instance: Instance,
+    wanted: Sequence[str] = (),
+    outside: Sequence[tuple[str, str]] = (),
+    named: Sequence[str] = (),
+) -> tuple[str, ...]:
     """All dimensions but the sizes, each after those it depends on.
 
-    `wanted` is the order of loops that the user asks for. Raises SpecError when an index has no bounds,
-    Unsupported when the wanted order cannot be had.
+    `wanted` is the order of loops that the user asks for, `outside` are pairs of a loop and the one that it stands
+    directly around; of dimensions that are equal those that are `named` become loops. Raises SpecError when an index
+    has no bounds, Unsupported when the wanted order cannot be had.
     """
-    search = _Search(instance)
+    search = _Search(instance, outside, named)
     wanted = [w for w in wanted if w in search.unknown]
     while True:
         search.close()
@@ -56,8 +62,10 @@ def _unbounded(search: _Search) -> None:
 class _Search:
     """The state of the greedy choice: what is known, in which order it became so."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, outside: Sequence[tuple[str, str]], named: Sequence[str]) -> None:
         self.instance = instance
+        self.outside = outside
+        self.named = named
         self.known = set(instance.sizes)
         self.order: list[str] = []
         self.calls = dict(instance.calls)
@@ -167,11 +175,31 @@ class _Search:
         for name in candidates:
             keys = self.keys(name) if name in leading else []
             if keys:
-                self.learn(name)
+                self.loop(name)
                 for key in keys:  # right after the position, so that it is compared before anything else is read
                     self.learn(key)
                 return
-        self.learn(candidates[0])
+        self.loop(candidates[0])
+
+    def loop(self, name: str) -> None:
+        """Open a loop, after those that stand directly around it; under the name that the schedule has for it."""
+        name = next((n for n in self.named if n in self.unknown and self.equal(n, name)), name)
+        for outer, inner in self.outside:
+            if inner == name and outer in self.unknown and self.bounded([outer]):
+                self.loop(outer)
+        if name in self.unknown:
+            self.learn(name)
+
+    def equal(self, one: str, two: str) -> bool:
+        if one == two:
+            return True
+        return any(
+            c.equality
+            and not c.value.constant
+            and {one, two} == c.value.names()
+            and not sum(k for _, k in c.value.terms)
+            for c in self.dependent
+        )
 
     def keys(self, name: str) -> list[str]:
         """The calls of this position whose value is already known: the position is looked up by them."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Find, Load, Locate, Plan, Prefetch, Reduce, Scan, chain, with_body
-from spfgen.space.nodes import Operand
+from spfgen.plan.nodes import Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, chain, with_body
+from spfgen.space.nodes import Operand, Read
 
 AHEAD = 8
 """Iterations: about as many memory accesses as a core has on their way at once."""
@@ -28,6 +28,37 @@ def fetched_ahead(plan: Plan) -> Plan:
 
     result: Plan = rewrite(rule, plan)
     return result
+
+
+def fetched_as_said(scan: Scan, ahead: int) -> Plan | None:
+    """The loop that fetches what the iteration `ahead` will read through index arrays; where it reads nothing so, what
+    it reads at its own position. None when there is no such thing."""
+    starts: dict[str, Expr] = {}
+    for node in chain(scan.body):
+        if isinstance(node, Load) and variables(node.call) & {scan.dim, *_defined(scan.body)} == {scan.dim}:
+            starts[node.dim] = node.call
+        elif not isinstance(node, Load | Locate | Guard | Reduce):
+            break
+    later = Bin("+", Var(scan.dim), Num(ahead))
+    body = scan.body
+    for position, call in (starts or {scan.dim: Var(scan.dim)}).items():
+        arrays = _reached(scan, position)
+        if arrays:
+            start = substitute(call, {scan.dim: later})
+            body = Prefetch(scan.dim, ahead, scan.high, position, start, arrays, body)
+    return None if body is scan.body else with_body(scan, body)
+
+
+def _reached(scan: Scan, position: str) -> tuple[Call | Operand, ...]:
+    """What is read at a position, at the beginning of each loop inside."""
+    first = {n: Num(0) for n in _defined(scan.body) - {position}}
+    arrays: dict[Call | Operand, None] = {}
+    for node in walk(scan.body):
+        match node:
+            case Load(call=Call(arguments=places) as read) | Read(operand=Operand(place=places) as read):
+                if any(position in variables(p) for p in places):
+                    arrays[substitute(read, first)] = None
+    return tuple(arrays)
 
 
 def _ahead(outer: Scan) -> Plan | None:

@@ -64,7 +64,7 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(body, depth, lines)
         case Scan(dim, low, high, body, parallel, why, weight, atomic):
             shared = f", shared out by {weight}" if weight else ", adding atomically" if atomic else ""
-            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}", why)
+            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}{_marks(plan)}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)
@@ -121,6 +121,13 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:
             raise InternalError(f"no text for {plan!r}")
+
+
+def _marks(scan: Scan) -> str:
+    """What the schedule says of a loop."""
+    fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse else ""
+    unrolled = f", unrolled by {scan.unroll}" if scan.unroll else ""
+    return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}"
 
 
 def interval(low: tuple[Expr, ...], high: tuple[Expr, ...]) -> str:

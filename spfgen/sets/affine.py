@@ -71,6 +71,16 @@ class Affine:
             result |= {atom} if isinstance(atom, str) else atom.numerator.names()
         return result
 
+    def renamed(self, names: Mapping[str, str]) -> Affine:
+        """The same with other names for some dimensions."""
+        terms: list[tuple[Atom, int]] = []
+        for atom, coefficient in self.terms:
+            if isinstance(atom, Floor):
+                terms.append((Floor(atom.numerator.renamed(names), atom.divisor), coefficient))
+            else:
+                terms.append((names.get(atom, atom), coefficient))
+        return Affine(tuple(terms), self.constant)
+
     def floors(self) -> list[Floor]:
         return [a for a, _ in self.terms if isinstance(a, Floor)]
 

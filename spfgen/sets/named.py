@@ -147,12 +147,22 @@ class Piece:
         return Piece(self.space, basic)
 
     def is_within_projection(self, other: Piece, hidden: Iterable[str]) -> bool:
-        """Whether each point of this set is one of `other` for some values of the `hidden` dimensions."""
+        """Whether each point of this set is one of `other` for some values of the `hidden` dimensions, which are the
+        last ones."""
+        own, wanted = self._projected(hidden), other._projected(hidden)
+        return bool(own.is_subset(wanted))
+
+    def outside_projection(self, other: Piece, hidden: Iterable[str]) -> dict[str, int]:
+        """A point of this set that is not; without the hidden dimensions."""
+        own, wanted = self._projected(hidden), other._projected(hidden)
+        point = own.to_set().subtract(wanted.to_set()).sample_point()
+        shown = self.space.names[: own.dim(isl.dim_type.set)]
+        return {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(shown)}
+
+    def _projected(self, hidden: Iterable[str]) -> Any:
         names = set(hidden)
         first = next((k for k, n in enumerate(self.space.names) if n in names), len(self.space.names))
-        count = len(self.space.names) - first
-        own = self.basic.project_out(isl.dim_type.set, first, count)
-        return bool(own.is_subset(other.basic.project_out(isl.dim_type.set, first, count)))
+        return self.basic.project_out(isl.dim_type.set, first, len(self.space.names) - first)
 
     def gist(self, known: Piece) -> Piece:
         """Fewer constraints, equal to these wherever `known` holds."""

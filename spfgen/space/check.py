@@ -23,7 +23,14 @@ def check_program(program: Program) -> None:
 
 
 def _check_instance(program: Program, instance: Instance) -> None:
-    own = (*instance.sizes, *instance.indices, *instance.positions, *instance.quotients, *instance.calls)
+    own = (
+        *instance.sizes,
+        *instance.indices,
+        *instance.positions,
+        *instance.quotients,
+        *instance.calls,
+        *instance.made,
+    )
     if set(own) != set(instance.domain.space.names) or len(set(own)) != len(own):
         raise InternalError(f"the dimensions {own} are not those of the domain {instance.domain.space.names}")
     known = set(own)

@@ -13,9 +13,10 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents
 from spfgen.space.names import check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Program
-from spfgen.space.schedule import forced_finds, loop_order
+from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import make_group
+from spfgen.space.transform import transformed
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -31,6 +32,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     tensors = make_tensors(kernel, declared, layouts, extents)
     by_name = {t.name: t for t in tensors}
     groups = tuple(make_group(s, by_name, extents) for s in kernel.statements)
+    schedule = read_schedule(kernel, by_name, groups)
     return Program(
         kernel.name,
         kernel.doc,
@@ -39,7 +41,9 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         extents.readings(tensors),
         extents.fixed,
         extents.of_indices(),
-        groups,
-        loop_order(kernel, by_name),
+        transformed(groups, schedule.changes),
+        schedule.order,
         forced_finds(kernel, by_name, groups),
+        schedule.marks,
+        schedule.outside,
     )

@@ -6,7 +6,8 @@
     Value     ::= Constant | Read(operand) | Binary | Negate
 
 A dimension is a size (fixed for the whole call), an index of the computation, a position of a tensor's layout,
-a quotient, or a call (the value of an index array). Names: `i`, `A.pi`, `A.nrow`, `A.rowptr(A.pi + 1)`.
+a quotient, a call (the value of an index array), or made by the schedule (a tile). Names: `i`, `A.pi`, `A.nrow`,
+`A.rowptr(A.pi + 1)`.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class Instance:
 
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
-    defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine.
+    defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
+    the dimensions that the schedule adds.
     """
 
     domain: Piece
@@ -112,6 +114,7 @@ class Instance:
     target: Operand
     value: Value
     reads: tuple[Operand, ...]
+    made: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,35 @@ class ForcedFind:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What the schedule says of the loop over `dim`: that it is parallel, serial, vectorized, unrolled; or that it is
+    the loop over the tiles of another one. `word` is the word of the language, `number` stands after its `by`;
+    `inner` are the loops that are fused with this one."""
+
+    word: str
+    dim: str
+    number: int = 0
+    inner: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A relation on iteration spaces: those that have all dimensions of `needs` get those of `makes`, such that
+    `condition` (over dimensions and `sizes`) holds."""
+
+    needs: tuple[str, ...]
+    makes: tuple[str, ...]
+    condition: Formula
+    sizes: tuple[str, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
-    which must agree, or () for a size that the caller passes."""
+    which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
+    outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one."""
 
     name: str
     doc: str
@@ -153,6 +182,8 @@ class Program:
     groups: tuple[Group, ...]
     order: tuple[str, ...]
     finds: tuple[ForcedFind, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    outside: tuple[tuple[str, str], ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)

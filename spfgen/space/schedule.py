@@ -1,41 +1,131 @@
-"""The schedule of a kernel, as dimensions of its iteration spaces: the order of loops, and how positions are found."""
+"""The schedule of a kernel, as dimensions of its iteration spaces: the order of loops, relations that make new ones,
+marks on loops, and how positions are found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from spfgen.errors import SpecError
-from spfgen.facts.formula import Var
+from spfgen.errors import Span, SpecError
+from spfgen.facts.formula import Bin, Num, Var, variables, within
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean, raise_all, word_in
+from spfgen.lang.schedule import show_loop
 from spfgen.lang.types import FINDS
 from spfgen.space.names import accesses
-from spfgen.space.nodes import ForcedFind, Group, Tensor
+from spfgen.space.nodes import Change, ForcedFind, Group, Mark, Tensor
 
 
-def loop_order(kernel: lang.Kernel, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """The loops named by the schedule, as dimensions."""
-    indices = _indices(kernel)
-    result = []
-    for loop in kernel.order:
+@dataclass(frozen=True)
+class Schedule:
+    """`changes` are relations on the iteration spaces; the rest is as in Program."""
+
+    order: tuple[str, ...]
+    changes: tuple[Change, ...]
+    marks: tuple[Mark, ...]
+    outside: tuple[tuple[str, str], ...]
+
+
+def read_schedule(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> Schedule:
+    """What the schedule says of loops, as dimensions. Raises SpecError."""
+    reader = _Reader(kernel, tensors, groups)
+    for directive in kernel.directives:
+        if isinstance(directive, lang.LoopsRelation):
+            reader.relation(directive)
+        elif directive.word in ("tile", "split"):
+            reader.resized(directive)
+    for directive in kernel.directives:  # also of loops that are made further down
+        if isinstance(directive, lang.Directive) and directive.word not in ("tile", "split"):
+            reader.marked(directive)
+    named = [reader.dim(loop) for loop in kernel.order]
+    order = [d for d in reader.first if d not in named] + named
+    for outer, inner in reader.outside:  # where the inner loop has its place, the one around it has its own
+        if inner in order and outer not in order:
+            order.insert(order.index(inner), outer)
+    return Schedule(tuple(order), tuple(reader.changes), tuple(reader.marks), tuple(reader.outside))
+
+
+class _Reader:
+    """Loops by name, those that clauses make too; what the clauses come to."""
+
+    def __init__(self, kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> None:
+        self.kernel = kernel
+        self.tensors = tensors
+        self.indices = _indices(kernel)
+        instances = [i for g in groups for i in g.instances]
+        self.positions = dict.fromkeys(p for i in instances for p in i.positions)
+        self.made: dict[str, None] = {}
+        self.first: list[str] = []
+        self.outside: list[tuple[str, str]] = []
+        self.changes: list[Change] = []
+        self.marks: list[Mark] = []
+
+    def dim(self, loop: lang.Loop) -> str:
+        """The dimension of a loop. Raises SpecError when there is none of that name."""
+        name = show_loop(loop)
+        if name in self.made or name in self.positions:
+            return name
         if loop.tensor is None:
-            if loop.name not in indices:
+            if loop.name not in self.indices:
+                known = sorted({*self.indices, *(n for n in self.made if "." not in n)} - set(self.kernel.sizes))
                 raise SpecError(
                     f"expected an index or a position such as `A.p`, but `{loop.name}` is neither",
                     loop.span,
-                    (f"indices: {', '.join(sorted(indices - set(kernel.sizes)))}",),
+                    (f"indices: {', '.join(known)}",),
                 )
-            result.append(loop.name)
-        elif loop.tensor not in tensors or loop.name not in tensors[loop.tensor].layout.positions:
+        elif loop.tensor not in self.tensors or loop.name not in self.tensors[loop.tensor].layout.positions:
             raise SpecError(
-                f"expected a position of a tensor, but `{loop.tensor}.{loop.name}` is not one",
+                f"expected a position of a tensor, but `{name}` is not one",
                 loop.span,
-                (_positions(tensors.values()),),
+                (_positions(self.tensors.values()),),
             )
+        return name
+
+    def new(self, name: str, span: Span | None) -> str:
+        """A name for a loop that a clause makes. Raises SpecError when it is taken."""
+        taken = {*self.indices, *self.positions, *self.made, *self.kernel.sizes, *self.tensors}
+        if name in taken:
+            message = f"expected a new name for a loop, but `{name}` is defined already"
+            raise SpecError(message, word_in(span, name), ("choose another one after `as`",))
+        self.made[name] = None
+        return name
+
+    def resized(self, directive: lang.Directive) -> None:
+        """A loop over tiles: with `tile` among the outermost loops, with `split` directly around the loop."""
+        inner = self.dim(directive.loops[0])
+        size = Num(directive.number or 1)
+        outer = self.new(directive.name or f"{inner}_{directive.word}", directive.span)
+        start = Bin("*", size, Var(outer))
+        self.changes.append(
+            Change((inner,), (outer,), within(Var(inner), start, Bin("+", start, size)), (), directive.span)
+        )
+        self.marks.append(Mark(directive.word, outer, size.value, span=directive.span))
+        if directive.word == "split":
+            self.outside.append((outer, inner))
         else:
-            result.append(f"{loop.tensor}.{loop.name}")
-    return tuple(result)
+            self.first.insert(self.first.index(inner) if inner in self.first else len(self.first), outer)
+
+    def relation(self, relation: lang.LoopsRelation) -> None:
+        """Loops in place of others."""
+        old = [self.dim(loop) for loop in relation.old]
+        makes = [show_loop(loop) for loop in relation.new if show_loop(loop) not in old]
+        for loop in relation.new:
+            if show_loop(loop) in makes:
+                self.new(show_loop(loop), loop.span)
+        known = {*old, *makes, *self.kernel.sizes}
+        for node in walk(relation.condition):
+            if isinstance(node, Var) and node.name not in known:
+                hint = f"loops of the relation: {', '.join((*old, *makes))}"
+                raise SpecError(f"expected a loop or a size, but `{node.name}` is neither", node.span, (hint,))
+        sizes = tuple(n for n in self.kernel.sizes if n in variables(relation.condition))
+        self.changes.append(Change(tuple(old), tuple(makes), relation.condition, sizes, relation.span))
+        self.marks += [Mark("relation", name, span=relation.span) for name in makes]
+        self.first += [n for n in map(show_loop, relation.new) if n not in self.first]
+
+    def marked(self, directive: lang.Directive) -> None:
+        dim, *inner = map(self.dim, directive.loops)
+        self.marks.append(Mark(directive.word, dim, directive.number or 0, tuple(inner), directive.span))
 
 
 def forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> tuple[ForcedFind, ...]:

@@ -14,7 +14,7 @@ def iteration_space(instance: Instance) -> str:
     known = space.of(comparisons([*instance.facts, *(c for q in quotients for c in conjuncts(q))]))
     _, _, constraints = str(instance.domain.gist(known)).partition(" : ")
     constraints = constraints.removesuffix(" }")
-    indices = [*instance.indices, *instance.positions]
+    indices = [*instance.made, *instance.indices, *instance.positions]
     if instance.guards:
         constraints += f" and {' and '.join(map(show, instance.guards))}"
     body = f"[{', '.join(indices)}] : {constraints}" if constraints else f"[{', '.join(indices)}]"

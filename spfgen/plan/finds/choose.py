@@ -78,6 +78,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
     single: dict[str, frozenset[str]] = {}
     defined: dict[str, frozenset[str]] = {}
     found: list[_Found] = []
+    parallel = next((n.dim for n in chain(plan) if isinstance(n, Scan) and n.parallel), "")
     for node in chain(plan):
         if isinstance(node, Scan):
             trips[node.dim] = counts.trips(node.low, node.high)
@@ -90,7 +91,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         length = counts.trips(node.low, node.high)
         query = Query(
             instance, node, tuple(steps[:position]), step.before, domain, dict(single), dict(defined), counts,
-            dict(trips), length, context.types,
+            dict(trips), length, context.types, parallel,
         )  # fmt: skip
         query, setups = segmented(query, context)
         defined |= query.defined

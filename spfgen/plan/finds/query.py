@@ -59,7 +59,7 @@ class Query:
     `steps` are those outside of it, outermost first; `before` is what holds there; `single` are the dimensions among
     them that are found at most once (no loops), with what they depend on, and `defined` the bounds of segments; `trips`
     says how often each loop among the steps runs, `length` how many positions the find has to tell apart;
-    `types` are the value types of the tensors.
+    `types` are the value types of the tensors; `parallel` is the loop around it that runs on several threads.
     """
 
     instance: Instance
@@ -73,6 +73,7 @@ class Query:
     trips: dict[str, Expr]
     length: Expr
     types: Mapping[str, str]
+    parallel: str = ""
     orders: dict[str, Order] = field(default_factory=dict)
 
     @cached_property
@@ -84,6 +85,11 @@ class Query:
     def loops(self) -> tuple[str, ...]:
         """The loops around the find, outermost first."""
         return tuple(s.dim for s in self.steps if s.kind == "scan" and s.dim not in self.single)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The loops outside of the parallel one: a thread keeps nothing from one of their iterations to the next."""
+        return self.loops[: self.loops.index(self.parallel)] if self.parallel in self.loops else ()
 
     @cached_property
     def visits(self) -> Expr:

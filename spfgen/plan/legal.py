@@ -1,0 +1,150 @@
+"""What a schedule asks of loops is proved legal, or refused with the dependence that forbids it and an example.
+
+Parallel: no iteration reads what another one writes. Vectorized: besides, none adds to a place that another one adds
+to, unless all add to one sum that is kept in a variable. Unrolled and prefetched: always. Fused: parallel, each of the
+loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spfgen.errors import SpecError, Unsupported
+from spfgen.facts.formula import variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.atomic import with_atomic
+from spfgen.plan.context import Context
+from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
+from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep
+from spfgen.plan.prefetch import fetched_as_said
+from spfgen.plan.scan import Step
+from spfgen.space.nodes import Instance, Mark
+
+
+def parallel_loop(instance: Instance, steps: Sequence[Step], context: Context) -> Meeting | None:
+    """The loop that the schedule wants parallel, if there is one in this nest, and what its iterations share.
+
+    Raises SpecError when one of them needs what another one writes.
+    """
+    wanted = [m for s in steps if s.kind == "scan" and (m := context.marked("parallel", s.dim)) is not None]
+    if not wanted:
+        return None
+    if len(wanted) > 1:
+        names = " and ".join(f"`{m.dim}`" for m in wanted)
+        hint = "threads share out the iterations of one loop: the outer one, or both as one with `fuse`"
+        raise SpecError(f"expected one parallel loop in a nest, but {names} are in one", wanted[1].span, (hint,))
+    (mark,) = wanted
+    found = meetings(instance, steps, mark.dim)
+    if found.kind == DEPENDENCE:
+        raise refused(instance, mark, found, "run in any order")
+    fused = context.marked("fuse", mark.dim)
+    for dim in fused.inner if fused is not None else ():
+        if found.kind == INDEPENDENT and any(s.dim == dim and s.kind == "scan" for s in steps):
+            inner = meetings(instance, steps, dim)
+            if inner.kind != INDEPENDENT:
+                raise refused(instance, replace(mark, dim=dim), inner, "run in any order")
+    return found
+
+
+def refused(instance: Instance, mark: Mark, found: Meeting, what: str) -> SpecError:
+    """The loop cannot be what the schedule wants."""
+    carries = "a dependence" if found.kind == DEPENDENCE else "a reduction"
+    return SpecError(
+        f"expected a loop whose iterations can {what}, but `{mark.dim}` carries {carries}: {in_words(found)}",
+        mark.span,
+        (f"the dependence: {relation(instance, found)}",),
+    )
+
+
+def atomically(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
+    """The nest with a loop parallel that only adds, if the schedule has nothing against it. Raises Unsupported when the
+    schedule wants it and it cannot be."""
+    first = next((s.dim for s in steps if s.kind == "scan"), "")
+    wanted = [m for s in steps if s.kind == "scan" and (m := context.marked("parallel", s.dim)) is not None]
+    if not wanted and context.marked("serial", first) is not None:
+        return nest
+    made = with_atomic(instance, nest, context.types)
+    if wanted and (made is nest or wanted[0].dim != first):
+        raise Unsupported(
+            f"`{wanted[0].dim}` cannot be parallel: its iterations add to one place, not by one atomic addition each",
+            wanted[0].span,
+            ("make a loop parallel whose iterations write different places",),
+        )
+    return made
+
+
+def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
+    """The nest with what the schedule says of its loops. Raises SpecError where that is not legal."""
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Scan):
+            return None
+        result: Plan = node
+        for mark in (m for m in context.marks if m.dim == node.dim):
+            assert isinstance(result, Scan)
+            match mark.word:
+                case "vectorize":
+                    result = _vectorized(instance, result, mark, steps, nest)
+                case "unroll":
+                    result = _unrolled(result, mark, context)
+                case "fuse":
+                    result = _fused(result, mark)
+                case "prefetch":
+                    fetching = fetched_as_said(result, mark.number)
+                    if fetching is None:
+                        message = f"expected a loop that reads values, but `{mark.dim}` reads none at its own position"
+                        raise SpecError(message, mark.span, ("leave `prefetch` out",))
+                    result = fetching
+        return None if result is node else result
+
+    if not any(m.word in ("vectorize", "unroll", "fuse", "prefetch") for m in context.marks):
+        return nest
+    result: Plan = rewrite(rule, nest)
+    return result
+
+
+def _vectorized(instance: Instance, scan: Scan, mark: Mark, steps: Sequence[Step], nest: Plan) -> Scan:
+    inside = [n for n in walk(scan.body) if isinstance(n, Plan)]
+    loop = next((n for n in inside if isinstance(n, Scan | Find | Sweep)), None)
+    if loop is not None:
+        hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
+        raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)
+    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch) for n in inside) or scan.atomic:
+        raise SpecError(
+            f"expected a loop that does nothing but compute, but `{mark.dim}` does more", mark.span, ("leave it out",)
+        )
+    found = meetings(instance, steps, mark.dim)
+    summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
+    if found.kind == DEPENDENCE or (found.kind == REDUCTION and not summed):
+        raise refused(instance, mark, found, "run side by side")
+    return replace(scan, vector=True)
+
+
+def _unrolled(scan: Scan, mark: Mark, context: Context) -> Scan:
+    if scan.parallel or context.marked("vectorize", mark.dim) is not None:
+        what = "parallel" if scan.parallel else "vectorized"
+        hint = f"split it and unroll the loop inside: `split {mark.dim} by {mark.number}; unroll {mark.dim} by ...`"
+        raise SpecError(f"expected a plain loop, but `{mark.dim}` is {what}", mark.span, (hint,))
+    return replace(scan, unroll=mark.number)
+
+
+def _fused(scan: Scan, mark: Mark) -> Scan:
+    """Loops that are shared out as one: nothing stands between them, and the inner ones have bounds of their own."""
+    if not scan.parallel or scan.atomic:
+        hint = f"fused loops have more iterations to share out: `parallel {mark.dim}` where that is legal"
+        raise SpecError(f"expected a parallel loop, but `{mark.dim}` is not", mark.span, (hint,))
+    node: Plan = scan
+    outer = {scan.dim}
+    for dim in mark.inner:
+        node = node.body if isinstance(node, Scan) else node
+        if not isinstance(node, Scan) or node.dim != dim:
+            message = f"expected `{dim}` directly inside of `{mark.dim}`, but there is more between them"
+            raise SpecError(
+                message, mark.span, ("the inner loop must not need what is read or computed in the outer one",)
+            )
+        if any(variables(e) & outer for e in (*node.low, *node.high)):
+            hint = "loops are fused when the inner one runs from and to the same places in each iteration"
+            raise SpecError(f"expected bounds of `{dim}` that do not change, but they do", mark.span, (hint,))
+        outer.add(dim)
+    return replace(scan, collapse=1 + len(mark.inner), weight="")

@@ -19,7 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from spfgen import __version__
-from spfgen.errors import DataError, InternalError, SpfgenError, UsageError
+from spfgen.errors import CheckFailed, DataError, InternalError, SpfgenError, UsageError
 from spfgen.lang.types import FINDS
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
@@ -370,6 +370,38 @@ def whole_number(option: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
         raise UsageError(f"expected a number from 0 to 2^63 - 1 for {option}, but it is `{text}`")
     return int(digits)
+
+
+@command.command()
+@click.argument("file", metavar="FILE.spf", shell_complete=files)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def check(file: str, seed: int, as_json: bool) -> None:
+    """Check the layouts and kernels of a file: what is proved, what contradicts, and random data.
+
+    Of a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether it can be
+    packed, what nothing uses. Then C is run on random data, under sanitizers where the compiler has them, and compared
+    with the dense meaning. The exit code is 1 when something FAILED.
+
+    \b
+    spfgen check mine.spf
+    spfgen check mine.spf --json
+    """
+    import spfgen
+    from spfgen.run.examine import examine
+
+    found = []
+    for section in examine(spfgen.load(file), seed):
+        found.append(section)
+        if not as_json:
+            show(section.text())
+    if not found:
+        raise UsageError(f"expected a layout or a kernel in {file}, but there is none")
+    if as_json:
+        show_json([section.as_dict() for section in found])
+    failed = [section.title for section in found if section.failed]
+    if failed:
+        raise CheckFailed(f"expected {file} to pass, but there is something wrong with {', '.join(failed)}")
 
 
 @command.command()

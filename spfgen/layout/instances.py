@@ -65,7 +65,7 @@ def satisfied(data: Data, body: Formula, columns: Columns, count: int, outside: 
 def _quantified(data: Data, part: Formula, columns: Columns, count: int) -> Array:
     """`forall` or `exists` inside a body: all values of its variables for each row; bool[count]."""
     assert isinstance(part, Forall | Exists)
-    domain = _domain(data, part.variables, part.body)
+    domain = domain_of(data, part.variables, part.body)
     if domain is None:
         raise DataError(f"cannot check `{show(part)}`: a variable in it is not the argument of an array")
     width = _grid_size(domain)
@@ -97,7 +97,7 @@ def _shown_calls(data: Data, array: str, body: Formula, values: Mapping[str, int
 
 def broken_one_by_one(data: Data, names: tuple[str, ...], body: Formula) -> Broken | bool | None:
     """The first instance of all that does not hold; None when all hold, False when a variable has no bounds."""
-    domain = _domain(data, names, body)
+    domain = domain_of(data, names, body)
     if domain is None:
         return False
     grid = _grid_size(domain)
@@ -112,7 +112,7 @@ def broken_one_by_one(data: Data, names: tuple[str, ...], body: Formula) -> Brok
     return None
 
 
-def _domain(data: Data, names: tuple[str, ...], body: Formula) -> dict[str, tuple[int, int]] | None:
+def domain_of(data: Data, names: tuple[str, ...], body: Formula) -> dict[str, tuple[int, int]] | None:
     """For each variable the values (low, end) for which every call of it alone can be inside its array.
 
     None when a variable is no such argument.
@@ -177,5 +177,5 @@ def _inner_size(data: Data, body: Formula) -> int:
     size = 1
     for node in walk(body):
         if isinstance(node, Forall | Exists):
-            size *= max(1, _grid_size(_domain(data, node.variables, node.body) or {}))
+            size *= max(1, _grid_size(domain_of(data, node.variables, node.body) or {}))
     return size

@@ -11,20 +11,23 @@ import numpy as np
 from spfgen.api import Kernel
 from spfgen.errors import CheckFailed
 from spfgen.lang.reference import Stored, evaluate
-from spfgen.run.call import Bound
 from spfgen.run.tensor import Array, Tensor
 
 
-def verdict(kernel: Kernel, bound: Bound, before: Mapping[str, Mapping[str, Array]]) -> tuple[str, CheckFailed | None]:
-    """Compare every output with the reference: in words, and the error when one differs."""
+def verdict(
+    kernel: Kernel, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], before: Mapping[str, Mapping[str, Array]]
+) -> tuple[str, CheckFailed | None]:
+    """Compare every output with the reference: in words, and the error when one differs.
+
+    `before` has the values of outputs before the kernel ran, `sizes` what the caller passed.
+    """
     given: dict[str, Any] = {}
-    for name, tensor in bound.tensors.items():
+    for name, tensor in tensors.items():
         arrays = {**tensor.arrays, **before.get(name, {})}
         given[name] = stored(Tensor(tensor.layout, tensor.sizes, arrays))
-    sizes = {name: bound.sizes[name] for name in bound.program.parameters}
     texts = []
     for name, reference in evaluate(kernel.parsed, given, sizes).items():
-        got, expected = np.asarray(flat(stored(bound.tensors[name]))), np.asarray(flat(reference))
+        got, expected = np.asarray(flat(stored(tensors[name]))), np.asarray(flat(reference))
         try:
             texts.append(f"{name} {compare(name, got, expected)}")
         except CheckFailed as error:

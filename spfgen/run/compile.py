@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -319,15 +320,21 @@ def _shown(command: tuple[str, ...], output: str) -> str:
     return "\n".join(shown)
 
 
-def _run(command: tuple[str, ...], timeout: float) -> tuple[int, str]:
-    """Exit code and both streams of a command; raises ToolError when it cannot start or never ends."""
+def run_program(command: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and both streams of a command. Raises ToolError when it cannot start or never ends."""
+    return _run(tuple(command), TIMEOUT, environment or {}, "program")
+
+
+def _run(
+    command: tuple[str, ...], timeout: float, environment: Mapping[str, str] | None = None, what: str = "compiler"
+) -> tuple[int, str]:
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C", **(environment or {})},
             # A driver such as gcc starts further processes; a group of their own lets us end all of them.
             start_new_session=True,
         )
@@ -338,7 +345,7 @@ def _run(command: tuple[str, ...], timeout: float) -> tuple[int, str]:
     except subprocess.TimeoutExpired as error:
         _kill(process)
         raise ToolError(
-            f"expected the compiler to finish within {timeout:g} seconds, but it did not\n" + _shown(command, "")
+            f"expected the {what} to finish within {timeout:g} seconds, but it did not\n" + _shown(command, "")
         ) from error
     except BaseException:  # Ctrl-C reaches us only, not the group of the compiler
         _kill(process)

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
-from spfgen.errors import DataError
+from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
-from spfgen.layout.points import Array
-from spfgen.run.tensor import Tensor, make_tensor
+from spfgen.layout.points import Array, enumerate_points
+from spfgen.layout.satisfy import satisfying, small_sizes
+from spfgen.run.tensor import Tensor, extents_of, make_tensor
 
 VECTOR = (0, 5, 5, 5, 0, 0, 6, 7)
 MATRIX = ((5, 6, 0, 0), (0, 0, 0, 0), (0, 0, 8, 9), (7, 7, 7, 0))
 """With an empty row and neighbours of one value."""
 SYMMETRIC = ((5, 6, 0, 7), (6, 0, 0, 0), (0, 0, 8, 9), (7, 0, 9, 0))
 SLICES = (((5, 0, 6, 0), (0, 0, 0, 0), (0, 7, 7, 0)), ((0, 0, 0, 0), (0, 0, 0, 8), (0, 9, 0, 0)))
+FIRST = 5
 LARGEST = 16
 """Extents are not larger, whatever the constants of a layout."""
 
 
 def example(layout: Layout) -> Tensor:
+    """A small tensor in the layout; where it cannot be packed, arrays that satisfy all that it declares.
+
+    Raises Unsupported when there are none either.
+    """
+    try:
+        return packed_example(layout)
+    except Unsupported:
+        tensor = drawn_example(layout)
+        if tensor is None:
+            raise
+        return tensor
+
+
+def drawn_example(layout: Layout) -> Tensor | None:
+    """Small arrays found by the prover that hold an entry, with the values 5, 6, ...; None when there are none."""
+    for sizes in small_sizes(layout):
+        arrays = satisfying(layout, sizes, 0)
+        if arrays is not None and enumerate_points(layout, sizes, arrays).count:
+            for value in layout.values:
+                shape = extents_of(layout, value.name, sizes)
+                arrays[value.name] = np.arange(FIRST, FIRST + prod(shape), dtype=np.float64).reshape(shape)
+            return Tensor(layout, sizes, arrays)
+    return None
+
+
+def packed_example(layout: Layout) -> Tensor:
     """A small tensor in the layout. Raises Unsupported when the layout cannot be packed."""
     best: tuple[float, Tensor] | None = None
     for dense in _candidates(layout):

@@ -108,7 +108,7 @@ def run_job(kernel: Kernel, job: Job) -> Report:
     bound = kernel.bind(sizes=job.sizes, **operands(program, job))
     before = {t.name: values_of(bound.tensors[t.name]) for t in program.tensors if t.is_output}
     seconds = timed(bound, before, job.repeat)
-    checked, failure = verdict(kernel, bound, before) if job.check else (None, None)
+    checked, failure = verdict(kernel, bound.tensors, passed(bound), before) if job.check else (None, None)
     written = {} if failure else job.outputs
     for name, path in written.items():
         write(path, in_file(bound.tensors[name], path), force=job.force)
@@ -153,6 +153,11 @@ def _check_names(program: Program, job: Job) -> None:
                 None,
                 (f"pass --data {tensor.name}=FILE or --data {tensor.name}={RANDOM}",),
             )
+
+
+def passed(bound: Bound) -> dict[str, int]:
+    """The sizes that the caller passes to the kernel."""
+    return {name: bound.sizes[name] for name in bound.program.parameters}
 
 
 def values_of(tensor: Tensor) -> dict[str, Array]:

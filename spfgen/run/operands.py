@@ -43,7 +43,7 @@ def operands(program: Program, job: Job) -> dict[str, object]:
         declared = program.tensor(name)
         if _is_random(source):
             shape = tuple(_extent(program, dim, extents, job.sizes, name) for dim in declared.extents)
-            found[name] = _random(declared, shape, source, job.seed + number)
+            found[name] = random_operand(declared, shape, source, job.seed + number)
     return found
 
 
@@ -140,7 +140,7 @@ def _cast(value: Coordinates | Array, declared: Declared) -> Coordinates | Array
     return Coordinates(value.shape, value.coords, cast) if isinstance(value, Coordinates) else cast
 
 
-def _random(declared: Declared, shape: tuple[int, ...], source: str, seed: int) -> Coordinates | Array:
+def random_operand(declared: Declared, shape: tuple[int, ...], source: str, seed: int) -> Coordinates | Array:
     """Random data of which the layout can store every entry."""
     density = _density(source)
     if density is None and declared.layout.indexes:

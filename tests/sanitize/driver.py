@@ -1,8 +1,4 @@
-"""A C program that calls kernels on data from a file, so that a sanitizer sees every instruction of the process.
-
-A tensor's struct is a row of 64-bit words: its sizes, then pointers to its arrays. The program allocates each array
-with malloc at its exact size (redzones begin where the array ends), and writes them all to a file after the call.
-"""
+"""A C program that calls kernels on data from a file (run/sanitized.py), so that a sanitizer sees every instruction."""
 
 from __future__ import annotations
 
@@ -16,92 +12,13 @@ from typing import Any
 import numpy as np
 
 from spfgen.lang.reference import Stored, evaluate
+from spfgen.run.sanitized import main_source, write_calls
 from tests.differential.support import eager_source
 from tests.fuzz import runner
 from tests.fuzz.operands import Operand
 from tests.fuzz.programs import Case, Data
 
 Array = np.ndarray[Any, Any]
-
-MAIN = """
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-%(prototypes)s
-
-static int call(int64_t kernel, void **t, int64_t *sizes, int threads) {
-    switch (kernel) {
-%(cases)s
-    }
-    (void)t;
-    (void)sizes;
-    (void)threads;
-    return -1;
-}
-
-static int64_t word(FILE *in) {
-    int64_t value = 0;
-    if (fread(&value, sizeof value, 1, in) != 1) {
-        exit(90);
-    }
-    return value;
-}
-
-int main(int count, char **words) {
-    FILE *in = fopen(words[1], "rb");
-    FILE *out = fopen(words[2], "wb");
-    if (count != 3 || !in || !out) {
-        return 91;
-    }
-    const int64_t calls = word(in);
-    for (int64_t number = 0; number < calls; number++) {
-        const int64_t kernel = word(in), threads = word(in);
-        int64_t sizes[16], *tensors[32], *bytes[32], arrays[32], skipped[32];
-        const int64_t parameters = word(in);
-        for (int64_t k = 0; k < parameters; k++) {
-            sizes[k] = word(in);
-        }
-        const int64_t given = word(in);
-        for (int64_t t = 0; t < given; t++) {
-            skipped[t] = word(in);
-            arrays[t] = word(in);
-            tensors[t] = malloc((size_t)(skipped[t] + arrays[t]) * 8);
-            bytes[t] = malloc((size_t)arrays[t] * 8);
-            for (int64_t k = 0; k < skipped[t]; k++) {
-                tensors[t][k] = word(in);
-            }
-            for (int64_t k = 0; k < arrays[t]; k++) {
-                bytes[t][k] = word(in);
-                char *array = malloc((size_t)bytes[t][k]);
-                if (bytes[t][k] && fread(array, (size_t)bytes[t][k], 1, in) != 1) {
-                    return 92;
-                }
-                memcpy(&tensors[t][skipped[t] + k], &array, sizeof array);
-            }
-        }
-        fprintf(stderr, "call %%lld of kernel_%%lld\\n", (long long)number, (long long)kernel);
-        const int status = call(kernel, (void **)tensors, sizes, (int)threads);
-        if (status) {
-            fprintf(stderr, "status %%d\\n", status);
-            return 93;
-        }
-        for (int64_t t = 0; t < given; t++) {
-            for (int64_t k = 0; k < arrays[t]; k++) {
-                char *array;
-                memcpy(&array, &tensors[t][skipped[t] + k], sizeof array);
-                fwrite(array, 1, (size_t)bytes[t][k], out);
-                free(array);
-            }
-            free(tensors[t]);
-            free(bytes[t]);
-        }
-    }
-    fclose(in);
-    return fclose(out);
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -180,22 +97,6 @@ def _expected(operand: Operand, result: Any) -> dict[str, Array]:
     return arrays
 
 
-def write(calls: Sequence[Call], path: Path) -> None:
-    with path.open("wb") as out:
-
-        def words(*values: int) -> None:
-            out.write(np.array(values, np.int64).tobytes())
-
-        words(len(calls))
-        for call in calls:
-            words(call.kernel, call.threads, len(call.parameters), *call.parameters, len(call.tensors))
-            for sizes, arrays in call.tensors:
-                words(len(sizes), len(arrays), *sizes)
-                for array in arrays:
-                    words(array.nbytes)
-                    out.write(array.tobytes())
-
-
 def differences(calls: Sequence[Call], path: Path) -> list[str]:
     """What the program left in the arrays, compared with what is wanted."""
     data = path.read_bytes()
@@ -219,13 +120,8 @@ def differences(calls: Sequence[Call], path: Path) -> list[str]:
 
 def compile_program(build: Build, command: Sequence[str], folder: Path, jobs: int = 2) -> Path:
     """The program, each kernel a file of its own."""
-    prototypes, cases = [], []
-    for number, (tensors, parameters) in build.arguments.items():
-        types = ["void *"] * tensors + ["int64_t"] * parameters + ["int"]
-        prototypes.append(f"int kernel_{number}({', '.join(types)});")
-        given = [*(f"t[{k}]" for k in range(tensors)), *(f"sizes[{k}]" for k in range(parameters)), "threads"]
-        cases.append(f"    case {number}: return kernel_{number}({', '.join(given)});")
-    (folder / "main.c").write_text(MAIN % {"prototypes": "\n".join(prototypes), "cases": "\n".join(cases)})
+    names = {number: (f"kernel_{number}", *counts) for number, counts in build.arguments.items()}
+    (folder / "main.c").write_text(main_source(names), encoding="utf-8")
     files = ["main.c"]
     for number, source in build.sources.items():
         files.append(f"kernel_{number}.c")
@@ -247,7 +143,7 @@ def compile_program(build: Build, command: Sequence[str], folder: Path, jobs: in
 
 def run(program: Path, calls: Sequence[Call], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
     """Exit code and what the sanitizer says."""
-    write(calls, folder / "data")
+    write_calls(folder / "data", [(c.kernel, c.threads, c.parameters, c.tensors) for c in calls])
     result = subprocess.run(
         [str(program), str(folder / "data"), str(folder / "results")],
         env={**os.environ, **environment}, capture_output=True, text=True, timeout=300,

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from spfgen.run.compile import find_compiler
+from spfgen.run.sanitized import ENVIRONMENT, FLAGS
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_type
 
-FLAGS = ("-std=c99", "-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover")
-ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 GROUPS = {"layouts": every_layout, "outputs": every_output, "types": every_type, "finds": every_find}
 
 

@@ -1,0 +1,179 @@
+"""Small index arrays that satisfy everything a layout declares, found by the prover; or which facts exclude any.
+
+Each element of the arrays is an integer without a name of its own; the declared facts, written out for every value of
+their variables, are what the prover gets. For layouts that cannot be packed, and to tell facts that contradict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.facts.formula import (
+    TRUE,
+    And,
+    Bin,
+    Call,
+    Compare,
+    Exists,
+    Expr,
+    Forall,
+    Formula,
+    Num,
+    Or,
+    Var,
+    apply_operator,
+    calls,
+    conjunction,
+    implies,
+    substitute,
+    variables,
+)
+from spfgen.facts.prove import Facts, implied
+from spfgen.ir import rewrite
+from spfgen.layout.instances import Data, domain_of
+from spfgen.layout.nodes import Layout, Property
+from spfgen.layout.points import Array, shape_of
+from spfgen.layout.validate import violation
+
+NOTHING = Facts((), {})
+FALSE = Or(())
+MOST = 20_000
+"""More written out instances of a fact than that are not asked."""
+EXTENTS, SIZES = (3, 2, 4), (3, 2, 1, 4)
+"""What is tried for the extents of the tensor and for the sizes of the arrays."""
+TRIALS = 24
+
+
+def satisfying(layout: Layout, sizes: Mapping[str, int], seed: int | None = None) -> dict[str, Array] | None:
+    """Index arrays (int64) of the declared extents that satisfy all facts; None when the prover finds none.
+
+    `sizes` has all parameters and sizes, small ones. With a `seed`, many elements are random.
+    """
+    found = _satisfying(layout, sizes, layout.facts, seed)
+    return None if found is None or violation(layout, sizes, found) is not None else found
+
+
+def small_sizes(layout: Layout, least: int = 1) -> Iterator[dict[str, int]]:
+    """Sizes to try, in which no array is empty; those of the arrays are at least `least`."""
+    names = (*layout.parameters, *layout.sizes)
+    choices = product([n for n in SIZES if n >= least], repeat=len(layout.sizes))
+    for extent, (own, _) in product(EXTENTS, zip(choices, range(TRIALS), strict=False)):
+        sizes = dict(zip(names, (*[extent] * layout.rank, *own), strict=True))
+        if all(0 not in shape_of(a.extents, sizes) for a in layout.indexes):
+            yield sizes
+
+
+def contradicting(layout: Layout, least: int = 1) -> tuple[Property, ...]:
+    """Facts of which all but one can hold together, and not all, in arrays of any of the small sizes; () if all can."""
+    tried = list(small_sizes(layout, least))
+    if any(_satisfying(layout, sizes, layout.facts, None) is not None for sizes in tried):
+        return ()
+    needed = list(layout.facts)
+    for fact in layout.facts:
+        fewer = [f for f in needed if f is not fact]
+        if all(_satisfying(layout, sizes, fewer, None) is None for sizes in tried):
+            needed = fewer
+    return tuple(needed)
+
+
+def _satisfying(
+    layout: Layout, sizes: Mapping[str, int], facts: Sequence[Property], seed: int | None
+) -> dict[str, Array] | None:
+    shapes = {a.name: shape_of(a.extents, sizes) for a in layout.indexes}
+    data = Data(layout, sizes, {n: np.zeros(s, np.int64) for n, s in shapes.items()})
+    wanted: list[Formula] = []
+    for fact in facts:
+        wanted += _written_out(data, fact.formula)
+    elements = [_element(n, at) for n, s in shapes.items() for at in product(*map(range, s))]
+    random = np.random.default_rng(seed)
+    fixed: list[Formula] = []
+    if seed is not None:
+        top = max(1, *sizes.values())
+        fixed = [Compare("=", e, Num(int(random.integers(0, top)))) for e in elements]
+        random.shuffle(fixed)
+        fixed = fixed[: len(fixed) // 2]
+    while True:
+        answer = implied([*wanted, *fixed, *(Compare(">=", e, Num(-(2**31))) for e in elements)], NOTHING, FALSE)
+        if answer.model is not None:
+            break
+        if not fixed:
+            return None
+        fixed = fixed[: len(fixed) // 2]
+    found = dict(answer.model)
+    return {
+        n: np.array([found.get(_element(n, at).name, 0) for at in product(*map(range, s))], np.int64).reshape(s)
+        for n, s in shapes.items()
+    }
+
+
+def _element(array: str, at: Sequence[int]) -> Var:
+    return Var(f"{array}[{','.join(map(str, at))}]")
+
+
+def _written_out(data: Data, formula: Formula) -> Iterator[Formula]:
+    """The formula over elements: one for each value of its outer variables for which its calls lie in their arrays."""
+    names, body = (formula.variables, formula.body) if isinstance(formula, Forall) else ((), formula)
+    for values in _values(data, names, body):
+        plain = substitute(body, values)
+        plain = substitute(plain, {n: Num(v) for n, v in data.sizes.items()})
+        yield _elements(data, _opened(data, plain))
+
+
+def _values(data: Data, names: tuple[str, ...], body: Formula) -> Iterator[dict[str, Expr]]:
+    domain = domain_of(data, names, body)
+    if domain is None:
+        raise DataError("a variable of a property is not the argument of an array")
+    ranges = [range(*domain[n]) for n in names]
+    for values, _ in zip(product(*ranges), range(MOST), strict=False):
+        yield dict(zip(names, map(Num, values), strict=True))
+
+
+def _opened(data: Data, formula: Formula) -> Formula:
+    """Without quantifiers: what they say for all values."""
+
+    def rule(node: Formula | Expr) -> Formula | None:
+        match node:
+            case Forall(names, body):
+                return And(tuple(substitute(body, v) for v in _values(data, names, body)))
+            case Exists(names, body):
+                return Or(tuple(substitute(body, v) for v in _values(data, names, body)))
+        return None
+
+    opened: Formula = rewrite(rule, formula)
+    return opened
+
+
+def _elements(data: Data, formula: Formula) -> Formula:
+    """The formula with an element in place of each call; true where a call lies outside of its array."""
+    call = next((c for c in reversed(calls(formula)) if not any(calls(a) for a in c.arguments)), None)
+    if call is None:
+        return formula
+    shape = data.arrays[call.function].shape
+    if not any(variables(a) for a in call.arguments):
+        at = tuple(_number(a) for a in call.arguments)
+        if any(not 0 <= k < n for k, n in zip(at, shape, strict=True)):
+            return TRUE
+        return _elements(data, _replaced(formula, call, _element(call.function, at)))
+    cases: list[Formula] = []
+    for at in product(*map(range, shape)):
+        here = conjunction([Compare("=", a, Num(k)) for a, k in zip(call.arguments, at, strict=True)])
+        cases.append(implies(here, _elements(data, _replaced(formula, call, _element(call.function, at)))))
+    return And(tuple(cases))
+
+
+def _replaced(formula: Formula, call: Call, element: Expr) -> Formula:
+    result: Formula = rewrite(lambda n: element if n == call else None, formula)
+    return result
+
+
+def _number(expr: Expr) -> int:
+    match expr:
+        case Num(value):
+            return value
+        case Bin(op, left, right):
+            return int(apply_operator(op, _number(left), _number(right)))
+    raise DataError(f"no number: {expr}")

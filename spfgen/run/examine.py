@@ -1,0 +1,375 @@
+"""`spfgen check`: what a person should know of the layouts and kernels of a file before trusting data to them.
+
+Facts that contradict, coordinates that are stored twice, whether tensors can be packed, names that nothing uses; then
+random data: what the C computes is compared with the dense meaning, in a program with sanitizers where there are any.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spfgen import api
+from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
+from spfgen.errors import DataError, SpfgenError, ToolError, Unsupported
+from spfgen.facts.formula import calls, variables
+from spfgen.facts.prove import Answer, smaller
+from spfgen.ir import walk
+from spfgen.lang.expressions import counted
+from spfgen.lang.nodes import Access, LayoutAlias
+from spfgen.lang.spec import SOLVED, builtins_binding
+from spfgen.layout.nodes import Layout
+from spfgen.layout.pack import key_orders, pack
+from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
+from spfgen.layout.satisfy import contradicting, satisfying, small_sizes
+from spfgen.plan.nodes import Scan
+from spfgen.run import sanitized
+from spfgen.run.call import Bound
+from spfgen.run.compare import verdict
+from spfgen.run.example import packed_example
+from spfgen.run.job import passed
+from spfgen.run.operands import random_operand
+from spfgen.run.read import Coordinates
+from spfgen.run.tensor import Array, Tensor, extents_of
+from spfgen.space.nodes import Program
+from spfgen.space.nodes import Tensor as Declared
+
+EXTENTS = ((6, 5, 7), (3, 3, 3), (1, 4, 2), (0, 3, 5), (9, 8, 4))
+"""Of the samples: the extents of the dimensions in turn."""
+DENSITY = 0.4
+THREADS = 2
+RANK = 2
+"""Families are looked at as matrices."""
+WIDTH = 100
+FINE, NOTE, FAILED = "", "note", "FAILED"
+
+
+@dataclass(frozen=True)
+class Finding:
+    topic: str
+    text: str
+    verdict: str = FINE
+
+
+@dataclass
+class Section:
+    """What was found of one layout or kernel."""
+
+    title: str
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        return any(f.verdict == FAILED for f in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        findings = [{"topic": f.topic, "text": f.text, "verdict": f.verdict or "fine"} for f in self.findings]
+        return {"title": self.title, "findings": findings}
+
+    def text(self) -> str:
+        lines = [self.title]
+        for finding in self.findings:
+            wide = [part for line in finding.text.splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
+            first, *others = wide or [""]
+            mark = f"{finding.verdict}: " if finding.verdict else ""
+            lines.append(f"  {finding.topic:<12} {mark}{first}")
+            lines += [f"  {'':<12} {line}" for line in others]
+        return "\n".join(lines)
+
+
+def examine(spec: Spec, seed: int) -> Iterator[Section]:
+    """What is found of each layout and kernel of the spec, in their order."""
+    for name in spec.layouts:
+        yield Section(f"layout {name}", list(_layout(spec.layouts[name], seed)))
+    for kernel in spec.kernels.values():
+        yield Section(f"kernel {kernel.name}", list(_kernel(kernel, seed)))
+
+
+# --- layouts -------------------------------------------------------------------------------------------
+
+
+def _layout(handle: LayoutHandle, seed: int) -> Iterator[Finding]:
+    missing = _missing_constants(handle)
+    if missing:
+        yield Finding("constants", f"not looked at alone: {missing} has no default", NOTE)
+        return
+    layout = handle.layout(RANK)
+    possible, finding = _properties(layout)
+    yield finding
+    if not possible:
+        return
+    yield from _coordinates(layout)
+    yield _packing(layout)
+    yield from _unused(handle, layout)
+    for topic, kernel in _own_kernels(handle, layout):
+        yield Finding(topic, *_random_data(kernel, seed))
+
+
+def _missing_constants(handle: LayoutHandle) -> str:
+    """The constants that a use must set."""
+    declaration = handle.tree.find(handle.name)
+    if isinstance(declaration, LayoutAlias):
+        return ""
+    return ", ".join(f"`{n}`" for n, default in declaration.constants if default is None and n != SOLVED)
+
+
+def _properties(layout: Layout) -> tuple[bool, Finding]:
+    """Whether all facts can hold of arrays that hold something."""
+    try:
+        found = packed_example(layout)
+        if found.nse or not layout.indexes:
+            return True, Finding("properties", "hold together" if layout.facts else "none are declared")
+    except SpfgenError:
+        pass
+    for least, where in ((2, "where every size is at least 2"), (1, "where no array is empty")):
+        wrong = contradicting(layout, least)
+        if not wrong:
+            break
+        lines = "\n".join(f"- {p.text}" for p in wrong)
+        finding = Finding("properties", f"no small arrays satisfy these together, {where}:\n{lines}", NOTE)
+    else:
+        return False, replace(finding, verdict=FAILED)
+    return True, finding if least < 2 else Finding("properties", "hold together")
+
+
+def _coordinates(layout: Layout) -> Iterator[Finding]:
+    once = stored_once(layout)
+    if once.proved:
+        yield Finding("coordinates", "each is stored at most once (proved)")
+    else:
+        yield Finding("coordinates", f"one may be stored twice, then its values add up{_because(once)}", NOTE)
+    for value in layout.values:
+        if not (inside := places_inside(layout, value)).proved:
+            text = f"a place of `{value.name}` may lie outside of it, which every access then tests{_because(inside)}"
+            yield Finding("places", text, NOTE)
+        if not one_coordinate(layout, value).proved:
+            yield Finding("places", f"an element of `{value.name}` may stand for several coordinates")
+    doubt = as_output(layout)
+    if doubt is not None:
+        yield Finding("as a result", f"not possible: it is not proved that {doubt[0]}", NOTE)
+
+
+def _because(answer: Answer) -> str:
+    """A counterexample, where there is one."""
+    small = smaller(answer)
+    if not small.model:
+        return " (not proved)"
+    values = {**dict(small.model), **dict(small.values)}
+    return "; for example:\n" + ", ".join(f"{n} = {v}" for n, v in values.items())
+
+
+def _packing(layout: Layout) -> Finding:
+    try:
+        key_orders(layout)
+    except Unsupported as error:
+        reason = error.message.removeprefix(f"layout `{layout.name}` cannot be packed: ")
+        hint = "tensors in it are made with spfgen.tensor, from arrays that you have"
+        return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes, hint]), NOTE)
+    return Finding("pack", "derived from the relation")
+
+
+def _unused(handle: LayoutHandle, layout: Layout) -> Iterator[Finding]:
+    places = [p for v in layout.values for p in v.position]
+    formulas = [layout.relation, *(p.formula for p in layout.facts), *(v.when for v in layout.values)]
+    named = {n for formula in formulas for n in variables(formula)}
+    named |= {n for e in (*places, *(e for a in layout.arrays for e in layout.extents(a))) for n in variables(e)}
+    declaration, _ = handle.tree.resolve(handle.use)
+    words = [str(t) for t in declaration.tree.scan_values(lambda _: True)]
+    unused = [f"size `{s}`" for s in layout.sizes if s not in named]
+    unused += [f"constant `{c}`" for c, _ in layout.constants if words.count(c) < 2 and c != SOLVED]
+    for index in layout.indexes:
+        others = [p.formula for a in layout.indexes if a is not index for p in a.properties]
+        used = [c for f in (layout.relation, *others, *(v.when for v in layout.values)) for c in calls(f)]
+        if index.name not in {c.function for c in (*used, *(c for p in places for c in calls(p)))}:
+            unused.append(f"index array `{index.name}`")
+    if unused:
+        yield Finding("unused", ", ".join(unused), NOTE)
+
+
+def _own_kernels(handle: LayoutHandle, layout: Layout) -> Iterator[tuple[str, Kernel]]:
+    """Reading every entry, and looking for entries at given coordinates."""
+    if not layout.rank:
+        return
+    subscripts = ", ".join(f"i{k}" for k in range(layout.rank))
+    plain = builtins_binding("numpy")[0]
+    yield "reading", api.compile(f"R[{subscripts}] = T[{subscripts}]", T=handle, R=plain, name="reading")
+    product = f"R[{subscripts}] = T[{subscripts}]*U[{subscripts}]"
+    yield "product", api.compile(product, T=handle, U=handle, R=plain, name="product")
+
+
+# --- kernels -------------------------------------------------------------------------------------------
+
+
+def _kernel(spec: KernelSpec, seed: int) -> Iterator[Finding]:
+    try:
+        kernel = spec.compile()
+    except SpfgenError as error:
+        yield Finding("compiling", str(error), FAILED)
+        return
+    yield Finding("compiling", _compiled(kernel))
+    accesses = [a for s in spec.kernel.statements for a in walk(s) if isinstance(a, Access)]
+    used = {n for a in accesses for e in a.subscripts for n in variables(e)} | {a.tensor for a in accesses}
+    used |= {n for s in spec.kernel.statements if s.where is not None for n in variables(s.where)}
+    used |= {n for t in spec.kernel.tensors for e in t.extents or () for n in variables(e)}
+    unused = [f"size `{n}`" for n in spec.kernel.sizes if n not in used]
+    if unused:
+        yield Finding("unused", ", ".join(unused), NOTE)
+    yield Finding("random data", *_random_data(kernel, seed))
+
+
+def _compiled(kernel: Kernel) -> str:
+    """That the plan was verified, and whether it is parallel."""
+    made = kernel.generated
+    parallel = [n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel]
+    loops = f"parallel over {', '.join(dict.fromkeys(parallel))}" if parallel else "serial"
+    return f"the loops visit exactly the points asked for (proved); {loops}"
+
+
+# --- random data ---------------------------------------------------------------------------------------
+
+
+def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
+    """What random data show, and whether that is bad."""
+    bounds: list[Bound] = []
+    refused = ""
+    for number, extents in enumerate(EXTENTS):
+        try:
+            bounds.append(_bound(kernel, extents, seed + number))
+        except DataError as error:
+            refused = error.message
+    if not bounds:
+        return f"no random data suit it: {refused}", NOTE
+    before = [{n: _values(t) for n, t in b.tensors.items()} for b in bounds]
+    safe = sanitized.available()
+    if safe:
+        problem = _in_a_program(kernel, bounds, before)
+        if problem:
+            return problem, FAILED
+    for bound, values in zip(bounds, before, strict=True):
+        bound()
+        problem = _differs(kernel, bound, bound.tensors, values)
+        if problem:
+            return problem, FAILED
+    where = "no address or undefined-behaviour sanitizer complains" if safe else "the C compiler has no sanitizers"
+    return f"{counted(len(bounds), 'sample')} equal to the dense meaning; {where}", FINE if safe else NOTE
+
+
+def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
+    """Random operands in place. Raises DataError when the layouts cannot hold any of these extents."""
+    program = kernel.generated.program
+    tensors = [t for t in program.tensors if t.is_input or _needs_pattern(program, t)]
+    packable = {t.name: _is_packable(t.layout) for t in tensors}
+    dims = list(dict.fromkeys(d for t in program.tensors for d in t.extents))
+    most = 3 if not all(packable.values()) else max(extents)  # the prover draws small arrays only
+    sizes = {d: min(most, extents[k % len(extents)]) for k, d in enumerate(dims) if d not in program.fixed}
+    sizes |= program.fixed
+    sizes |= {n: 1 + (seed + k) % 3 for k, n in enumerate(program.parameters) if n not in sizes}
+    operands: dict[str, object] = {}
+    for number, tensor in enumerate(tensors):
+        shape = tuple(sizes[d] for d in tensor.extents)
+        if packable[tensor.name]:
+            source = f"random:{DENSITY}" if tensor.layout.indexes else "random"
+            entries = random_operand(tensor, shape, source, seed + 17 * number)
+            if tensor.is_output and isinstance(entries, Coordinates):  # written in place, so in its own arrays
+                operands[tensor.name] = _packed(tensor, entries)
+            else:
+                operands[tensor.name] = entries
+        else:
+            operands[tensor.name] = _drawn(tensor, shape, seed + number)
+    given = {n: v for n, v in sizes.items() if n not in program.fixed}
+    bound = kernel.bind(sizes=given, **operands)
+    # What the C declares, where a call from Python would take the type of a result from the operands.
+    results = {t.name: _typed(t, bound.tensors[t.name]) for t in program.tensors if t.is_output}
+    return kernel.bind(sizes=given, **{**operands, **results})
+
+
+def _typed(declared: Declared, tensor: Tensor) -> Tensor:
+    values = {v.name: tensor.arrays[v.name].astype(declared.value_type) for v in tensor.layout.values}
+    return replace(tensor, arrays={**tensor.arrays, **values})
+
+
+def _packed(declared: Declared, entries: Coordinates) -> Tensor:
+    layout = declared.layout
+    made = pack(layout, entries.shape, entries.coords, entries.values, dict(declared.index_types))
+    return Tensor(layout, made.sizes, made.arrays)
+
+
+def _needs_pattern(program: Program, tensor: Declared) -> bool:
+    """Whether an output must be given, because nothing says its index arrays."""
+    own = {a.name for a in tensor.layout.indexes}
+    shared = {array for array, function in tensor.arrays if function.partition(".")[0] != tensor.name}
+    return bool(own - shared)
+
+
+def _is_packable(layout: Layout) -> bool:
+    try:
+        key_orders(layout)
+    except Unsupported:
+        return False
+    return True
+
+
+def _drawn(declared: Declared, shape: tuple[int, ...], seed: int) -> Tensor:
+    """Arrays found by the prover, for a layout that cannot be packed."""
+    layout = declared.layout
+    fitting = (s for s in small_sizes(layout) if layout.rank == len(shape))
+    for sizes in fitting:
+        wanted = {**sizes, **dict(zip(layout.parameters, shape, strict=True))}
+        found = satisfying(layout, wanted, seed)
+        if found is not None:
+            random = np.random.default_rng(seed)
+            arrays: dict[str, Array] = {n: a.astype(dict(declared.index_types)[n]) for n, a in found.items()}
+            for value in layout.values:
+                numbers = random.integers(1, 9, prod(extents_of(layout, value.name, wanted)))
+                arrays[value.name] = numbers.reshape(extents_of(layout, value.name, wanted)).astype(declared.value_type)
+            return Tensor(layout, wanted, arrays)
+    raise DataError(f"no arrays of layout `{layout.name}` were found for these extents")
+
+
+def _values(tensor: Tensor) -> dict[str, Array]:
+    return {v.name: tensor.arrays[v.name].copy() for v in tensor.layout.values}
+
+
+def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, dict[str, Array]]]) -> str:
+    """What is wrong with the C when it runs under sanitizers; empty when nothing is."""
+    program = kernel.generated.program
+    given = [([*passed(b).values()], [_words(b.tensors[t.name]) for t in program.tensors]) for b in bounds]
+    try:
+        found, report = sanitized.called(kernel.generated.whole, program.name, given, THREADS)
+    except ToolError as error:
+        return error.message
+    if report:
+        return f"a sanitizer complains of the C (a bug of spfgen, please report it):\n{report}"
+    for bound, values, arrays in zip(bounds, before, found, strict=True):
+        after = {
+            t.name: replace(bound.tensors[t.name], arrays=dict(zip(t.layout.arrays, own, strict=True)))
+            for t, own in zip(program.tensors, arrays, strict=True)
+        }
+        problem = _differs(kernel, bound, after, values)
+        if problem:
+            return problem
+    return ""
+
+
+def _words(tensor: Tensor) -> tuple[list[int], list[Array]]:
+    layout = tensor.layout
+    sizes = [tensor.sizes[n] for n in (*layout.parameters, *layout.sizes)]
+    return sizes, [tensor.arrays[a] for a in layout.arrays]
+
+
+def _differs(
+    kernel: Kernel, bound: Bound, after: Mapping[str, Tensor], before: Mapping[str, Mapping[str, Array]]
+) -> str:
+    """How the results differ from the dense meaning of what was there before; empty when they do not."""
+    outputs = {t.name for t in bound.program.tensors if t.is_output}
+    own = {n: v for n, v in before.items() if n in outputs}
+    _, failure = verdict(kernel, after, passed(bound), own)
+    if failure is None:
+        return ""
+    shapes = ", ".join(f"{n} {'x'.join(map(str, t.shape)) or 'a number'}" for n, t in after.items())
+    return f"{failure.message} (a bug of spfgen, please report it); {shapes}"

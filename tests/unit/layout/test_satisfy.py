@@ -1,0 +1,66 @@
+"""Arrays found by the prover break nothing; facts that contradict are told."""
+
+from __future__ import annotations
+
+import pytest
+
+import spfgen
+from spfgen.catalogue import layout_named
+from spfgen.lang.spec import builtin_names
+from spfgen.layout.satisfy import contradicting, satisfying, small_sizes
+from spfgen.layout.validate import violation
+
+SPEC = """
+layout vector(n) {{
+    size nnz
+    relation {{ [p] -> [i] : 0 <= p < nnz and i = idx(p) }}
+    index idx[nnz] {{
+        range 0 <= idx(p) < n
+        {properties}
+    }}
+    value val[nnz] at [p]
+}}
+"""
+
+
+def layout(*properties: str):
+    text = SPEC.format(properties="\n".join(f"property {p}" for p in properties))
+    return spfgen.parse(text).layouts["vector"].layout()
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_arrays_satisfy_what_is_declared(seed) -> None:
+    """Of every layout, those with nested calls and quantifiers too."""
+    for name in builtin_names():
+        found = layout_named(name)
+        sizes = next(s for s in small_sizes(found) if satisfying(found, s, seed) is not None)
+        arrays = satisfying(found, sizes, seed)
+        assert arrays is not None
+        assert violation(found, sizes, arrays) is None
+        assert all(a.size for a in arrays.values())
+
+
+def test_arrays_differ_by_seed() -> None:
+    own = layout("injective")
+    found = {tuple(satisfying(own, {"n": 4, "nnz": 3}, seed)["idx"].tolist()) for seed in range(6)}
+    assert len(found) > 2
+
+
+@pytest.mark.parametrize(
+    ("properties", "wanted"),
+    [
+        (("strictly increasing",), ()),
+        (("strictly increasing", "strictly decreasing", "injective"), ("strictly increasing", "strictly decreasing")),
+        (("idx(0) = 5", "injective", "idx(0) = 6"), ("idx(0) = 5", "idx(0) = 6")),
+        (("forall p : idx(p) > n",), ("forall p : idx(p) > n",)),
+    ],
+)
+def test_facts_that_contradict(properties, wanted) -> None:
+    found = tuple(p.text for p in contradicting(layout(*properties), 2))
+    assert set(wanted) <= set(found)
+    assert "injective" not in found
+    assert bool(found) == bool(wanted)
+
+
+def test_no_arrays_for_sizes_that_do_not_fit() -> None:
+    assert satisfying(layout("injective"), {"n": 2, "nnz": 3}) is None

@@ -1,0 +1,152 @@
+"""`spfgen check` on good, doubtful and wrong files; and that it notices C that is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.cli import run as command
+from spfgen.errors import ToolError
+from spfgen.run import examine, sanitized
+
+OWN = """
+layout ranges(nrow, ncol; B = 2) {
+    size nnz, more
+    relation { [pi, pj] -> [i, j] :
+        0 <= pi < nrow and first(pi) <= pj < last(pi) and i = pi and j = colidx(pj) }
+    index first[nrow] { range 0 <= first(p) <= nnz }
+    index last[nrow] { range 0 <= last(p) <= nnz }
+    index colidx[nnz] { range 0 <= colidx(p) < ncol }
+    index other[nnz] { range 0 <= other(p) < nrow }
+    value val[nnz] at [pj]
+}
+kernel scaled {
+    tensor A : ranges
+    tensor x, y : dense
+    size n, m
+    y[i] = 2*A[i, j]*x[j] where j <= i + n
+}
+"""
+CONTRADICTING = """
+layout none(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] {
+        range 0 <= idx(p) < n
+        property forall p : idx(p) > p + n
+    }
+    value val[nnz] at [p]
+}
+"""
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    def called(text, *options):
+        path = tmp_path / "own.spf"
+        path.write_text(text)
+        code = command(["check", str(path), *options])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called
+
+
+def test_a_layout_that_cannot_be_packed(check) -> None:
+    code, out, err = check(OWN)
+    assert (code, err) == (0, "")
+    assert "properties   hold together" in out
+    assert "one may be stored twice" in out
+    assert "cannot be derived: the array `other` is neither" in out
+    assert "size `more`, constant `B`, index array `other`" in out
+    assert "unused       note: size `m`\n" in out
+    assert out.count("equal to the dense meaning") == 3
+
+
+def test_facts_that_contradict(check) -> None:
+    code, out, err = check(CONTRADICTING)
+    assert code == 1
+    assert "FAILED" in out
+    assert "- forall p : idx(p) > p + n" in out
+    assert "layout none" in err
+
+
+def test_a_layout_of_the_repository(check) -> None:
+    code, out, _ = check("layout mine = csf(rank=3)\nkernel sum { tensor A : mine  s += A[i, j, k] }", "--json")
+    assert code == 0
+    layout, kernel = json.loads(out)
+    assert {f["verdict"] for f in (*layout["findings"], *kernel["findings"])} <= {"fine", "note"}
+    assert any("3 samples" in f["text"] or "5 samples" in f["text"] for f in kernel["findings"])
+
+
+def test_kernels_with_any_name_and_any_output(check) -> None:
+    """Names that a C program has too; results with a pattern of their own, with another's, of any rank; sizes."""
+    text = """
+    kernel call { tensor A : coo  tensor y : sv  size n  y[i] += A[i, j] where i < n }
+    kernel word { tensor A, B : csr<float>  tensor C : csr shares A  C[i, j] = A[i, j]*B[i, j] }
+    kernel MAIN { tensor A : csr<int64, int64>  tensor t : dense  t[i] = A[i, j]  z = A[i, j] }
+    """
+    code, out, _ = check(text)
+    assert code == 0
+    assert out.count("5 samples equal to the dense meaning") == 3
+
+
+def test_a_file_with_nothing_and_a_file_that_is_wrong(check) -> None:
+    assert check("")[0] == 2
+    code, _, err = check("layout x(n) { }")
+    assert code == 3
+    assert "expected" in err
+
+
+def test_wrong_results_are_noticed(check, monkeypatch) -> None:
+    true = sanitized.called
+
+    def wrong(*arguments):
+        found, report = true(*arguments)
+        return [[[a + 1 if a.dtype.kind == "f" else a for a in t] for t in call] for call in found], report
+
+    monkeypatch.setattr(sanitized, "available", lambda: True)
+    monkeypatch.setattr(sanitized, "called", wrong)
+    code, out, _ = check("kernel k { tensor x, y : dense  y[i] = 2*x[i] }")
+    assert code == 1
+    assert "differs from the reference" in out
+
+
+def test_without_sanitizers(check, monkeypatch) -> None:
+    monkeypatch.setattr(sanitized, "available", lambda: False)
+    code, out, _ = check("kernel k { tensor x, y : dense  y[i] = 2*x[i] }")
+    assert code == 0
+    assert "the C compiler has no sanitizers" in out
+
+
+@pytest.mark.parametrize(("index", "complains"), [("2", False), ("3", True), ("-1", True)])
+def test_a_sanitizer_sees_accesses_outside(index, complains) -> None:
+    if not sanitized.available():
+        pytest.skip("the C compiler has no sanitizers")
+    source = f"""
+#include <stdint.h>
+struct t {{ int64_t n; double *x; }};
+int kernel(struct t *t, int64_t n, int threads);
+int kernel(struct t *t, int64_t n, int threads) {{
+    (void)threads;
+    t->x[{index}] += (double)(n + t->n);
+    return 0;
+}}
+"""
+    try:
+        found, report = sanitized.called(source, "kernel", [([7], [([3], [np.arange(3.0)])])], 1)
+    except ToolError as error:
+        pytest.fail(str(error))
+    assert ("AddressSanitizer" in report) == complains
+    if not complains:
+        assert found[0][0][0].tolist() == [0, 1, 12]
+
+
+def test_sections_as_text() -> None:
+    section = examine.Section("kernel k", [examine.Finding("a", "one\ntwo", examine.FAILED)])
+    assert section.text() == "kernel k\n  a            FAILED: one\n               two"
+    assert section.failed
+    assert not list(examine.examine(spfgen.parse(""), 0))

@@ -57,3 +57,10 @@ def loop(variable: str, low: c.Expr, high: c.Expr, body: Sequence[c.Stmt], pragm
     """The body for each value from `low` to before `high`."""
     less = c.Bin("<", c.Name(variable), high)
     return c.For(kind, variable, low, less, 1, c.Block(tuple(body)), (pragma,) if pragma else ())
+
+
+def downwards(variable: str, low: c.Expr, high: c.Expr, body: Sequence[c.Stmt], pragma: str = "") -> c.For:
+    """The body for each value from before `high` to `low`."""
+    last = c.Bin("-", high, c.Int(1))
+    more = c.Bin(">=", c.Name(variable), low)
+    return c.For(INT, variable, last, more, -1, c.Block(tuple(body)), (pragma,) if pragma else ())

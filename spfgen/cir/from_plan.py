@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, any_of, joined, loop
+from spfgen.cir.build import INT, any_of, downwards, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -27,6 +27,7 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Fold,
     Guard,
     Load,
     Locate,
@@ -169,7 +170,8 @@ class Lowering(Values):
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
         match plan:
             case Seq(parts):
-                return [s for p in parts for s in self.plan(p, scope)]
+                inside = scope.folded  # two nests within a loop may declare the same
+                return [s for p in parts for s in (_apart(self.plan(p, scope)) if inside else self.plan(p, scope))]
             case Clear(tensor, part=None):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
@@ -208,6 +210,8 @@ class Lowering(Values):
                 return choose(self, plan, scope)
             case Reduce():
                 return self.reduce(plan, scope)
+            case Fold():
+                return self.folded(plan, scope)
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 return [c.Pragma("omp atomic"), stored] if scope.atomic else [stored]
@@ -242,6 +246,8 @@ class Lowering(Values):
         name = self.names[plan.dim]
         low = self.fold("spfgen_max", plan.low, scope)
         high = self.fold("spfgen_min", plan.high, scope)
+        if isinstance(plan, Scan) and plan.down:
+            return downwards(name, low, high, body, pragma_of(plan, private))
         return loop(name, low, high, body, pragma_of(plan, private))
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
@@ -415,6 +421,18 @@ class Lowering(Values):
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
         return [comment, *lines, self.loop(plan, scope, [*own, *body], private)]
 
+    def folded(self, plan: Fold, scope: Scope) -> list[c.Stmt]:
+        """A variable for each sum, the nests that add to them, then what uses them."""
+        lines: list[c.Stmt] = []
+        for tensor in plan.sums:
+            kind = self.kinds[tensor]
+            name = self.names.new(tensor)
+            scope = replace(scope, folded={**scope.folded, tensor: (name, kind)})
+            lines.append(c.Declare(kind.c, name, zero(kind)))
+        for nest in plan.body.parts if isinstance(plan.body, Seq) else (plan.body,):
+            lines += _apart(self.plan(nest, scope))
+        return [*lines, *self.plan(plan.then, scope)]
+
     def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)
         name = self.names.new(f"{plan.target.tensor}_sum")
@@ -445,6 +463,11 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
         fused = f" collapse({plan.collapse})" if plan.collapse else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
     return f"omp{simd}" if plan.vector else f"GCC unroll {plan.unroll}" if plan.unroll else ""
+
+
+def _apart(lines: list[c.Stmt]) -> list[c.Stmt]:
+    """In braces, if something is declared that the next lines might declare too."""
+    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
 
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:

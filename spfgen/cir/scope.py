@@ -42,7 +42,7 @@ class Scope:
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop."""
+    were read above the loop; `folded` are the variables of sums within a value."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -57,9 +57,14 @@ class Scope:
     known: frozenset[str] = frozenset()
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)
+    folded: Mapping[str, tuple[str, ElementType]] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})
+
+    def running(self, target: Operand) -> tuple[str, ElementType] | None:
+        """The variable in which a target is summed here, and its type."""
+        return self.sums.get((target.tensor, target.place)) or self.folded.get(target.tensor)
 
     def summed(self, target: Operand, name: str, kind: ElementType) -> Scope:
         return replace(self, sums={**self.sums, (target.tensor, target.place): (name, kind)})

@@ -37,7 +37,7 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     do = nodes[-1]
     if not isinstance(do, Do) or do.op != "+=":
         return None
-    found = scope.sums.get((do.target.tensor, do.target.place))
+    found = scope.running(do.target)
     return found if found is not None and found[1].kind in "fc" else None
 
 
@@ -72,7 +72,8 @@ def two_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementTy
     first = low.plan(plan.body, scope)
     following: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(1))})
     sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
-    second = [s for s in low.plan(following, replace(scope, sums=sums)) if not isinstance(s, c.Comment)]
+    folded = {t: (other if found[0] == name else found[0], found[1]) for t, found in scope.folded.items()}
+    second = [s for s in low.plan(following, replace(scope, sums=sums, folded=folded)) if not isinstance(s, c.Comment)]
     more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(second)))
     body = c.Block((*_alone(first), more))
     return [

@@ -27,7 +27,7 @@ class Values:
         self.arrays: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
         self.array_names: dict[tuple[str, str], str] = {}
-        self.kinds = {t.name: TYPES[t.value_type] for t in program.tensors}
+        self.kinds = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
         for tensor in program.tensors:
             for value in tensor.layout.values:
                 self.array_names[tensor.name, value.name] = names.new(f"{tensor.name}_{value.name}")
@@ -53,7 +53,7 @@ class Values:
                 else:
                     test = c.Call(f"spfgen_stored_{element.name}", (copy, constant(1, element)))
                     term = c.Select(c.Bin("!=", test, constant(0, element)), term, zero(kind))
-        running = scope.sums.get((target.tensor, target.place))
+        running = scope.running(target)
         if running is not None:
             return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
         return self.combine(self.place(target, scope), op, term, own, kind)
@@ -95,6 +95,9 @@ class Values:
         match value:
             case Constant(number):
                 return constant(number, kind)
+            case Read(operand) if operand.tensor in scope.folded:
+                name, own = scope.folded[operand.tensor]
+                return converted(c.Name(name), own, kind)
             case Read(operand):
                 own = TYPES[self.program.tensor(operand.tensor).value_type]
                 return converted(

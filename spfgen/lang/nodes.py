@@ -3,7 +3,7 @@
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
     Kernel    ::= tensors, sizes, statements, order, finds, directives
     Statement ::= target (= | +=) value [where formula]
-    Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate
+    Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate | Sum(indices, value, where)
 
 A LayoutDecl keeps its parse tree: names and clauses of a family (`p_{1..rank}`, `each k in ...`) depend on the
 constants of a use, so the tree is read when they are known (layout/from_lang.py). Every node has its span.
@@ -59,7 +59,17 @@ class Negate:
     span: Span | None = _span()
 
 
-Value = Constant | Access | Binary | Negate
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`sum(j < i: value)`: the sum of the value over `indices` (here j), where the condition holds."""
+
+    indices: tuple[str, ...]
+    value: Value
+    where: Formula | None = None
+    span: Span | None = _span()
+
+
+Value = Constant | Access | Binary | Negate | Sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from spfgen import folder
 from spfgen.errors import Span, SpecError
-from spfgen.facts.formula import Expr, Num, calls, show, variables
+from spfgen.facts.formula import Expr, Num, calls, conjunction, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import Reader, raise_all, rebound
 from spfgen.lang.nodes import (
@@ -34,6 +34,7 @@ from spfgen.lang.nodes import (
     Source,
     SpecFile,
     Statement,
+    Sum,
     TensorDecl,
     Value,
 )
@@ -128,6 +129,7 @@ _WORDS = {
     "DIRECTION": "`increasing`",
     "STRICTLY": "`strictly`",
     "INJECTIVE": "`injective`",
+    "SUM": "`sum`",
 }
 
 
@@ -482,7 +484,7 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     name, *items = tree.children
     tensors: list[TensorDecl] = []
     sizes: list[Any] = []
-    statements: list[Statement] = []
+    statements: list[Any] = []
     clauses: list[Any] = []
     doc = ""
     for item in items:
@@ -494,11 +496,12 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
             case "kernel_size":
                 sizes += item.children
             case "statement":
-                statements.append(_statement(reader, item))
+                statements.append(item)
             case "schedule":
                 clauses += item.children
     names = tuple(str(s) for s in sizes)
-    kernel = Kernel(str(name), tuple(tensors), names, tuple(statements), doc=doc, span=reader.span(name))
+    read = tuple(_statement(reader, s, names) for s in statements)
+    kernel = Kernel(str(name), tuple(tensors), names, read, doc=doc, span=reader.span(name))
     kernel = with_schedule(kernel, read_schedule(reader, clauses))
     raise_all([*_doubled(reader, kernel, sizes), *_unused(kernel), *_rebound(kernel)])
     return kernel
@@ -563,12 +566,14 @@ def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
     return [TensorDecl(str(n), use, extents, shares, reader.span(n)) for n in names]
 
 
-def _statement(reader: Reader, tree: Tree[Any]) -> Statement:
+def _statement(reader: Reader, tree: Tree[Any], sizes: Iterable[str] = ()) -> Statement:
     target, op, value, where = tree.children
+    access = _access(reader, target)
+    known = frozenset({*sizes, *(n for s in access.subscripts for n in variables(s))})
     return Statement(
-        _access(reader, target),
+        access,
         str(op),
-        _value(reader, value),
+        _value(reader, value, known),
         None if where is None else reader.formula(where),
         reader.span(tree),
     )
@@ -586,7 +591,8 @@ def _access(reader: Reader, tree: Tree[Any]) -> Access:
     return Access(str(name), found, reader.span(tree))
 
 
-def _value(reader: Reader, tree: Tree[Any]) -> Value:
+def _value(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Value:
+    """`known` are the names that mean something around it: sizes, indices of the target and of sums outside."""
     span = reader.span(tree)
     match tree.data:
         case "value_number":
@@ -596,7 +602,9 @@ def _value(reader: Reader, tree: Tree[Any]) -> Value:
             return _access(reader, tree)
         case "value_sign":
             sign, value = tree.children
-            return Negate(_value(reader, value), span) if sign == "-" else _value(reader, value)
+            return Negate(_value(reader, value, known), span) if sign == "-" else _value(reader, value, known)
+        case "value_total":
+            return _total(reader, tree, known)
         case "value_call":
             raise reader.fail(
                 f"expected a tensor, a number or an operator, but `{tree.children[0]}(...)` is a function call",
@@ -605,14 +613,34 @@ def _value(reader: Reader, tree: Tree[Any]) -> Value:
                 "functions of values are not compiled yet",
             )
         case "value_sum" | "value_product":
-            result = _value(reader, tree.children[0])
+            result = _value(reader, tree.children[0], known)
             for op, right in zip(tree.children[1::2], tree.children[2::2], strict=True):
                 if op in ("%", "mod"):
                     hint = "remainders are for subscripts and conditions"
                     raise reader.fail(f"expected `*` or `/`, but `{op}` is not for values", op, hint)
-                factor = _value(reader, right)
+                factor = _value(reader, right, known)
                 if op == "/" and isinstance(factor, Constant) and factor.value == 0:
                     raise reader.fail("expected a divisor that is not 0, but it is", right, "divide by another number")
                 result = Binary(str(op), result, factor, span)
             return result
     raise reader.fail("expected a value", tree)
+
+
+def _total(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Sum:
+    """`sum(j: value)`, `sum(i, j: value)`, `sum(j < i: value)`: the names that are new here are summed over."""
+    _, head, value, where = tree.children
+    sides = [head] if head.data != "comparison" else head.children[::2]
+    items = [i for s in sides for i in (s.children if s.data == "expressions_" else [s])]
+    plain = [reader.name(i) for i in items if i.data == "name"]
+    indices = tuple(n for n in dict.fromkeys(plain) if n not in known and n not in reader.constants)
+    if not indices or (head.data != "comparison" and len(indices) < len(items)):
+        found = f"`{plain[0]}` means something already" if plain else "this names none"
+        raise reader.fail(
+            f"expected an index to sum over, but {found}",
+            head,
+            "write `sum(j: ...)` with an index of its own, or with a condition on it, `sum(j < i: ...)`",
+        )
+    conditions = [reader.formula(head)] if head.data == "comparison" else []
+    conditions += [] if where is None else [reader.formula(where)]
+    inner = _value(reader, value, known | set(indices))
+    return Sum(indices, inner, conjunction(conditions) if conditions else None, reader.span(tree))

@@ -8,8 +8,13 @@ in the subscripts of the target or the term) for which
   - the condition after `where` holds,
   - every sparse operand, and a sparse target, stores the coordinate (explicit zeros count as stored).
 
-So what is not stored contributes nothing, even beside inf or nan. `y[i] = y[i] + ...` means `y[i] += ...`;
-any other target on the right has the value from before the statement. Values are combined in numpy's
+So what is not stored contributes nothing, even beside inf or nan. `y[i] = y[i] + ...` means `y[i] += ...`.
+
+Other values (with `sum`, a division by a tensor, or the target on the right) are expressions: every point of the
+target gets the value of its expression, in which sums, and accesses that are not stored, are 0 where nothing is added.
+`sum(j < i: ...)` runs over its own index; a product is summed over the indices that the target does not have. The
+target at the point itself has the value from before the statement, and at any other point the one that the statement
+gives it: the values are those that satisfy all these equations, found by repetition. Values are combined in numpy's
 promotion of the target and all operands (and float64, if the target is not floating and there is a division
 or a number with a point) and at last cast to the type of the target. Booleans add by `or`, multiply by `and`.
 
@@ -20,7 +25,7 @@ and an index that remains unknown runs, in every row, over the range that subscr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -40,6 +45,7 @@ from spfgen.facts.formula import (
     Or,
     Var,
     apply_operator,
+    conjunction,
     conjuncts,
     show,
     substitute,
@@ -47,7 +53,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Binary, Constant, Kernel, Negate, Statement, Value
+from spfgen.lang.nodes import Access, Binary, Constant, Kernel, Negate, Statement, Sum, Value
 from spfgen.lang.show import show_statement
 
 Array = npt.NDArray[Any]
@@ -221,6 +227,8 @@ def _accesses(value: Value) -> list[Access]:
 
 def _execute(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> Tensor:
     """The target after the statement."""
+    if _is_expression(statement):
+        return _execute_expression(statement, tensors, sizes)
     target = tensors[statement.target.tensor]
     terms = list(_terms(statement.value))
     clears = statement.op == "="
@@ -235,6 +243,108 @@ def _execute(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping
             _add_term(result, statement, term, tensors, sizes)
         new = _cast(result, old.dtype)
     return Stored(target.shape, target.coords, new) if isinstance(target, Stored) else new.reshape(old.shape)
+
+
+def _is_expression(statement: Statement) -> bool:
+    """Whether the value is more than a sum of products."""
+    nodes = list(walk(statement.value))
+    if any(isinstance(n, Sum) for n in nodes):
+        return True
+    if any(isinstance(n, Binary) and n.op == "/" and any(a.subscripts for a in _accesses(n.right)) for n in nodes):
+        return True
+    terms = list(_terms(statement.value))
+    if statement.op == "=" and terms.count(statement.target) == 1:
+        terms.remove(statement.target)
+    return any(a.tensor == statement.target.tensor for t in terms for a in _accesses(t))
+
+
+def _execute_expression(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> Tensor:
+    """The target after the statement: what is read of it is repeated until it does not change."""
+    name, target = statement.target.tensor, tensors[statement.target.tensor]
+    old = (target.values if isinstance(target, Stored) else target).reshape(-1)
+    dtype = _combined_type(statement, tensors)
+    keeps = statement.op == "+=" or any(n == statement.target for n in walk(statement.value))
+    current = old
+    with np.errstate(all="ignore"):
+        reached = np.zeros(old.size, np.int64)
+        _add_term(reached, replace(statement, value=Constant(1)), Constant(1), tensors, sizes)
+        for _ in range(old.size + 2):
+            held = Stored(target.shape, target.coords, current) if isinstance(target, Stored) else current
+            held = held if isinstance(held, Stored) else held.reshape(np.shape(target))
+            found = _Expression(statement, {**tensors, name: held}, sizes, old.astype(dtype), dtype)
+            value = found.value(statement.value)
+            if statement.op == "+=":
+                value = value + old.astype(dtype)
+            rest = old if keeps else np.zeros_like(old)
+            new = np.where(reached > 0, _cast(np.broadcast_to(value, old.shape), old.dtype), rest)
+            same = np.array_equal(new, current, equal_nan=new.dtype.kind in "fc")
+            current = new
+            if same:
+                break
+        else:
+            raise ValueError(f"{name}: expected values that follow from one another, but they need each other")
+    return Stored(target.shape, target.coords, current) if isinstance(target, Stored) else current.reshape(target.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Expression:
+    """Values of a statement's parts, one for each entry of the target."""
+
+    statement: Statement
+    tensors: Mapping[str, Tensor]
+    sizes: Mapping[str, int]
+    old: Array
+    dtype: np.dtype[Any]
+
+    def value(self, value: Value) -> Array:
+        match value:
+            case Constant(number):
+                return np.asarray(number).astype(self.dtype)
+            case Access() if value == self.statement.target:
+                return self.old
+            case Access() | Sum():
+                return self.total(value)
+            case Binary("*", left, right) if self.free(value):
+                return self.total(value)
+            case Binary(op, left, right):
+                operator = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}[op]
+                return np.asarray(operator(self.value(left), self.value(right)))
+            case Negate(inner):
+                return np.negative(self.value(inner))
+
+    def free(self, value: Value) -> set[str]:
+        """The indices over which a product is summed."""
+        own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.sizes)
+        bound = {i for n in walk(value) if isinstance(n, Sum) for i in n.indices}
+        return {n for a in _accesses(value) for s in a.subscripts for n in variables(s)} - own - bound
+
+    def total(self, value: Value) -> Array:
+        """The sum of the value's terms at each entry of the target."""
+        result = np.zeros(self.old.size, self.dtype)
+        for term, where in _conditional(value):
+            own = replace(self.statement, value=term, where=conjunction(where) if where else None)
+            _add_term(result, own, term, self.tensors, self.sizes)
+        return result
+
+
+def _conditional(value: Value) -> Iterator[tuple[Value, list[Formula]]]:
+    """The terms of a value with sums in it, and the conditions of the sums around each."""
+    match value:
+        case Sum(_, inner, where):
+            for term, more in _conditional(inner):
+                yield term, [*([] if where is None else [where]), *more]
+        case Binary("+" | "-" as op, left, right):
+            yield from _conditional(left)
+            yield from ((Negate(t) if op == "-" else t, w) for t, w in _conditional(right))
+        case Binary("*", left, right):
+            for (a, one), (b, two) in product(list(_conditional(left)), list(_conditional(right))):
+                yield Binary("*", a, b), [*one, *two]
+        case Binary("/", left, right):
+            yield from ((Binary("/", t, right), w) for t, w in _conditional(left))
+        case Negate(inner):
+            yield from ((Negate(t), w) for t, w in _conditional(inner))
+        case _:
+            yield value, []
 
 
 def _combined_type(statement: Statement, tensors: Mapping[str, Tensor]) -> np.dtype[Any]:

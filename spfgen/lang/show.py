@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import show
-from spfgen.lang.nodes import Access, Binary, Constant, Negate, Statement, Value
+from spfgen.facts.formula import Compare, Var, show
+from spfgen.lang.nodes import Access, Binary, Constant, Negate, Statement, Sum, Value
 
 _LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
 
@@ -24,7 +24,19 @@ def show_value(value: Value, level: int = 0) -> str:
             sign = f" {op} " if own == 1 else op
             text = f"{show_value(left, own)}{sign}{show_value(right, own + 1)}"
             return f"({text})" if own < level else text
+        case Sum():
+            return _show_sum(value)
     raise InternalError(f"no text for {value!r}")
+
+
+def _show_sum(total: Sum) -> str:
+    """The condition stands in front where the indices can be read off it, else behind."""
+    inner, where = show_value(total.value), total.where
+    sides = (where.left, where.right) if isinstance(where, Compare) else ()
+    if where is not None and {s.name for s in sides if isinstance(s, Var)} >= set(total.indices):
+        return f"sum({show(where)}: {inner})"
+    condition = "" if where is None else f" where {show(where)}"
+    return f"sum({', '.join(total.indices)}: {inner}{condition})"
 
 
 def show_statement(statement: Statement) -> str:

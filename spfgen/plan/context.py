@@ -17,7 +17,7 @@ from spfgen.space.nodes import ForcedFind, Mark, Program
 class Context:
     """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
-    whose values lie in more than one array."""
+    whose values lie in more than one array; `falling` are loops that run downwards."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -26,6 +26,7 @@ class Context:
     several: frozenset[str] = frozenset()
     marks: tuple[Mark, ...] = ()
     outside: tuple[tuple[str, str], ...] = ()
+    falling: frozenset[str] = frozenset()
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -42,7 +43,7 @@ def context_of(program: Program) -> Context:
     return Context(
         program.order,
         {f.dim: f for f in program.finds},
-        {t.name: t.value_type for t in program.tensors},
+        {t.name: t.value_type for t in (*program.tensors, *program.temporaries)},
         {s: t.extents for t in program.tensors for s in t.sizes},
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
         program.marks,

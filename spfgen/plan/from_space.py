@@ -15,6 +15,7 @@ from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, place_inside
 from spfgen.plan.drivers import driven
+from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
@@ -30,6 +31,8 @@ from spfgen.space.nodes import Group, Instance, Operand
 
 def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
+    if group.point is not None:
+        return plan_expression(group, context)
     parts: list[Plan] = []
     clear = group.op == "="
     if clear and group.target in context.several:

@@ -15,6 +15,7 @@
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
+           | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
            | Do(target, value)     one value is added to (or stored in) the target
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -58,7 +59,7 @@ class Scan(Plan):
     addition is atomic when several threads run. `held` are the labels of accesses whose values may be read above the
     loop: they lie within their arrays even where it has no iteration. `vector`: its iterations run side by side;
     `unroll`: so many in each round; `collapse`: it and the loops directly inside, so many together, are shared out as
-    one."""
+    one; `down`: it runs downwards."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -72,6 +73,7 @@ class Scan(Plan):
     vector: bool = False
     unroll: int = 0
     collapse: int = 0
+    down: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,17 @@ class Reduce(Plan):
     target: Operand
     op: str
     body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Plan):
+    """Each of `sums`, temporaries at one place, is a variable that starts at 0; `body` adds to them, `then` reads
+    them."""
+
+    sums: tuple[str, ...]
+    body: Plan
+    then: Plan
     because: str = ""
 
 

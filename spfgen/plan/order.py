@@ -22,14 +22,17 @@ def scan_order(
     wanted: Sequence[str] = (),
     outside: Sequence[tuple[str, str]] = (),
     named: Sequence[str] = (),
+    first: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """All dimensions but the sizes, each after those it depends on.
 
     `wanted` is the order of loops that the user asks for, `outside` are pairs of a loop and the one that it stands
-    directly around; of dimensions that are equal those that are `named` become loops. Raises SpecError when an index
-    has no bounds, Unsupported when the wanted order cannot be had.
+    directly around; of dimensions that are equal those that are `named` become loops; `first` are dimensions that are
+    known already. Raises SpecError when an index has no bounds, Unsupported when the wanted order cannot be had.
     """
     search = _Search(instance, outside, named)
+    for name in first:
+        search.learn(name)
     wanted = [w for w in wanted if w in search.unknown]
     while True:
         search.close()

@@ -41,18 +41,23 @@ class Step:
     before: Piece | None = None
 
 
-def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list[Step]:
+def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...], outer: Sequence[Step] = ()) -> list[Step]:
+    """The steps of all dimensions. Those of the first ones may be given (`outer`): they are kept as they are, and what
+    the domain says beyond them becomes a guard after them."""
     space = domain.space
     pending = _fact_constraints(instance, space)
     known = space.universe()
-    prefix = list(instance.sizes)
+    steps = [_moved(s, space) for s in outer]
+    prefix = [*instance.sizes, *(s.dim for s in outer if s.dim)]
+    if steps:
+        known = known.intersect(steps[-1].known)
     known, pending = _learn(known, pending, set(prefix))
     first = _guards(domain.restrict(prefix).gist(known))
     known = known.intersect(domain.restrict(prefix))
-    steps: list[Step] = []
-    if first:
-        steps.append(Step("", "guard", None, (), (), tuple(map(_condition, first)), known))
-    for dim in dims:
+    if first or outer:
+        conditions = tuple(with_quotients(condition(c), known) for c in first)
+        steps.append(Step("", "guard", None, (), (), conditions, known))
+    for dim in dims[len(prefix) - len(instance.sizes) :]:
         known = _made_safe(instance, dim, steps, known)
         steps.append(replace(_step(instance, domain, prefix, dim, known), before=known))
         prefix.append(dim)
@@ -60,9 +65,18 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...]) -> list
         own = domain.restrict(prefix)
         needed = _guards(own.gist(known))
         known = known.intersect(own)
-        guards = tuple(with_quotients(_condition(c), known) for c in needed)
+        guards = tuple(with_quotients(condition(c), known) for c in needed)
         steps[-1] = replace(steps[-1], guards=guards, known=known)
     return steps
+
+
+def _moved(step: Step, space: Space) -> Step:
+    """A step of another instance, with what is known there in this space."""
+
+    def here(known: Piece) -> Piece:
+        return known.without({n for n in known.space.names if n not in space.position}).reordered(space)
+
+    return replace(step, known=here(step.known), before=None if step.before is None else here(step.before))
 
 
 def _made_safe(instance: Instance, dim: str, steps: list[Step], known: Piece) -> Piece:
@@ -75,7 +89,7 @@ def _made_safe(instance: Instance, dim: str, steps: list[Step], known: Piece) ->
     if not missing:
         return known
     known = known.with_constraints(missing)
-    conditions = tuple(with_quotients(_condition(c), known) for c in missing)
+    conditions = tuple(with_quotients(condition(c), known) for c in missing)
     if steps:
         steps[-1] = replace(steps[-1], guards=(*steps[-1].guards, *conditions), known=known)
     else:
@@ -147,7 +161,7 @@ def _guards(needed: Piece) -> list[Constraint]:
     return needed.constraints()
 
 
-def _condition(constraint: Constraint) -> Formula:
+def condition(constraint: Constraint) -> Formula:
     """A constraint as a person writes it: positive terms on each side, `a < b + 2` rather than `a <= b + 1`."""
     left = Affine(tuple((a, c) for a, c in constraint.value.terms if c > 0))
     right = Affine(tuple((a, -c) for a, c in constraint.value.terms if c < 0))

@@ -10,6 +10,7 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Fold,
     Guard,
     Load,
     Locate,
@@ -117,6 +118,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Reduce(target, op, body, why):
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
+        case Fold(sums, body, then, why):
+            add(f"sum into {', '.join(sums)}", why)
+            _lines(body, depth + 1, lines)
+            _lines(then, depth, lines)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:
@@ -127,7 +132,7 @@ def _marks(scan: Scan) -> str:
     """What the schedule says of a loop."""
     fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse else ""
     unrolled = f", unrolled by {scan.unroll}" if scan.unroll else ""
-    return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}"
+    return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}{', downwards' if scan.down else ''}"
 
 
 def interval(low: tuple[Expr, ...], high: tuple[Expr, ...]) -> str:

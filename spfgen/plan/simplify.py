@@ -17,6 +17,7 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Fold,
     Guard,
     Key,
     Load,
@@ -92,6 +93,9 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             )
         case Guard(conditions, body):
             return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
+        case Fold(body=body, then=then):
+            then = _renamed(then, names, values, indices)
+            return replace(plan, body=_renamed(body, names, values, indices), then=then)
         case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
@@ -191,6 +195,8 @@ def _without_unused(plan: Plan) -> Plan:
             return replace(plan, body=_without_unused(body))
         case Segment(body=body) | Sweep(body=body) | Row(body=body):
             return replace(plan, body=_without_unused(body))
+        case Fold(body=body, then=then):
+            return replace(plan, body=_without_unused(body), then=_without_unused(then))
         case Clear(body=body) if body is not None:
             return replace(plan, body=_without_unused(body))
         case Find(hit=hit, miss=miss):

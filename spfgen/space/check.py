@@ -18,7 +18,7 @@ def check_program(program: Program) -> None:
     for group in program.groups:
         if group.target not in names:
             raise InternalError(f"{group.text}: {group.target} is no tensor")
-        for instance in group.instances:
+        for instance in group.all:
             _check_instance(program, instance)
 
 

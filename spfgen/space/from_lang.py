@@ -12,7 +12,7 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents
 from spfgen.space.names import check_accesses, check_names, with_scalars
-from spfgen.space.nodes import Program
+from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import make_group
@@ -31,7 +31,12 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     extents = Extents(kernel, declared, layouts)
     tensors = make_tensors(kernel, declared, layouts, extents)
     by_name = {t.name: t for t in tensors}
-    groups = tuple(make_group(s, by_name, extents) for s in kernel.statements)
+    groups: list[Group] = []
+    temporaries: list[Tensor] = []
+    for statement in kernel.statements:
+        group, sums = make_group(statement, {**by_name, **{t.name: t for t in temporaries}}, extents)
+        groups.append(group)
+        temporaries += sums
     schedule = read_schedule(kernel, by_name, groups)
     return Program(
         kernel.name,
@@ -46,4 +51,5 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         forced_finds(kernel, by_name, groups),
         schedule.marks,
         schedule.outside,
+        tuple(temporaries),
     )

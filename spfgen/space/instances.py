@@ -54,6 +54,13 @@ from spfgen.space.nodes import (
 
 
 @dataclass(frozen=True)
+class AtTarget:
+    """In a term: the value that a tensor (a temporary, or the target itself) has at the place of the target."""
+
+    tensor: str
+
+
+@dataclass(frozen=True)
 class _Choice:
     """One access with one of the value arrays of its layout: its operand and what it adds to the domain."""
 
@@ -64,18 +71,25 @@ class _Choice:
 
 
 def make_instances(
-    statement: lang.Statement, term: lang.Value, tensors: Mapping[str, Tensor], extents: Extents
+    statement: lang.Statement,
+    term: lang.Value,
+    tensors: Mapping[str, Tensor],
+    extents: Extents,
+    labels: set[str] | None = None,
 ) -> Iterator[Instance]:
-    """All instances of one additive term: a piece for each choice of value arrays and each disjunct."""
+    """All instances of one additive term: a piece for each choice of value arrays and each disjunct. `labels` are of
+    accesses in other terms that must not come again; the target's is always its name."""
     found = list(accesses(term))
     everything = [statement.target, *found]
     taken: set[str] = set()
     choices: list[list[_Choice]] = []
     for access in everything:
         label = fresh(access.tensor, taken | set(tensors) - {access.tensor})
-        taken.add(label)
+        taken = taken | {label} if taken or labels is None else {label, *labels}
         tensor = tensors[access.tensor]
         choices.append([_choice(access, label, tensor, v, extents) for v in tensor.layout.values])
+    if labels is not None:
+        labels |= taken
     indices = _indices(statement, everything, extents)
     for combination in product(*choices):
         yield from _pieces(statement, term, combination, indices, tensors, extents)
@@ -227,7 +241,7 @@ def _pieces(
             axioms,
             tuple(guards),
             _placed(combination[0].operand, encoder),
-            _value(term, operands, encoder),
+            _value(term, operands, encoder, _placed(combination[0].operand, encoder)),
             tuple(_placed(c.operand, encoder) for c in combination[1:]),
         )
 
@@ -303,15 +317,17 @@ def _placed(operand: Operand, encoder: Encoder) -> Operand:
     return replace(operand, place=tuple(encoder.expr(p) for p in operand.place))
 
 
-def _value(term: lang.Value, operands: Iterator[Operand], encoder: Encoder) -> Value:
+def _value(term: lang.Value | AtTarget, operands: Iterator[Operand], encoder: Encoder, target: Operand) -> Value:
     match term:
+        case AtTarget(tensor):
+            return Read(replace(target, tensor=tensor))
         case lang.Constant():
             return term
         case lang.Access():
             return Read(_placed(next(operands), encoder))
         case lang.Binary(op, left, right):
-            first = _value(left, operands, encoder)
-            return Binary(op, first, _value(right, operands, encoder))
+            first = _value(left, operands, encoder, target)
+            return Binary(op, first, _value(right, operands, encoder, target))
         case lang.Negate(inner):
-            return Negate(_value(inner, operands, encoder))
+            return Negate(_value(inner, operands, encoder, target))
     raise InternalError(f"no value for {term!r}")

@@ -1,7 +1,7 @@
 """IR 2: which points of which statement run, over named dimensions.
 
     Program   ::= name, Tensor*, sizes, Group*, order, ForcedFind*
-    Group     ::= one statement of the user: target, op, Instance*
+    Group     ::= one statement of the user: target, op, Instance*, [point]
     Instance  ::= domain (one conjunction), dimensions, calls, facts, target, value
     Value     ::= Constant | Read(operand) | Binary | Negate
 
@@ -119,13 +119,24 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All instances of one statement. `op` is `=` (cleared first) or `+=`."""
+    """All instances of one statement. `op` is `=` (cleared first) or `+=`.
+
+    Each instance adds to its target. Where the value is more than a sum of products, the instances add to temporaries
+    of the program, each a sum within the value; `point` has the points of the statement's own target and the value
+    that is stored there, over the temporaries at the same place.
+    """
 
     text: str
     op: str
     target: str
     instances: tuple[Instance, ...]
+    point: Instance | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def all(self) -> tuple[Instance, ...]:
+        """The instances, and the point."""
+        return self.instances if self.point is None else (*self.instances, self.point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,8 @@ class Change:
 class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
     which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
-    outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one."""
+    outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
+    values that the kernel keeps for itself, each at the places of a tensor that it writes."""
 
     name: str
     doc: str
@@ -184,6 +196,7 @@ class Program:
     finds: tuple[ForcedFind, ...] = ()
     marks: tuple[Mark, ...] = ()
     outside: tuple[tuple[str, str], ...] = ()
+    temporaries: tuple[Tensor, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
-        return next(t for t in self.tensors if t.name == name)
+        return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

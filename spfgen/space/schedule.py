@@ -53,7 +53,7 @@ class _Reader:
         self.kernel = kernel
         self.tensors = tensors
         self.indices = _indices(kernel)
-        instances = [i for g in groups for i in g.instances]
+        instances = [i for g in groups for i in g.all]
         self.positions = dict.fromkeys(p for i in instances for p in i.positions)
         self.made: dict[str, None] = {}
         self.first: list[str] = []
@@ -131,7 +131,7 @@ class _Reader:
 def forced_finds(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> tuple[ForcedFind, ...]:
     """The algorithms that the schedule asks for, by dimension: one for each access of the tensor."""
     raise_all([e for f in kernel.finds for e in (*_wrong_position(kernel, f, tensors), *_wrong_algorithm(f))])
-    operands = [o for g in groups for i in g.instances for o in (i.target, *i.reads)]
+    operands = [o for g in groups for i in g.all for o in (i.target, *i.reads)]
     labels = {t: dict.fromkeys(o.label for o in operands if o.tensor == t) for t in tensors}
     return tuple(
         ForcedFind(f"{label}.{find.position}", find.algorithm, f"{find.tensor}.{find.position}", find.span)

@@ -20,11 +20,18 @@ from spfgen.space.nodes import Change, Group, Instance
 def transformed(groups: Sequence[Group], changes: Sequence[Change]) -> tuple[Group, ...]:
     """The groups with the new dimensions. Raises SpecError, Unsupported."""
     for change in changes:
-        if not any(_concerns(i, change) for g in groups for i in g.instances):
+        if not any(_concerns(i, change) for g in groups for i in g.all):
             names = " and ".join(f"`{n}`" for n in change.needs)
             message = f"expected loops of one statement, but none has {names}"
             raise SpecError(message, change.span, ("a loop is over an index or a position of the statement",))
-        groups = [replace(g, instances=tuple(_changed(i, change) for i in g.instances)) for g in groups]
+        groups = [
+            replace(
+                g,
+                instances=tuple(_changed(i, change) for i in g.instances),
+                point=None if g.point is None else _changed(g.point, change),
+            )
+            for g in groups
+        ]
     return tuple(groups)
 
 

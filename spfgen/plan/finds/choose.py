@@ -91,7 +91,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         length = counts.trips(node.low, node.high)
         query = Query(
             instance, node, tuple(steps[:position]), step.before, domain, dict(single), dict(defined), counts,
-            dict(trips), length, context.types, parallel,
+            dict(trips), length, context.types, parallel, context.falling,
         )  # fmt: skip
         query, setups = segmented(query, context)
         defined |= query.defined

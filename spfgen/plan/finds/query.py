@@ -59,7 +59,8 @@ class Query:
     `steps` are those outside of it, outermost first; `before` is what holds there; `single` are the dimensions among
     them that are found at most once (no loops), with what they depend on, and `defined` the bounds of segments; `trips`
     says how often each loop among the steps runs, `length` how many positions the find has to tell apart;
-    `types` are the value types of the tensors; `parallel` is the loop around it that runs on several threads.
+    `types` are the value types of the tensors; `parallel` is the loop around it that runs on several threads, `falling`
+    are loops that run downwards.
     """
 
     instance: Instance
@@ -74,6 +75,7 @@ class Query:
     length: Expr
     types: Mapping[str, str]
     parallel: str = ""
+    falling: frozenset[str] = frozenset()
     orders: dict[str, Order] = field(default_factory=dict)
 
     @cached_property

@@ -87,7 +87,7 @@ def _kept(query: Query, key: Known) -> _Kept | str:
     reason = "its bounds change in every iteration"
     for falling in (False, True):
         state = list(query.loops)
-        for loop in reversed(query.loops[len(query.fixed) :]):
+        for loop in reversed([d for d in query.loops[len(query.fixed) :] if d not in query.falling]):
             fewer = [s for s in state if s != loop]
             verdict = _is_state(query, key, fewer, falling)
             if verdict == "":

@@ -1,0 +1,94 @@
+"""Values as sums of products: the additive terms, each with the condition of the sum that it stood in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from spfgen.facts.formula import Formula, conjunction
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.space.extents import Extents
+from spfgen.space.instances import make_instances
+from spfgen.space.names import accesses
+from spfgen.space.nodes import Instance, Tensor
+
+
+@dataclass(frozen=True)
+class Term:
+    """A product of accesses and numbers, and the condition of the sum that it stood in."""
+
+    value: lang.Value
+    where: Formula | None = None
+
+
+def instances_of(
+    statement: lang.Statement,
+    terms: Sequence[Term],
+    tensors: Mapping[str, Tensor],
+    extents: Extents,
+    labels: set[str] | None = None,
+) -> tuple[Instance, ...]:
+    """The instances of terms that are added to the statement's target, each under its condition and that of all.
+
+    With `labels` no two accesses of different terms have one label; those given are added to the set.
+    """
+    found: list[Instance] = []
+    for term in terms:
+        conditions = [c for c in (statement.where, term.where) if c is not None]
+        own = replace(statement, where=conjunction(conditions) if conditions else None)
+        found += make_instances(own, term.value, tensors, extents, labels)
+    return tuple(found)
+
+
+def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | None:
+    """The additive terms of a value, products of sums multiplied out: each is a product of accesses and numbers, or of
+    one sum and numbers; with `quotients`, divided by such. None where the value is more than that."""
+    try:
+        return list(_linear(value, quotients))
+    except _NotLinearError:
+        return None
+
+
+class _NotLinearError(Exception):
+    """A value is no sum of products."""
+
+
+def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
+    match value:
+        case lang.Binary("+", left, right):
+            yield from _linear(left, quotients)
+            yield from _linear(right, quotients)
+        case lang.Binary("-", left, right):
+            yield from _linear(left, quotients)
+            for term in _linear(right, quotients):
+                yield replace(term, value=lang.Negate(term.value, term.value.span))
+        case lang.Binary("*", left, right, span):
+            if has_sum(value) and (_has_tensor(left) and _has_tensor(right)):
+                raise _NotLinearError
+            for a, b in product(list(_linear(left, quotients)), list(_linear(right, quotients))):
+                yield Term(lang.Binary("*", a.value, b.value, span), a.where if a.where is not None else b.where)
+        case lang.Binary("/", left, right, span):
+            if has_sum(right) or (_has_tensor(right) and not quotients):
+                raise _NotLinearError
+            for a in _linear(left, quotients):
+                yield replace(a, value=lang.Binary("/", a.value, right, span))
+        case lang.Negate(inner):
+            for term in _linear(inner, quotients):
+                yield replace(term, value=lang.Negate(term.value, term.value.span))
+        case lang.Sum(_, inner, where):
+            for term in _linear(inner, quotients):
+                conditions = [c for c in (where, term.where) if c is not None]
+                yield replace(term, where=conjunction(conditions) if conditions else None)
+        case _:
+            yield Term(value)
+
+
+def has_sum(value: lang.Value) -> bool:
+    return any(isinstance(n, lang.Sum) for n in walk(value))
+
+
+def _has_tensor(value: lang.Value) -> bool:
+    """Whether the value differs from point to point, or is a sum."""
+    return has_sum(value) or any(a.subscripts for a in accesses(value))

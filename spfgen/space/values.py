@@ -1,0 +1,214 @@
+"""Values that are more than sums of products: quotients, products of sums, and those that read their own target.
+
+Each largest sum within the value becomes a sum of products into a temporary, which has the target's places; an access
+that may have nothing stored at a point is such a sum too, so that it is 0 there. What remains is an expression over
+temporaries and dense values, which is stored once at each point of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spfgen.errors import SpecError, Unsupported
+from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjuncts, variables
+from spfgen.ir import fresh, rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_statement
+from spfgen.lang.types import TYPES, promoted
+from spfgen.sets.named import Space
+from spfgen.sets.uf import comparisons
+from spfgen.space.extents import Extents
+from spfgen.space.instances import AtTarget, make_instances
+from spfgen.space.names import accesses
+from spfgen.space.nodes import Group, Instance, Tensor
+from spfgen.space.products import Term, instances_of, linear_terms
+
+
+def make_expression(
+    statement: lang.Statement, tensors: Mapping[str, Tensor], extents: Extents
+) -> tuple[Group, tuple[Tensor, ...]]:
+    """A statement whose value is an expression over sums. Raises SpecError, Unsupported."""
+    _check_whole(statement, tensors)
+    own = replace(statement, where=_where(statement))
+    apart = _Apart(own, tensors, extents)
+    value = apart.value(statement.value)
+    if statement.op == "+=":
+        value = lang.Binary("+", AtTarget(statement.target.tensor), value)  # type: ignore[arg-type]
+    found: list[Instance] = []
+    temporaries: list[Tensor] = []
+    labels: set[str] = set()
+    kind, goal = _type(statement, tensors), tensors[statement.target.tensor]
+    for name, terms in apart.sums.items():
+        made = instances_of(own, terms, tensors, extents, labels)
+        if not made:  # the condition holds nowhere
+            value = _without(value, name)
+            continue
+        found += [replace(i, target=replace(i.target, tensor=name)) for i in made]
+        temporaries.append(replace(goal, name=name, value_type=kind, is_input=False, is_output=False, shared_with=None))
+    kept = any(isinstance(n, AtTarget) and n.tensor == statement.target.tensor for n in walk(value))
+    points = list(make_instances(own, value, tensors, extents, labels))
+    text, op = show_statement(statement), "+=" if kept else "="
+    if not points:
+        return Group(text, op, statement.target.tensor, (), None, statement.span), ()
+    if len(points) > 1:
+        layout = tensors[statement.target.tensor].layout.name
+        raise Unsupported(
+            f"`{statement.target.tensor}` in layout `{layout}` has places of several kinds, which only sums can fill",
+            statement.target.span,
+            ("a sum of products can be stored there: write the value into another tensor first",),
+        )
+    group = Group(text, op, statement.target.tensor, tuple(found), points[0], statement.span)
+    return group, tuple(temporaries)
+
+
+def _without(value: Any, name: str) -> Any:
+    """The value where a temporary is 0."""
+    return rewrite(lambda n: lang.Constant(0) if n == AtTarget(name) else None, value)
+
+
+def _where(statement: lang.Statement) -> Formula | None:
+    """The condition, which may only speak of the target's points."""
+    known = {n for s in statement.target.subscripts for n in variables(s)}
+    inner = {n for a in accesses(statement.value) for s in a.subscripts for n in variables(s)} - known
+    for part in conjuncts(statement.where) if statement.where is not None else ():
+        strange = sorted(variables(part) & inner)
+        if strange:
+            raise SpecError(
+                f"expected a condition on the points of `{statement.target.tensor}`, but `{strange[0]}` is summed over",
+                getattr(part, "span", None) or statement.span,
+                (f"write it within the sum: `sum({strange[0]}: ... where ...)`",),
+            )
+    return statement.where
+
+
+def _check_whole(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> None:
+    """A quotient of whole numbers by 0 would be nothing that the target could hold."""
+    kind = TYPES[tensors[statement.target.tensor].value_type]
+    divides = [n for n in walk(statement.value) if isinstance(n, lang.Binary) and n.op == "/"]
+    if kind.kind in "biu" and any(not isinstance(d.right, lang.Constant) for d in divides):
+        raise Unsupported(
+            f"a quotient cannot be stored in `{statement.target.tensor}`, which holds {kind.name}: "
+            "where the divisor is 0 it has no value",
+            statement.target.span or statement.span,
+            ("declare the target with float or double values",),
+        )
+
+
+def _type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> str:
+    """The type in which the parts of the value are combined: the promotion of all, and float64 for quotients."""
+    names = [tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))]
+    nodes = list(walk(statement.value))
+    fractional = any(
+        n.op == "/" if isinstance(n, lang.Binary) else isinstance(n, lang.Constant) and isinstance(n.value, float)
+        for n in nodes
+    )
+    own = TYPES[tensors[statement.target.tensor].value_type]
+    if fractional and own.kind not in "fc":
+        names.append("float64")
+    return promoted(sorted(set(names))).name
+
+
+@dataclass
+class _Apart:
+    """Takes a value apart; `sums` are the terms of each temporary."""
+
+    statement: lang.Statement
+    tensors: Mapping[str, Tensor]
+    extents: Extents
+    sums: dict[str, list[Term]] = field(default_factory=dict)
+    known: dict[lang.Value, str] = field(default_factory=dict)
+
+    def free(self, value: lang.Value) -> set[str]:
+        """The indices of a value that neither the target has nor a sum within it binds."""
+        own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.extents.kernel.sizes)
+        match value:
+            case lang.Access(_, subscripts):
+                return {n for s in subscripts for n in variables(s)} - own
+            case lang.Sum(indices, inner):
+                return self.free(inner) - set(indices)
+            case lang.Binary(_, left, right):
+                return self.free(left) | self.free(right)
+            case lang.Negate(inner):
+                return self.free(inner)
+        return set()
+
+    def value(self, value: lang.Value) -> Any:
+        """The value over temporaries and dense accesses."""
+        match value:
+            case lang.Access() if value == self.statement.target:
+                return AtTarget(value.tensor)
+            case lang.Access() if not self.free(value) and self.is_everywhere(value):
+                return value
+            case lang.Access() | lang.Sum():
+                return self.sum(value)
+            case lang.Binary("*", left, right) if self.free(value):
+                if any(isinstance(n, lang.Sum) for n in walk(value)):
+                    index = sorted(self.free(value))[0]
+                    raise Unsupported(
+                        f"a sum within a product that is itself summed over `{index}` is not compiled",
+                        value.span or self.statement.span,
+                        ("write the inner sum into a tensor by a statement of its own",),
+                    )
+                return self.sum(value)
+            case lang.Binary(op, left, right):
+                return lang.Binary(op, self.value(left), self.value(right), value.span)
+            case lang.Negate(inner):
+                return lang.Negate(self.value(inner), value.span)
+        return value
+
+    def sum(self, value: lang.Value) -> AtTarget:
+        """A temporary for a sum of products."""
+        if value not in self.known:
+            terms = linear_terms(value, quotients=True)
+            if terms is None:
+                raise Unsupported(
+                    "a sum of something else than products and quotients is not compiled",
+                    value.span or self.statement.span,
+                    ("write the value into a tensor by a statement of its own, and sum that",),
+                )
+            for term in terms:
+                self.check_divisors(term)
+            name = fresh(f"{self.statement.target.tensor}_sum", {*self.tensors, *self.sums})
+            self.known[value] = name
+            self.sums[name] = terms
+        return AtTarget(self.known[value])
+
+    def check_divisors(self, term: Term) -> None:
+        """Within a sum, what is divided by must be stored wherever the dividend is."""
+        divisors = {n: n.right for n in walk(term.value) if isinstance(n, lang.Binary) and n.op == "/"}
+        if not any(a.subscripts for d in divisors.values() for a in accesses(d)):
+            return
+        plain = rewrite(lambda n: n.left if n in divisors else None, term.value)
+        own = replace(self.statement, where=term.where)
+        alone = list(make_instances(own, plain, self.tensors, self.extents))
+        both = list(make_instances(own, term.value, self.tensors, self.extents))
+        if len(alone) == len(both) and all(map(_same_points, alone, both)):
+            return
+        raise Unsupported(
+            "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
+            term.value.span or self.statement.span,
+            ("divide by a dense tensor, or multiply by a tensor of reciprocals",),
+        )
+
+    def is_everywhere(self, access: lang.Access) -> bool:
+        """Whether the access has one value, in one place, at every point of the statement."""
+        tensor = self.tensors[access.tensor]
+        if tensor.layout.indexes or calls(tensor.layout.relation) or access.tensor == self.statement.target.tensor:
+            return False
+        alone = list(make_instances(self.statement, lang.Constant(1), self.tensors, self.extents))
+        both = list(make_instances(self.statement, access, self.tensors, self.extents))
+        if len(both) != 1 or len(alone) != 1 or both[0].guards:
+            return False
+        return _same_points(alone[0], both[0])
+
+
+def _same_points(alone: Instance, both: Instance) -> bool:
+    """Whether each point of the first is one of the second for some values of the dimensions that it has more."""
+    shown = [n for n in both.domain.space.names if n in both.sizes or n in alone.domain.space.position]
+    hidden = [n for n in both.domain.space.names if n not in shown]
+    space = Space((*shown, *hidden))
+    sizes: list[Formula] = [Compare(">=", Var(s), ZERO) for s in both.sizes]
+    points = alone.domain.reordered(space).with_constraints(comparisons([*sizes, *alone.facts]))
+    return points.is_within_projection(both.domain.reordered(space), hidden)

@@ -32,7 +32,18 @@ _PLAIN = {
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
-    **{n: n for n in ("bitmap_words", "bitmap_has", "bitmap_position", "prefetch", "stored_float32", "stored_float64")},
+    **{
+        n: n
+        for n in (
+            "bitmap_words",
+            "bitmap_has",
+            "bitmap_position",
+            "prefetch",
+            "prefetch_far",
+            "stored_float32",
+            "stored_float64",
+        )
+    },
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
           "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip

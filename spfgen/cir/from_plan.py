@@ -8,6 +8,7 @@ from dataclasses import replace
 from spfgen.cir import around, finds, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, joined, loop
+from spfgen.cir.carry import carried
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -70,6 +71,10 @@ class Lowering(Values):
 
     def function(self) -> c.Function:
         nests = [s for g, p in zip(self.program.groups, self.plans, strict=True) for s in self.statement(g, p)]
+        indices = [
+            self.array_names[t.name, a] for t in self.program.tensors for a, f in t.arrays if f == f"{t.name}.{a}"
+        ]
+        nests = carried(nests, indices, self.names)
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
@@ -264,9 +269,16 @@ class Lowering(Values):
             body = self.plan(plan.body, replace(scope, looped=True))
             return [*before, replace(self.loop(plan, scope, body), pragmas=(sums.vector(found[0]),))]
         if found is not None:
-            return [*before, *sums.two_sums(self, plan, replace(scope, looped=True), *found)]
+            return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)
-        return [*before, *comment, *lines, self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)]
+        loop = self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)
+        return [
+            *before,
+            *comment,
+            *lines,
+            *sums.fetched(self, plan, scope, loop.start, self.fold("spfgen_min", plan.high, scope)),
+            loop,
+        ]
 
     def as_said(self, plan: Scan, scope: Scope) -> c.For:
         """A loop that the schedule wants vectorized or unrolled."""

@@ -1,8 +1,8 @@
 """Loops that only add to one sum: a processor need not wait for one addition before it starts the next.
 
 Where the values stand side by side the sum is a vector's; where they are reached through an index array, which vectors
-gain nothing from, two sums run side by side. Either way the order of the additions is another than the text's, and the
-same whatever the number of threads.
+gain nothing from, several sums run side by side. Either way the order of the additions is another than the text's, and
+the same whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import joined
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 SHORT = 16
 """Loops that are known to be shorter are left as they are."""
+LONG = 32
+"""Loops that are longer have four sums."""
 
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
@@ -59,30 +62,71 @@ def vector(name: str) -> str:
     return f"omp simd reduction(+:{name})"
 
 
-def two_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
-    """Two values at a time, each for a sum of its own."""
+def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """Two values at a time, each for a sum of its own; four in long loops. That in short ones the second value is
+    guarded, rather than left to a loop of its own, is one branch less that a processor may foresee wrongly."""
     position = low.names[plan.dim]
+    at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    other = low.names.new(f"{name}_2")
-    at = c.Name(position)
-    first = low.plan(plan.body, scope)
-    following: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(1))})
-    sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
-    folded = {t: (other if found[0] == name else found[0], found[1]) for t, found in scope.folded.items()}
-    second = [s for s in low.plan(following, replace(scope, sums=sums, folded=folded)) if not isinstance(s, c.Comment)]
-    more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(second)))
-    body = c.Block((*_alone(first), more))
-    return [
-        *lines,
+    lines += fetched(low, plan, scope, first, end)
+    sums = [name, low.names.new(f"{name}_2")]
+    lines += [
         c.Comment("two sums, so that one addition need not wait for the other"),
-        c.Declare(kind.c, other, zero(kind)),
-        c.For("int64_t", position, low.fold("spfgen_max", plan.low, scope), c.Bin("<", at, end), 2, body),
-        c.Assign(c.Name(name), "+=", c.Name(other)),
+        c.Declare(kind.c, sums[1], zero(kind)),
     ]
+    if not any(isinstance(n, Find) for n in chain(plan.body)):  # what is looked up first takes longer than to add
+        rest = c.Name(low.names.new(f"{position}_rest"))
+        lines += [c.Declare("int64_t", rest.name, first), _long(low, plan, scope, sums, kind, rest, first, end)]
+        first = rest
+    one, two = (_value(low, plan, scope, name, k, sums[k]) for k in range(2))
+    more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(two)))
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2, c.Block((*_alone(one), more)))
+    return [*lines, pairs, c.Assign(c.Name(name), "+=", c.Name(sums[1]))]
+
+
+def _long(
+    low: Lowering, plan: Scan, scope: Scope, two: list[str], kind: ElementType, rest: c.Name, first: c.Expr, end: c.Expr
+) -> c.Stmt:
+    """Four sums where that pays; what remains begins at `rest`."""
+    position = low.names[plan.dim]
+    sums = [*two, *(low.names.new(f"{two[0]}_{k}") for k in (3, 4))]
+    length = c.Bin("-", end, first)
+    values = [s for k, other in enumerate(sums) for s in _alone(_value(low, plan, scope, two[0], k, other))]
+    body = [
+        *(c.Declare(kind.c, other, zero(kind)) for other in sums[2:]),
+        c.Assign(rest, "=", c.Bin("-", end, c.Bin("%", length, c.Int(4)))),
+        c.For("int64_t", position, first, c.Bin("<", c.Name(position), rest), 4, c.Block(tuple(values))),
+        *(c.Assign(c.Name(one), "+=", c.Name(other)) for one, other in zip(sums[:2], sums[2:], strict=True)),
+    ]
+    return c.If(c.Bin(">=", length, c.Int(LONG)), c.Block(tuple(body)))
+
+
+def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:
+    """What the loop does that many positions further, for another sum."""
+    body: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(further))}) if further else plan.body
+    sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
+    folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
+    lines = low.plan(body, replace(scope, sums=sums, folded=folded))
+    return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr) -> list[c.Stmt]:
+    """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty."""
+    if plan.ahead is None:
+        return []
+    later = c.Bin("+", start, c.Int(plan.ahead.places))
+    lines: list[c.Stmt] = [c.Comment("short segments, and many: what comes later is fetched")]
+    for read in plan.ahead.arrays:
+        place = low.place(read, scope) if isinstance(read, Operand) else low.expr(read, scope)
+        assert isinstance(place, c.Load)
+        size = low.element_type(read).bytes
+        lines.append(c.Do(c.Call("spfgen_prefetch_far", (place.array, c.Bin("*", later, c.Int(size))))))
+    pays = joined("&&", [low.all(plan.ahead.when, scope), c.Bin("<", start, end)])
+    return [c.If(pays, c.Block(tuple(lines)))]
 
 
 def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:

@@ -153,6 +153,13 @@ class Values:
         narrow = dict(tensor.index_types)[array] != "int64"
         return c.Cast(INT, loaded) if within and narrow else loaded
 
+    def element_type(self, read: Call | Operand) -> ElementType:
+        """Of what an array of values or an index array holds."""
+        if isinstance(read, Operand):
+            return TYPES[self.program.tensor(read.tensor).value_type]
+        owner, array = read.function.split(".", 1)
+        return TYPES[dict(self.program.tensor(owner).index_types)[array]]
+
     def all(self, conditions: Sequence[Formula], scope: Scope) -> c.Expr:
         return joined("&&", [self.condition(f, scope) for f in conditions])
 

@@ -53,13 +53,23 @@ class Clear(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Arrays of a loop that goes on where its last run ended: what lies `places` further is fetched at the start of
+    each run, if the conditions hold: on what there is and how short the runs are."""
+
+    arrays: tuple[Call | Operand, ...]
+    places: int
+    when: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Scan(Plan):
     """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
     inside: the iterations of a parallel loop are shared out by them. `atomic`: iterations may write one place, each
     addition is atomic when several threads run. `held` are the labels of accesses whose values may be read above the
-    loop: they lie within their arrays even where it has no iteration. `vector`: its iterations run side by side;
-    `unroll`: so many in each round; `collapse`: it and the loops directly inside, so many together, are shared out as
-    one; `down`: it runs downwards."""
+    loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched ahead in it.
+    `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the loops directly
+    inside, so many together, are shared out as one; `down`: it runs downwards."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -74,6 +84,7 @@ class Scan(Plan):
     unroll: int = 0
     collapse: int = 0
     down: bool = False
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)

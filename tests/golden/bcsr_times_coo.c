@@ -283,9 +283,13 @@ int bcsr_times_coo(
         for (int part = 0; part < threads; part++) {
             const int64_t bi_end =
                     spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part + 1, threads);
-            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
-                    bi < bi_end; bi++) {
-                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+            const int64_t bi_begin =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
+            /* where one segment ends the next one begins */
+            int64_t A_browptr_bi = bi_begin < bi_end ? A_browptr[bi_begin] : 0;
+            for (int64_t bi = bi_begin; bi < bi_end; bi++) {
+                const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
+                for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
                     const int64_t bcolidx_pb = A_bcolidx[pb];
                     for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                         const int64_t i = 2 * bi + r;
@@ -303,6 +307,7 @@ int bcsr_times_coo(
                         }
                     }
                 }
+                A_browptr_bi = A_browptr_bi_1;
             }
         }
     } else if (variant == 2) {
@@ -313,9 +318,13 @@ int bcsr_times_coo(
         for (int part_2 = 0; part_2 < threads; part_2++) {
             const int64_t bi_end_2 =
                     spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2 + 1, threads);
-            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2, threads);
-                    bi < bi_end_2; bi++) {
-                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+            const int64_t bi_begin_2 =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2, threads);
+            /* where one segment ends the next one begins */
+            int64_t A_browptr_bi_2 = bi_begin_2 < bi_end_2 ? A_browptr[bi_begin_2] : 0;
+            for (int64_t bi = bi_begin_2; bi < bi_end_2; bi++) {
+                const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
+                for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
                     const int64_t bcolidx_pb = A_bcolidx[pb];
                     for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                         const int64_t i = 2 * bi + r;
@@ -333,6 +342,7 @@ int bcsr_times_coo(
                         }
                     }
                 }
+                A_browptr_bi_2 = A_browptr_bi_1_2;
             }
         }
     } else {
@@ -347,9 +357,13 @@ int bcsr_times_coo(
         for (int part_3 = 0; part_3 < threads; part_3++) {
             const int64_t bi_end_3 =
                     spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3 + 1, threads);
-            for (int64_t bi = spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3, threads);
-                    bi < bi_end_3; bi++) {
-                for (int64_t pb = A_browptr[bi]; pb < A_browptr[bi + 1]; pb++) {
+            const int64_t bi_begin_3 =
+                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3, threads);
+            /* where one segment ends the next one begins */
+            int64_t A_browptr_bi_3 = bi_begin_3 < bi_end_3 ? A_browptr[bi_begin_3] : 0;
+            for (int64_t bi = bi_begin_3; bi < bi_end_3; bi++) {
+                const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
+                for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
                     const int64_t bcolidx_pb = A_bcolidx[pb];
                     for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                         const int64_t i = 2 * bi + r;
@@ -368,6 +382,7 @@ int bcsr_times_coo(
                         }
                     }
                 }
+                A_browptr_bi_3 = A_browptr_bi_1_3;
             }
         }
     }

@@ -220,7 +220,11 @@ int csr_times_bcsr(
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part = 0; part < threads; part++) {
             const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
-            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, part, threads);
+            /* where one segment ends the next one begins */
+            int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
+            for (int64_t i = i_begin; i < i_end; i++) {
+                const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
                 /* C is cleared here: no other iteration writes this part of it */
                 for (int64_t j = 0; j < ncol; j++) {
                     C_val[i * ncol + j] = 0.0;
@@ -239,7 +243,7 @@ int csr_times_bcsr(
                  */
                 spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0,
                         browptr_bi, browptr_bi_1);
-                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                for (int64_t pj = A_rowptr_i; pj < A_rowptr_i_1; pj++) {
                     const int64_t j = A_colidx[pj];
                     const int64_t pb_key = j / 2;
                     /*
@@ -256,6 +260,7 @@ int csr_times_bcsr(
                 }
                 spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi,
                         browptr_bi_1);
+                A_rowptr_i = A_rowptr_i_1;
             }
         }
     } else {
@@ -264,8 +269,11 @@ int csr_times_bcsr(
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part_2 = 0; part_2 < threads; part_2++) {
             const int64_t i_end_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2 + 1, threads);
-            for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part_2, threads); i < i_end_2;
-                    i++) {
+            const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2, threads);
+            /* where one segment ends the next one begins */
+            int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
+            for (int64_t i = i_begin_2; i < i_end_2; i++) {
+                const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
                 /* C is cleared here: no other iteration writes this part of it */
                 for (int64_t j = 0; j < ncol; j++) {
                     C_val[i * ncol + j] = 0.0;
@@ -274,7 +282,7 @@ int csr_times_bcsr(
                 const int64_t r = i - 2 * bi;
                 const int64_t browptr_bi = B_browptr[bi];
                 const int64_t browptr_bi_1 = B_browptr[bi + 1];
-                for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {
+                for (int64_t pj = A_rowptr_i_2; pj < A_rowptr_i_1_2; pj++) {
                     const int64_t j = A_colidx[pj];
                     const int64_t pb_key_2 = j / 2;
                     /*
@@ -288,6 +296,7 @@ int csr_times_bcsr(
                         C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
                     }
                 }
+                A_rowptr_i_2 = A_rowptr_i_1_2;
             }
         }
     }

@@ -111,9 +111,13 @@ int mttkrp(
         for (int64_t p_1 = spfgen_share_int32(A_ptr_2, 0, nnz_1, part, threads); p_1 < p_1_end;
                 p_1++) {
             const int64_t i = A_idx_1[p_1];
-            for (int64_t p_2 = A_ptr_2[p_1]; p_2 < A_ptr_2[p_1 + 1]; p_2++) {
+            const int64_t p_2_begin = A_ptr_2[p_1];
+            /* where one segment ends the next one begins */
+            int64_t A_ptr_3_p_2 = p_2_begin < A_ptr_2[p_1 + 1] ? A_ptr_3[p_2_begin] : 0;
+            for (int64_t p_2 = p_2_begin; p_2 < A_ptr_2[p_1 + 1]; p_2++) {
+                const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
                 const int64_t j = A_idx_2[p_2];
-                for (int64_t p_3 = A_ptr_3[p_2]; p_3 < A_ptr_3[p_2 + 1]; p_3++) {
+                for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
                     const int64_t k = A_idx_3[p_3];
                     const double A_value = A_val[p_3];
                     for (int64_t l = 0; l < B_n_2; l++) {
@@ -121,6 +125,7 @@ int mttkrp(
                                 + l];
                     }
                 }
+                A_ptr_3_p_2 = A_ptr_3_p_2_1;
             }
         }
     }

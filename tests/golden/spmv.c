@@ -23,6 +23,17 @@ static inline int spfgen_threads(int wanted, int64_t work) {
 #endif
 }
 
+/* Asks for memory `bytes` behind the start of an array, needed later, to a cache behind the first one. It may lie
+   outside of the array: no pointer to it is made, and nothing is read. */
+static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
+#ifdef __GNUC__
+    __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 2);
+#else
+    (void)array;
+    (void)bytes;
+#endif
+}
+
 /* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
@@ -80,12 +91,34 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < threads; part++) {
         const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
-        for (int64_t i = spfgen_share_int32(A_rowptr, 0, nrow, part, threads); i < i_end; i++) {
+        const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, part, threads);
+        /* where one segment ends the next one begins */
+        int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
+        for (int64_t i = i_begin; i < i_end; i++) {
             double y_sum = 0.0;
             const int64_t pj_end = A_rowptr[i + 1];
+            if (nnz >= 1048576 && nnz <= 8 * nrow && A_rowptr_i < pj_end) {
+                /* short segments, and many: what comes later is fetched */
+                spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
+                spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
+            }
             /* two sums, so that one addition need not wait for the other */
             double y_sum_2 = 0.0;
-            for (int64_t pj = A_rowptr[i]; pj < pj_end; pj += 2) {
+            int64_t pj_rest = A_rowptr_i;
+            if (pj_end - A_rowptr_i >= 32) {
+                double y_sum_3 = 0.0;
+                double y_sum_4 = 0.0;
+                pj_rest = pj_end - (pj_end - A_rowptr_i) % 4;
+                for (int64_t pj = A_rowptr_i; pj < pj_rest; pj += 4) {
+                    y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                    y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                    y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                    y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                }
+                y_sum += y_sum_3;
+                y_sum_2 += y_sum_4;
+            }
+            for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
                 y_sum += A_val[pj] * x_val[A_colidx[pj]];
                 if (pj + 1 < pj_end) {
                     y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
@@ -93,6 +126,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             }
             y_sum += y_sum_2;
             y_val[i] = y_sum;
+            A_rowptr_i = pj_end;
         }
     }
     return SPFGEN_OK;

@@ -1,0 +1,86 @@
+"""Where one segment ends the next one begins: a loop over segments reads each end once.
+
+    for i { ... a[i] ... a[i + 1] ... }   ->   a_i = a[first];  for i { a_i_1 = a[i + 1]; ... a_i = a_i_1; }
+
+The elements a[i] and a[i + 1] of an array that nobody writes are read in each iteration, and a[i + 1] is the a[i] of
+the next one: it is kept in a variable. Nothing is read that was not: the first element only if there is an iteration,
+and only what each iteration reads whatever the data are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from spfgen.cir import nodes as c
+from spfgen.cir.build import INT
+from spfgen.cir.names import Names
+from spfgen.ir import rewrite, walk
+
+
+def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names) -> list[c.Stmt]:
+    """The statements with such reads of these arrays kept from one iteration to the next."""
+
+    def rule(node: object) -> c.Stmt | None:
+        if not isinstance(node, c.For) or node.pragmas or node.step != 1 or not isinstance(node.body, c.Block):
+            return None
+        found = [a for a in arrays if _wanted(node, a)]
+        return _rotated(node, found, names) if found else None
+
+    return [rewrite(rule, s) for s in statements]
+
+
+def _wanted(loop: c.For, array: str) -> bool:
+    """Whether each iteration reads element i + 1 whatever the data are, and somewhere element i."""
+    assert isinstance(loop.body, c.Block)
+    always = [n for s in loop.body.statements for e in _evaluated(s) for n in walk(e)]
+    return _element(loop, array, 1) in always and any(n == _element(loop, array, 0) for n in walk(loop.body))
+
+
+def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
+    """What a statement evaluates first, whatever comes out."""
+    match statement:
+        case c.Declare(value=value) if value is not None:
+            yield value
+        case c.For(start=start, condition=condition):
+            yield start
+            yield condition
+        case c.If(condition=condition) | c.While(condition=condition):
+            yield condition
+
+
+def _element(loop: c.For, array: str, further: int) -> c.Load:
+    place: c.Expr = c.Name(loop.variable)
+    return c.Load(c.Name(array), c.Bin("+", place, c.Int(1)) if further else place)
+
+
+def _rotated(loop: c.For, arrays: Sequence[str], names: Names) -> c.Stmt:
+    """The loop with the ends of segments carried over, and what must stand before it."""
+    assert isinstance(loop.body, c.Block)
+    assert isinstance(loop.condition, c.Bin)
+    body = list(loop.body.statements)
+    before: list[c.Stmt] = []
+    start = loop.start
+    if not isinstance(start, c.Name | c.Int):
+        before.append(c.Declare(f"const {INT}", names.new(f"{loop.variable}_begin"), start))
+        start = c.Name(before[-1].name)  # type: ignore[attr-defined]
+    some = c.Bin("<", start, loop.condition.right)
+    before.append(c.Comment("where one segment ends the next one begins"))
+    for array in arrays:
+        reads = [s for s in body if any(n == _element(loop, array, 1) for n in walk(s))]
+        held = [s.name for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]
+        here = names.new(f"{array}_{loop.variable}")
+        end = held[0] if held else names.new(f"{array}_{loop.variable}_1")
+        replaced = {_element(loop, array, 0): c.Name(here), _element(loop, array, 1): c.Name(end)}
+        body = [s if isinstance(s, c.Declare) and s.name == end else _replaced(s, replaced) for s in body]
+        if not held:
+            body.insert(0, c.Declare(f"const {INT}", end, _element(loop, array, 1)))
+        body.append(c.Assign(c.Name(here), "=", c.Name(end)))
+        first = c.Load(c.Name(array), start)
+        before.append(c.Declare(INT, here, c.Select(some, first, c.Int(0))))
+    return c.Block((*before, replace(loop, start=start, body=c.Block(tuple(body)))))
+
+
+def _replaced(statement: c.Stmt, by: dict[c.Load, c.Name]) -> c.Stmt:
+    result: c.Stmt = rewrite(lambda n: by.get(n) if isinstance(n, c.Load) else None, statement)
+    return result

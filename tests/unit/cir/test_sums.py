@@ -1,0 +1,59 @@
+"""Sums that run side by side, and what is fetched ahead for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import spfgen
+from spfgen.cir.sums import LONG
+from spfgen.ir import walk
+from spfgen.plan.nodes import Scan
+from spfgen.plan.prefetch import LARGE, SHORT
+
+STATEMENT = "y[i] = A[i,j]*x[j]"
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128, np.int64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_rows_of_each_length(kind: type, index: type) -> None:
+    """All remainders, in rows that are added up in one go and in several."""
+    lengths = [*range(12), *range(LONG - 2, LONG + 9), 0, 0, 1]
+    indptr = np.cumsum([0, *lengths]).astype(index)
+    indices = np.concatenate([np.arange(n) for n in lengths]).astype(index)
+    data = (np.arange(len(indices)) % 7 + 1).astype(kind)
+    a = csr_array((data, indices, indptr), shape=(len(lengths), max(lengths)))
+    x = (np.arange(max(lengths)) % 5 - 1).astype(kind)
+    y = spfgen.compile(STATEMENT, A="csr", x="dense", y="dense")(A=a, x=x)
+    assert y.dtype == kind
+    assert np.array_equal(y, a.toarray() @ x)
+
+
+@pytest.mark.parametrize(
+    ("statement", "layouts", "arrays"),
+    [
+        (STATEMENT, {"A": "csr", "x": "dense", "y": "dense"}, 2),
+        (STATEMENT, {"A": "csc", "x": "dense", "y": "dense"}, 2),
+        (STATEMENT, {"A": "dcsr", "x": "dense", "y": "dense"}, 2),
+        (STATEMENT, {"A": "ell", "x": "dense", "y": "dense"}, None),  # the rows are not segments
+        ("C[i,k] = A[i,j]*B[j,k]", {"A": "csr", "B": "csr", "C": "dense"}, None),  # rows of B in any order
+    ],
+)
+def test_what_is_fetched_ahead(statement: str, layouts: dict[str, str], arrays: int | None) -> None:
+    kernel = spfgen.compile(statement, **layouts)
+    found = {len(n.ahead.arrays) for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.ahead}
+    assert found == ({arrays} if arrays else set())
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_large_and_short(layout: str) -> None:
+    """As much, in segments as short, as it takes to fetch ahead."""
+    count = LARGE // SHORT
+    a = csr_array((np.ones(LARGE), np.tile(np.arange(SHORT, dtype=np.int32), count), np.arange(count + 1) * SHORT),
+                  shape=(count, SHORT))  # fmt: skip
+    if layout == "csc":
+        a = a.T
+    kernel = spfgen.compile(STATEMENT, A=layout, x="dense", y="dense")
+    expected = np.full(a.shape[0], a.shape[1])
+    assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)

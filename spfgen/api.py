@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, UsageError
 from spfgen.kept import layout_of
-from spfgen.kernel import Kernel, checked_threads
+from spfgen.kernel import Kernel, checked_threads, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
@@ -150,7 +150,8 @@ class KernelSpec:
         validate: str = "once",
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
-        `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`.
+        `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
+        without a schedule gets what `spfgen tune` found for it; `schedule=""` leaves that out.
 
         `validate` is when index arrays of operands are checked: "once", "always" or "never".
 
@@ -159,7 +160,9 @@ class KernelSpec:
         from spfgen.pipeline import resolve
 
         kernel = _with_finds(_scheduled(self.kernel, schedule), finds)
-        return Kernel(kernel, resolve(kernel, self.tree), threads, validate)
+        layouts = resolve(kernel, self.tree)
+        build = made if schedule is None else Kernel
+        return build(kernel, layouts, threads, validate)
 
     def __repr__(self) -> str:
         return f"<spfgen kernel {self.name}>"
@@ -271,9 +274,11 @@ def compile(  # noqa: A001
 
     Names without subscripts need no layout: they are scalars. `schedule` holds clauses as in a spec file
     (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
-    (`{"A.pj": "hash"}`), in place of what it says of them. `threads` fixes the number of threads; without it
-    OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the first time they are seen
-    ("once"; again when they have changed), at every call ("always"), or "never". Raises SpecError, Unsupported.
+    (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
+    `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `threads` fixes the
+    number of threads; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
+    first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
+    Raises SpecError, Unsupported.
     """
     from spfgen.pipeline import resolve
 
@@ -291,7 +296,7 @@ def compile(  # noqa: A001
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
         found |= resolve(one, handles[declaration.name].tree)
-    return Kernel(kernel, found, threads, validate)
+    return (made if schedule is None else Kernel)(kernel, found, threads, validate)
 
 
 def evaluate(
@@ -423,6 +428,7 @@ __all__ = [
     "layout_of",
     "load",
     "load_tensor",
+    "made",
     "pack",
     "parse",
     "tensor",

@@ -187,6 +187,26 @@ def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(schedule(find(function))))
 
 
+def data_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the operands are: --data, --size, --shape, --seed; and --threads."""
+    options = [
+        click.option(
+            "--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`."
+        ),
+        click.option(
+            "--size", multiple=True, metavar="NAME=N", help="The extent of an index, or a size of the kernel."
+        ),
+        click.option(
+            "--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns."
+        ),
+        click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS)."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def chosen(file: str, kernel_name: str | None) -> Any:
     """The kernel of the file that is meant. Raises UsageError when that is not clear."""
     import spfgen
@@ -300,12 +320,8 @@ def explain(
 
 @command.command(name="run")
 @kernel_arguments
-@click.option("--data", multiple=True, metavar="NAME=SOURCE", help="A file, a number, `random` or `random:DENSITY`.")
-@click.option("--size", multiple=True, metavar="NAME=N", help="The extent of an index, or a size of the kernel.")
-@click.option("--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS).")
+@data_arguments
 @click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Timed runs, for a median.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
 @click.option("--check", is_flag=True, help="Compare with a numpy computation.")
 @click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
 @click.option("--force", is_flag=True, help="Overwrite output files that exist.")
@@ -336,19 +352,73 @@ def run_command(
     spfgen run kernels.spf -k spmv --data A=random:0.01 --data x=random --size i=1000 --size j=1000
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=x.npy -o y=y.npy --threads 4
     """
-    sources, sizes, targets = pairs(data, "--data"), pairs(size, "--size"), pairs(output, "-o")
-    numbers = {name: whole_number(f"--size {name}", text) for name, text in sizes.items()}
-    shapes = {name: extents(f"--shape {name}", text) for name, text in pairs(shape, "--shape").items()}
     kernel = chosen(file, kernel_name).compile(threads, schedule=schedule, finds=pairs(find, "--find"))
     from spfgen.run.job import Job, run_job
 
-    report = run_job(kernel, Job(sources, numbers, targets, repeat, seed, check, force, shapes))
+    targets = pairs(output, "-o")
+    given = sources(data, size, shape)
+    report = run_job(kernel, Job(**given, seed=seed, outputs=targets, repeat=repeat, check=check, force=force))
     if as_json:
         show_json(report.as_dict())
     else:
         show(report.text())
     if report.failure is not None:
         raise report.failure
+
+
+@command.command(name="tune")
+@click.argument("file", metavar="FILE.spf", shell_complete=files)
+@click.option(
+    "-k", "--kernel", "kernel_name", metavar="KERNEL", help="The kernel, when there are several.",
+    shell_complete=kernels,
+)  # fmt: skip
+@data_arguments
+@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="How long to look.")
+@click.option("--forget", is_flag=True, help="Drop what was found before, and measure nothing.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+def tune_command(
+    file: str,
+    kernel_name: str | None,
+    data: tuple[str, ...],
+    size: tuple[str, ...],
+    shape: tuple[str, ...],
+    threads: int | None,
+    seed: int,
+    seconds: float,
+    forget: bool,
+    as_json: bool,
+) -> None:
+    """Measure schedules of a kernel on your data, and keep the fastest.
+
+    What is found is used wherever these statements are compiled for these layouts and this number of threads without
+    a schedule of their own: by `run`, `generate`, and from Python. SPFGEN_TUNED=off leaves it alone.
+
+    \b
+    spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random
+    spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random --threads 1 --seconds 300
+    spfgen tune kernels.spf -k spmv --forget
+    """
+    from spfgen.run.job import Job
+    from spfgen.run.tune import forget as forget_found
+    from spfgen.run.tune import tune
+
+    kernel = chosen(file, kernel_name)
+    if forget:
+        found = forget_found(kernel, threads)
+        message(f"dropped {found}" if found else "nothing was found before")
+        return
+    report = tune(kernel, Job(**sources(data, size, shape), seed=seed), threads, seconds, message)
+    if as_json:
+        show_json(report.as_dict())
+    else:
+        show(report.text())
+
+
+def sources(data: tuple[str, ...], size: tuple[str, ...], shape: tuple[str, ...]) -> dict[str, Any]:
+    """--data, --size and --shape as a job has them."""
+    numbers = {name: whole_number(f"--size {name}", text) for name, text in pairs(size, "--size").items()}
+    shapes = {name: extents(f"--shape {name}", text) for name, text in pairs(shape, "--shape").items()}
+    return {"data": pairs(data, "--data"), "sizes": numbers, "shapes": shapes}
 
 
 def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
@@ -512,17 +582,19 @@ def cache_path() -> None:
 
 
 @cache.command()
-def clear() -> None:
+@click.option("--tuned", is_flag=True, help="The schedules that `tune` measured too.")
+def clear(tuned: bool) -> None:
     """Remove what is kept. Kernels that are loaded go on working, and those that are being compiled stay.
 
     \b
     spfgen cache clear
+    spfgen cache clear --tuned
     """
     from spfgen.run.cache import clear as clear_folder
     from spfgen.run.cache import kept
 
     folder = kept()
-    message(f"{clear_folder()} compiled kernels removed from {folder}")
+    message(f"{clear_folder(tuned=tuned)} compiled kernels removed from {folder}")
 
 
 @command.command()

@@ -4,7 +4,8 @@ Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothi
 for its owner alone: kernels in it are executed, proofs are believed.
 
 Compiled kernels lie in it (run/cache.py), and in a subfolder of each kind small files: Z3's answers, the tables of the
-parser, the C of kernels, and that layouts were checked (kept.py). A small file is named by a hash of all that
+parser, the C of kernels, that layouts were checked (kept.py), and schedules that were measured (tuned.py): those alone
+cannot be made anew in a moment, and stay when the rest is cleared. A small file is named by a hash of all that
 determines what it holds, and begins with a checksum: what is damaged or not ours counts as absent. It appears by a
 rename, so that many processes may read and write at once. Nothing about small files ever fails: where they cannot be
 kept, their content is made anew.
@@ -18,9 +19,11 @@ import os
 import re
 import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-KINDS = ("answers", "grammar", "kernels", "layouts")
+MEASURED = "tuned"
+KINDS = ("answers", "grammar", "kernels", "layouts", MEASURED)
 _OURS = re.compile(r"[0-9a-f]{64}(\.\d+-\d+\.tmp)?")
 
 
@@ -95,9 +98,25 @@ def save(kind: str, key: str, data: bytes) -> None:
                 temporary.unlink(missing_ok=True)
 
 
-def clear_small_files(folder: Path) -> None:
+def remove(kind: str, key: str) -> bool:
+    """Remove what was stored under the key; says whether there was anything."""
+    folder = _folder(kind)
+    with contextlib.suppress(OSError):
+        if folder is not None:
+            (folder / key).unlink()
+            return True
+    return False
+
+
+def holds(kind: str) -> bool:
+    """Whether anything of that kind can have been stored."""
+    folder = _folder(kind)
+    return folder is not None and folder.is_dir()
+
+
+def clear_small_files(folder: Path, kinds: Sequence[str] = KINDS) -> None:
     """Remove the small files of the folder, and what killed processes left of them; nothing that is not ours."""
-    for kind in KINDS:
+    for kind in kinds:
         with contextlib.suppress(OSError):
             for file in (folder / kind).iterdir():
                 if _OURS.fullmatch(file.name):

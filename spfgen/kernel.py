@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
+    from spfgen.tuned import Tuned
 
 MOST_THREADS = max(1024, 8 * (os.cpu_count() or 1))
 """More are a mistake; OpenMP ends the process when the system refuses to start them."""
@@ -56,13 +58,15 @@ class Kernel:
         validate: str = "once",
         *,
         kept: bool = False,
+        tuned: Tuned | None = None,
     ) -> None:
-        """`kept`: the C may come from the disk, where another process left it."""
+        """`kept`: the C may come from the disk, where another process left it. `tuned`: where the schedule is from."""
         self._kernel = kernel
         self._layouts = dict(layouts)
         self.threads = checked_threads(threads)
         self.validate = _checked_mode(validate)
         self._kept = kept
+        self.tuned = tuned
         self._generated: Generated | None = None
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
@@ -92,6 +96,11 @@ class Kernel:
         return self._generated
 
     @property
+    def layouts(self) -> Mapping[str, Layout]:
+        """The layout of each declared tensor."""
+        return self._layouts
+
+    @property
     def parsed(self) -> lang.Kernel:
         """What the user wrote."""
         return self._kernel
@@ -103,7 +112,10 @@ class Kernel:
         """
         from spfgen.explain import explain_json, explain_text
 
-        return explain_json(self.generated) if json else explain_text(self.generated, details=details)
+        if json:
+            return {**explain_json(self.generated), "tuned": asdict(self.tuned) if self.tuned else None}
+        text = explain_text(self.generated, details=details)
+        return f"{text}\n\nschedule found by `spfgen tune`: {self.tuned}" if self.tuned else text
 
     def __repr__(self) -> str:
         first, *others = map(show_statement, self._kernel.statements)
@@ -206,6 +218,27 @@ class Kernel:
             typed.append(replace(declaration, use=use))
         made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
         return made, Entry(made.program, getattr(load(build(made.whole)), self._kernel.name))
+
+
+def made(
+    kernel: lang.Kernel, layouts: Mapping[str, Layout], threads: int | None, validate: str, *, kept: bool = False
+) -> Kernel:
+    """A kernel with the schedule that `spfgen tune` found for it, where it has none. One that is no longer accepted is
+    left out, with a warning."""
+    from spfgen.tuned import found_for
+
+    found = found_for(kernel, layouts, checked_threads(threads))
+    if found is not None:
+        from spfgen.lang.parse import parse_schedule
+        from spfgen.lang.schedule import with_schedule
+
+        try:
+            scheduled = with_schedule(kernel, parse_schedule(found.schedule))
+            return Kernel(scheduled, layouts, threads, validate, kept=kept, tuned=found)
+        except SpfgenError as error:
+            text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
+            warnings.warn(f"{text} (tune again)", stacklevel=3)
+    return Kernel(kernel, layouts, threads, validate, kept=kept)
 
 
 class _Calls:

@@ -23,7 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spfgen.errors import InternalError, ToolError, UsageError
-from spfgen.folder import cache_setting, clear_small_files, hash_of, is_open_to_all, is_ours, wanted_folder
+from spfgen.folder import (
+    KINDS,
+    MEASURED,
+    cache_setting,
+    clear_small_files,
+    hash_of,
+    is_open_to_all,
+    is_ours,
+    wanted_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,11 +140,12 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     return tuple(sorted(found, key=lambda e: (-e.made, e.key)))
 
 
-def clear() -> int:
+def clear(*, tuned: bool = False) -> int:
     """Remove all entries, and what killed processes left; returns the number of entries removed.
 
     Kernels that are loaded go on working; entries that are being made right now stay. Z3's answers and the parser's
-    tables go too. Other files in the folder are not touched. Raises ToolError when a file cannot be removed.
+    tables go too; the schedules that `spfgen tune` found only when `tuned`. Other files in the folder are not touched.
+    Raises ToolError when a file cannot be removed.
     """
     from filelock import FileLock, Timeout
 
@@ -158,7 +168,7 @@ def clear() -> int:
             continue
         except OSError as error:
             raise ToolError(f"expected to clear {folder}, but {error.strerror or error}") from error
-    clear_small_files(folder)
+    clear_small_files(folder, [kind for kind in KINDS if tuned or kind != MEASURED])
     return count
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spfgen.api import Kernel, checked_threads
+from spfgen.api import Kernel, checked_threads, made
 from spfgen.errors import DataError, UsageError
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
@@ -64,7 +64,7 @@ def evaluate(
             layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
-    kernel = _kernel(statements, text, layouts)
+    kernel = _kernel(statements, text, layouts, checked_threads(threads))
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
     bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked)
     bound()
@@ -93,8 +93,8 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
             raise UsageError(message, None, (did_you_mean(name, text.ranks) or known,))
 
 
-def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]]) -> Kernel:
-    key = (statements, *[id(layout) for _, layout in layouts])
+def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]], threads: int | None) -> Kernel:
+    key = (statements, threads, *[id(layout) for _, layout in layouts])
     kernel = _KERNELS.get(key)
     if kernel is None:
         declared = tuple(
@@ -102,7 +102,8 @@ def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]]) -> 
             for name, layout in layouts
             if layout is not SCALAR
         )
-        made = lang.Kernel("kernel", declared, (), text.statements)
-        kernel = Kernel(made, {n: layout for n, layout in layouts if layout is not SCALAR}, kept=True)
+        parsed = lang.Kernel("kernel", declared, (), text.statements)
+        stored = {n: layout for n, layout in layouts if layout is not SCALAR}
+        kernel = made(parsed, stored, threads, "once", kept=True)
         remember(_KERNELS, key, kernel)  # the kernel keeps its layouts alive, and so their identities
     return kernel

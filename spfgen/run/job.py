@@ -30,13 +30,13 @@ class Job:
     a file for results; `shapes` the extents of operands."""
 
     data: Mapping[str, str]
-    sizes: Mapping[str, int]
-    outputs: Mapping[str, str]
-    repeat: int
-    seed: int
-    check: bool
-    force: bool
+    sizes: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seed: int = 0
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    repeat: int = 5
+    check: bool = False
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,12 @@ class Report:
 
     def text(self) -> str:
         width = max([len(n) for n in self.operands], default=0)
+        low, high = seconds_text(min(self.seconds)), seconds_text(max(self.seconds))
         lines = [f"{self.kernel}"]
         lines += [f"  {name:<{width}}  {what}" for name, what in self.operands.items()]
         lines.append(
-            f"  time     {_seconds(self.median)} (median of {len(self.seconds)}, {_seconds(min(self.seconds))} to "
-            f"{_seconds(max(self.seconds))}), threads: {self.threads}"
+            f"  time     {seconds_text(self.median)} (median of {len(self.seconds)}, {low} to {high}), "
+            f"threads: {self.threads}"
         )
         lines.append(f"  speed    {self.operations / self.median / 1e9:.3g} GFLOP/s ({self.operations} operations)")
         lines.append(
@@ -92,7 +93,8 @@ class Report:
         return "\n".join(lines)
 
 
-def _seconds(value: float) -> str:
+def seconds_text(value: float) -> str:
+    """`1.5 ms`: seconds in the unit that suits them."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
@@ -102,7 +104,7 @@ def _seconds(value: float) -> str:
 def run_job(kernel: Kernel, job: Job) -> Report:
     """Raises DataError, UsageError for what is wrong with the call or the data; a failed check is in the report."""
     program = kernel.generated.program
-    _check_names(program, job)
+    check_job(program, job)
     for name, path in job.outputs.items():
         check_target(program.tensor(name), path, job)
     bound = kernel.bind(sizes=job.sizes, **operands(program, job))
@@ -125,7 +127,8 @@ def run_job(kernel: Kernel, job: Job) -> Report:
     )
 
 
-def _check_names(program: Program, job: Job) -> None:
+def check_job(program: Program, job: Job) -> None:
+    """Every operand has data, and nothing else has. Raises UsageError."""
     names = [t.name for t in program.tensors]
     for name in (*job.data, *job.outputs, *job.shapes):
         if name not in names:
@@ -161,6 +164,7 @@ def passed(bound: Bound) -> dict[str, int]:
 
 
 def values_of(tensor: Tensor) -> dict[str, Array]:
+    """A copy of the values."""
     return {v.name: tensor.arrays[v.name].copy() for v in tensor.layout.values}
 
 

@@ -1,0 +1,198 @@
+"""What pages say that is made by spfgen itself: galleries, tables, figures. Each gives (markdown, files by path)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from docs.made.pages import ROOT
+
+Made = tuple[str, dict[str, str]]
+
+
+def pipeline() -> Made:
+    """The table of contents of the compiler, as it stands in its docstring."""
+    import spfgen.pipeline
+
+    text = spfgen.pipeline.__doc__ or ""
+    first, _, rest = text.partition("\n\n")
+    return f"`pipeline.py`: {first}\n\n{rest}", {}
+
+
+def folders() -> Made:
+    """What each folder holds: the first sentence of its modules."""
+    import ast
+
+    lines = []
+    for folder in ("facts", "sets", "lang", "layout", "space", "plan", "plan/finds", "cir", "run"):
+        lines += [f'??? note "spfgen/{folder}/"', "    | module | what it does |", "    | --- | --- |"]
+        for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):
+            said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+            if said:
+                sentence = " ".join(said.split("\n\n")[0].split()).replace("|", "\\|")
+                lines.append(f"    | `{path.name}` | {sentence} |")
+        lines.append("")
+    return "\n".join(lines), {}
+
+
+# --- layouts -------------------------------------------------------------------------------------------
+
+
+def gallery() -> Made:
+    """Every layout that comes with spfgen: doc, picture, relation, what is proved of it, which finds it allows."""
+    from spfgen.lang.nodes import LayoutAlias
+    from spfgen.lang.spec import builtin, builtin_names
+
+    parts, pictures = [], {}
+    for name in builtin_names():
+        if isinstance(builtin(name), LayoutAlias):
+            continue
+        text, picture = chapter(name)
+        parts.append(text)
+        pictures[f"pictures/{name}.svg"] = picture
+    return "\n".join(parts), pictures
+
+
+def chapter(name: str) -> tuple[str, str]:
+    """(markdown, SVG) of one layout."""
+    from spfgen.catalogue import describe, layout_named
+    from spfgen.run.diagram import diagram
+    from spfgen.run.example import example
+    from spfgen.run.svg import svg
+
+    layout = layout_named(name)
+    sentence, _, drawing = layout.doc.partition("\n")
+    source = re.search(r"Source:.*", drawing, re.S)
+    picture = svg(diagram(example(layout), sentence))
+    parts = [f"## {name}", "", sentence, "", f"![{name}](pictures/{name}.svg)", ""]
+    parts += [f"- {line}" for line in said_of(name)]
+    if source:
+        parts += ["", f"*{' '.join(source[0].split())}*"]
+    parts += ["", '??? note "Declaration and facts"', "    ```text"]
+    parts += [f"    {line}".rstrip() for line in describe(name).splitlines()]
+    return "\n".join([*parts, "    ```", "", ""]), picture
+
+
+def said_of(name: str) -> Iterator[str]:
+    """What is proved of a layout."""
+    from spfgen.catalogue import layout_named
+    from spfgen.errors import Unsupported
+    from spfgen.layout.pack import key_orders
+    from spfgen.layout.proofs import as_output, one_coordinate, stored_once
+
+    layout = layout_named(name)
+    once = stored_once(layout).proved
+    yield "A coordinate is stored at most once." if once else "A coordinate may be stored twice; its values add up."
+    if not all(one_coordinate(layout, v).proved for v in layout.values):
+        yield "An element may stand for several coordinates."
+    yield "Results can be in it." if as_output(layout) is None else "It is for operands only."
+    try:
+        key_orders(layout)
+        yield "Packing is derived from the relation."
+    except Unsupported as error:
+        yield f"Not packed: {error.message}"
+    for dim, algorithms in finds_of(name).items():
+        yield f"`{dim}` may be found by {', '.join(algorithms)}."
+    for binding in layout.bindings:
+        yield f"`{binding.library}{'.' + binding.format if binding.format else ''}` arrays are used in place."
+
+
+@cache
+def finds_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The algorithms that are proved right when two tensors in the layout meet, by position."""
+    import spfgen
+    from spfgen.catalogue import layout_named
+    from spfgen.errors import SpfgenError
+    from spfgen.ir import walk
+    from spfgen.plan.finds.choose import ALGORITHMS
+    from spfgen.plan.nodes import Find
+
+    rank = layout_named(name).rank
+    subscripts = ", ".join(f"i{k}" for k in range(rank))
+    try:
+        kernel = spfgen.compile(f"s += A[{subscripts}]*B[{subscripts}]", A=name, B=name)
+    except SpfgenError:
+        return {}
+    found: dict[str, dict[str, None]] = {}
+    for plan in kernel.generated.plans:
+        for node in walk(plan):
+            if isinstance(node, Find):
+                own = found.setdefault(node.dim.partition(".")[2], {})
+                own[node.algorithm] = None
+                own |= {ALGORITHMS[r.algorithm]: None for r in node.rejected if r.why.startswith("proved right too")}
+    return {dim: tuple(sorted(names)) for dim, names in found.items()}
+
+
+# --- errors --------------------------------------------------------------------------------------------
+
+
+def errors() -> Made:
+    """Every mistake in a spec that is tested, by what it is about: the text and the message."""
+    topics: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests" / "errors").glob("*.spf")):
+        text = path.read_text(encoding="utf-8")
+        header = re.findall(r"^# (\w+): (.*)$", text, re.M)
+        message = next((said for key, said in header if key == "error"), "")
+        hint = [said for key, said in header if key == "hint"]
+        body = "\n".join(line for line in text.splitlines() if not re.match(r"# (error|at|hint)\w*:", line))
+        topic = path.stem.split("_")[0]
+        lines = [f'??? failure "{_plain(message)}"', "    ```text", *(f"    {line}" for line in body.splitlines())]
+        lines += ["    ```", *(f"    note: {_plain(h)}" for h in hint), ""]
+        topics.setdefault(topic, []).append("\n".join(lines))
+    parts = []
+    for topic, items in topics.items():
+        parts += [f"### {topic}", "", *items]
+    return "\n".join(parts), {}
+
+
+def _plain(text: str) -> str:
+    return text.replace('"', "'").replace("<", "&lt;")
+
+
+def codes() -> Made:
+    """The kinds of errors with their exit codes."""
+    from spfgen import errors as module
+
+    kinds = [
+        module.CheckFailed, module.UsageError, module.SpecError, module.Unsupported, module.ToolError,
+        module.DataError, module.InternalError,
+    ]  # fmt: skip
+    rows = ["| exit code | class | what it means |", "| --- | --- | --- |"]
+    rows += [f"| {k.exit_code} | `{k.__name__}` | {' '.join((k.__doc__ or '').split())} |" for k in kinds]
+    return "\n".join(rows), {}
+
+
+def finds() -> Made:
+    """The algorithms by which positions are found."""
+    from spfgen.lang.types import FINDS
+
+    rows = ["| algorithm | how a position is found |", "| --- | --- |"]
+    return "\n".join([*rows, *(f"| `{name}` | {said} |" for name, said in FINDS.items())]), {}
+
+
+def types() -> Made:
+    """The element types."""
+    from spfgen.lang.types import TYPES
+
+    rows = ["| type | C | bytes |", "| --- | --- | --- |"]
+    return "\n".join([*rows, *(f"| `{n}` | `{t.c}` | {t.bytes} |" for n, t in TYPES.items())]), {}
+
+
+def performance() -> Made:
+    """The tables that the experiments recorded."""
+    from experiments.report import report
+
+    return report()
+
+
+def features() -> Made:
+    """Feature by paper."""
+    from docs.made.papers import table
+
+    return table(), {}
+
+
+ALL: dict[str, Callable[[], Made]] = {
+    f.__name__: f for f in (pipeline, folders, gallery, errors, codes, finds, types, performance, features)
+}

@@ -1,0 +1,157 @@
+"""From a page as it is written to one that shows what its blocks do.
+
+- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed, and its kernels compiled.
+- ```` ```python ```` runs, all blocks of a page with the same names; what it prints is shown below.
+- ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
+  `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.
+- Pictures that commands leave in the folder belong to the page: `![csr](csr.svg)`.
+- `<!-- made: NAME -->` is replaced by what the generator of that name makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
+)
+MADE = re.compile(r"^<!-- made: (\w+) -->$", re.M)
+EXIT = re.compile(r"\s+# exit code (\d+)$")
+
+
+class PageError(Exception):
+    """A block does not do what the page says."""
+
+
+def made(page: Path) -> tuple[str, dict[str, str]]:
+    """(the page with results, files that it needs by path). Raises PageError."""
+    pictures: dict[str, str] = {}
+
+    def generated(match: re.Match[str]) -> str:
+        from docs.made import generators
+
+        text, more = generators.ALL[match[1]]()
+        pictures.update(more)
+        return text
+
+    with tempfile.TemporaryDirectory(prefix="spfgen-docs-") as folder:
+        runner = _Runner(page.name, Path(folder))
+        text = BLOCK.sub(runner.block, page.read_text(encoding="utf-8"))
+        pictures |= {file.name: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.svg")}
+    return MADE.sub(generated, text), pictures
+
+
+class _Runner:
+    """The blocks of one page, in its folder: kernels.spf and matrix.mtx are there."""
+
+    def __init__(self, page: str, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.names: dict[str, Any] = {"__name__": page}
+        shutil.copy(DATA / "kernels.spf", folder)
+        shutil.copy(DATA / "bcsstk09.mtx.gz", folder / "matrix.mtx.gz")
+
+    def block(self, match: re.Match[str]) -> str:
+        language, options, text = match["language"], match["options"], textwrap.dedent(match["text"])
+        shown = match[0]
+        try:
+            with self._inside():
+                if language == "spf":
+                    self._spec(options, text)
+                elif language == "python":
+                    shown += _output(match["indent"], self._python(text))
+                elif language == "console":
+                    most = re.search(r"lines=(\d+)", options)
+                    done = "".join(self._console(text, int(most[1]) if most else 10**6))
+                    shown = textwrap.indent(f"```console\n{done}```", match["indent"])
+        except PageError:
+            raise
+        except Exception as error:
+            raise PageError(f"{self.page}: this block failed: {type(error).__name__}: {error}\n{text}") from error
+        return shown
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        before = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+    def _spec(self, options: str, text: str) -> None:
+        import spfgen
+
+        title = re.search(r'title="([^"]+)"', options)
+        if title:
+            (self.folder / title[1]).write_text(text, encoding="utf-8")
+            return
+        spec = spfgen.parse(text)
+        for kernel in spec.kernels.values():
+            kernel.compile()
+        for layout in spec.layouts.values():
+            layout.layout(2)
+
+    def _python(self, text: str) -> str:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(text, f"<{self.page}>", "exec"), self.names)
+        return out.getvalue()
+
+    def _console(self, text: str, most: int) -> Iterator[str]:
+        for line in text.replace("\\\n", " ").splitlines():
+            if not line.startswith("$ "):
+                raise PageError(f"{self.page}: expected a command after `$`, but the line is {line!r}")
+            expected = EXIT.search(line)
+            command = EXIT.sub("", line.removeprefix("$ "))
+            code, output = self._run(command)
+            if code != int(expected[1] if expected else 0):
+                raise PageError(f"{self.page}: `{command}` ended with code {code}\n{output}")
+            lines = output.rstrip("\n").splitlines()
+            cut = [*lines[:most], f"... ({len(lines) - most} more lines)"] if len(lines) > most else lines
+            yield "\n".join([f"$ {command}", *cut, ""])
+            if expected:
+                yield f"(exit code {code})\n"
+
+    def _run(self, command: str) -> tuple[int, str]:
+        """Commands of spfgen in this process, which is faster."""
+        from spfgen.cli import run
+
+        words = shlex.split(command)
+        if words[0] != "spfgen" or {"|", ">", "&&"} & set(words):
+            function = f'spfgen() {{ {shlex.quote(sys.executable)} -m spfgen "$@"; }}\n'
+            path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+            done = subprocess.run(
+                ["bash", "-c", function + command],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+            return done.returncode, done.stdout + done.stderr
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = run(words[1:])
+        return code, out.getvalue()
+
+
+def _output(indent: str, printed: str) -> str:
+    return (
+        f"\n\n{textwrap.indent(f'```text{chr(10)}{printed.rstrip()}{chr(10)}```', indent)}" if printed.strip() else ""
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(made(Path(sys.argv[1]))[0])

@@ -1,4 +1,4 @@
-"""Every page does what it says: its blocks run, its generators work; with mkdocs, the whole builds without a warning."""
+"""Every page does what it says: its blocks run, its generators work; with mkdocs, all builds without a warning."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_blocks_of_a_page_share_names_and_folder(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         '# P\n\n```spf title="a.spf"\nkernel k { tensor x : dense  s = x[i] }\n```\n\n```python\nn = 1\n```\n\n'
-        "```python\nprint(n + 1)\n```\n\n```console lines=1\n$ spfgen check a.spf\n$ spfgen layouts x   # exit code 3\n```\n"
+        "```python\nprint(n + 1)\n```\n\n"
+        "```console lines=1\n$ spfgen check a.spf\n$ spfgen layouts x   # exit code 3\n```\n"
     )
     text, _ = pages.made(page)
     assert "```text\n2\n```" in text

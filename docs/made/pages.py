@@ -1,6 +1,6 @@
 """From a page as it is written to one that shows what its blocks do.
 
-- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed, and its kernels compiled.
+- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled.
 - ```` ```python ```` runs, all blocks of a page with the same names; what it prints is shown below.
 - ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
   `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.

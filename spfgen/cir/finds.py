@@ -16,7 +16,7 @@ from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Find, Key, Segment, Table
+from spfgen.plan.nodes import Bound, Find, Key, Segment, Table
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -179,6 +179,14 @@ def segment(low: Lowering, plan: Segment, scope: Scope) -> list[c.Stmt]:
     own, other, step = (end, start, -1) if plan.key.backward else (start, end, 1)
     lines += [c.Declare(f"const {INT}", own, at), c.Declare(INT, other, at)]
     return [*lines, *_extended(other, wanted, step)]
+
+
+def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
+    """The first position from which on a sorted array is no longer before a value."""
+    key = Key(plan.name, plan.value, plan.descending)
+    lines, wanted = sought(low, plan.dim, plan.low, plan.high, plan.call, key, scope)
+    first = c.Declare(f"const {INT}", low.names[plan.name], wanted.first(wanted.low, wanted.value))
+    return [*lines, first]
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from spfgen.facts.formula import Bin, Call, Num, Var, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
+    Bound,
     Choose,
     Clear,
     Do,
@@ -199,6 +200,8 @@ class Lowering(Values):
                 words = f"{span}: the positions with {self.sought(plan, scope)}, by {plan.algorithm}: {plan.because}"
                 comment = c.Comment(words)
                 return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
+            case Bound(body=body):
+                return [*finds.bound(self, plan, scope), *self.plan(body, scope)]
             case State():
                 return around.state(self, plan, scope)
             case Table():
@@ -503,7 +506,7 @@ def _dims(plan: Plan) -> list[str]:
             result += [d for d, _ in node.loads]
         if isinstance(node, Segment):
             result += [node.start, node.end]
-        if isinstance(node, State):
+        if isinstance(node, State | Bound):
             result.append(node.name)
         if isinstance(node, Sweep):
             result += [node.dim, node.row]

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Formula, Var, show, variables
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Reduce, Scan, Segment, Seq, State, Table
+from spfgen.plan.nodes import (
+    Bound,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+)
 from spfgen.sets.named import Piece
 from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance
@@ -72,6 +87,12 @@ class _Reader:
                 self.read(body)
             case Guard(conditions, body):
                 self.require(*conditions)
+                self.read(body)
+            case Bound(_, dim, low, high, condition=condition, body=body):
+                own = set(self.instance.domain.space.names)
+                self.require(*(Compare(">=", Var(dim), e) for e in low if variables(e) <= own))
+                self.require(*(Compare("<", Var(dim), e) for e in high if variables(e) <= own))
+                self.require(condition)
                 self.read(body)
             case Reduce(_, _, body) | State(body=body) | Table(body=body) | Segment(body=body):
                 self.read(body)

@@ -20,6 +20,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, atomically, parallel_loop
+from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
@@ -118,7 +119,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
             body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    nest = with_finds(body)
+    nest = with_finds(narrowed(instance, body, steps))
     if parallel is not None:
         return nest, stored
     return atomically(instance, nest, steps, context), stored

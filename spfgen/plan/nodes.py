@@ -8,6 +8,7 @@
            | Guard(conditions)     the body runs where they hold
            | Find(dim, low, high, loads, conditions, algorithm, hit, miss)
            | Segment(start, end)   the positions of one key lie side by side, in [start, end)
+           | Bound(name)           the first position from which on a sorted index array holds a value or one behind it
            | State(name)           where a find by sequential iteration stands, kept over the loops inside
            | Table(name)           where each value of an index array stands, for the finds inside
            | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
@@ -200,6 +201,23 @@ class Segment(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Bound(Plan):
+    """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
+    longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken."""
+
+    name: str
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    call: Call
+    value: Expr
+    descending: bool
+    condition: Formula
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State(Plan):
     """A position that a sequential find keeps from one iteration of the loops inside to the next.
 
@@ -338,7 +356,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
-        case Prefetch(body=inner):
+        case Prefetch(body=inner) | Bound(body=inner):
             return inner
         case Clear(body=part):
             return part

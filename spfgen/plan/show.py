@@ -6,6 +6,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
 from spfgen.lang.nodes import Constant
 from spfgen.plan.nodes import (
+    Bound,
     Choose,
     Clear,
     Do,
@@ -91,6 +92,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Segment(dim, start, end, low, high, call, key, algorithm, body, why):
             which = f"with {show(call)} = {show(key.value)} by {algorithm}"
             add(f"segment [{start}, {end}) of the {dim} in {interval(low, high)} {which}", why)
+            _lines(body, depth, lines)
+        case Bound(name, dim, low, high, call, value, descending, _, body, why):
+            past = f"{show(call)} {'<=' if descending else '>='} {show(value)}"
+            add(f"let {name} be the first {dim} in {interval(low, high)} with {past}", why)
             _lines(body, depth, lines)
         case State(name, low, high, backward, over, extents, body, why):
             kind = f"one for each of {', '.join(map(show, over))}" if over else "one"

@@ -14,6 +14,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
+    Bound,
     Clear,
     Do,
     Find,
@@ -127,6 +128,11 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
         case Row(dim, position=position, body=body):
             body = _renamed(body, names, values, indices)
             return replace(plan, dim=names.get(dim, dim), position=names.get(position, position), body=body)
+        case Bound(dim=dim, low=low, high=high, call=call, value=value, body=body):
+            name, own = _named(dim, body, names, indices)
+            call = _in_terms(rename(call, own), values)
+            body = _renamed(body, names, values, indices)
+            return replace(plan, dim=name, low=many(low), high=many(high), call=call, value=new(value), body=body)
         case State(low=low, high=high, extents=extents, body=body):
             body = _renamed(body, names, values, indices)
             return replace(plan, low=many(low), high=many(high), extents=many(extents), body=body)
@@ -193,7 +199,7 @@ def _without_unused(plan: Plan) -> Plan:
             return replace(plan, body=kept) if dim in used(kept) else kept
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=_without_unused(body))
-        case Segment(body=body) | Sweep(body=body) | Row(body=body):
+        case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body):
             return replace(plan, body=_without_unused(body))
         case Fold(body=body, then=then):
             return replace(plan, body=_without_unused(body), then=_without_unused(then))

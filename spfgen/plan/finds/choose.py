@@ -17,7 +17,7 @@ from spfgen.plan.finds import loop, search, sequential, table
 from spfgen.plan.finds.proposal import Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
-from spfgen.plan.nodes import Find, Plan, Rejected, Scan, Variant, chain, with_body
+from spfgen.plan.nodes import Bound, Find, Plan, Rejected, Scan, Variant, chain, with_body
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import ForcedFind, Instance
 
@@ -79,9 +79,13 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
     defined: dict[str, frozenset[str]] = {}
     found: list[_Found] = []
     parallel = next((n.dim for n in chain(plan) if isinstance(n, Scan) and n.parallel), "")
+    bounded: dict[str, Bound] = {}
     for node in chain(plan):
+        if isinstance(node, Bound):
+            bounded.setdefault(node.dim, node)
         if isinstance(node, Scan):
-            trips[node.dim] = counts.trips(node.low, node.high)
+            whole = bounded.get(node.dim, node)  # at most
+            trips[node.dim] = counts.trips(whole.low, whole.high)
         if not isinstance(node, Find):
             continue
         position = names.index(node.dim)

@@ -1,0 +1,171 @@
+"""Tiles are not looked through for what lies in them: where an index array is sorted, a loop starts and ends there.
+
+A tile of columns asks of each position that lo <= colidx(p) < hi; a tile of positions asks of each row that it has some
+of them, rowptr(i) < hi and lo < rowptr(i + 1). Both are conditions on what an array holds at the loop's position. Where
+Z3 proves that the array rises (or falls), they hold from one position to another, which a search finds: tiles that are
+empty are skipped (the condition of Zhao et al. 2022, figure 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, Var, rename, variables
+from spfgen.facts.prove import implied
+from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reduce, Scan, Seq, chain, with_body
+from spfgen.plan.scan import Step, sources, with_quotients
+from spfgen.sets.affine import Affine, NotAffine, divided, expression
+from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.uf import comparisons, linear
+from spfgen.space.nodes import Instance
+
+
+def narrowed(instance: Instance, nest: Plan, steps: Sequence[Step]) -> Plan:
+    """The nest with such bounds on the loops inside of tiles."""
+    if not instance.made:
+        return nest
+    nodes = list(chain(nest))
+    result = nodes[-1]
+    for node in reversed(nodes[:-1]):
+        result = with_body(node, result)
+        if isinstance(result, Scan):
+            result = _narrowed(instance, result, steps)
+    return result
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """The positions at which the call is at least (`below`: less than) `value`: `constraint` says so of its dimension."""
+
+    dim: str
+    value: Expr
+    below: bool
+    constraint: Constraint
+
+
+def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
+    inside = list(chain(scan.body))
+    if any(isinstance(n, Clear) or (isinstance(n, Reduce | Do) and n.op == "=") for n in inside):
+        return scan  # each iteration stores something
+    position = [s.dim for s in steps].index(scan.dim)
+    outer = {*instance.sizes, *(s.dim for s in steps[:position])}
+    if not outer & set(instance.made):
+        return scan
+    known = steps[position].before
+    assert known is not None
+    limits: list[_Limit] = []
+    wraps: list[Bound] = []
+    low, high = scan.low, scan.high
+    for node in inside:
+        if isinstance(node, Locate):
+            continue
+        if not isinstance(node, Load):
+            break
+        about = _limits(instance, node, scan.dim, outer, known) if _steps_along(node.call, scan.dim, outer) else []
+        if not about:
+            continue
+        descending = _direction(instance, scan, node.call, steps, known)
+        if descending is None:
+            continue
+        limits += about
+        for limit in about:
+            wraps.append(_bound(scan, node.call, limit, descending, low, high, len(wraps)))
+            if limit.below != descending:
+                high = (Var(wraps[-1].name),)
+            else:
+                low = (Var(wraps[-1].name),)
+    if not wraps:
+        return scan
+    holds = [limit.constraint for limit in limits]
+    result: Plan = replace(scan, low=low, high=high, body=_without_implied(scan.body, known.with_constraints(holds)))
+    for wrap in reversed(wraps):
+        result = with_body(wrap, result)
+    return result
+
+
+def _steps_along(call: Call, dim: str, outer: set[str]) -> bool:
+    """Whether the call is of the loop's position, or one beside it, and else of what is known outside."""
+    *rows, last = call.arguments
+    try:
+        value = linear(last)
+    except NotAffine:
+        return False
+    own = value.coefficient(dim) == 1 and value.names() <= {dim}
+    return own and all(variables(e) <= outer for e in rows)
+
+
+def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Piece) -> list[_Limit]:
+    """What the tiles ask of the value that is loaded, and is not known anyway."""
+    reach = {*outer, load.dim}
+    domain = instance.domain.reordered(known.space)
+    facts = [c for c in comparisons(instance.facts) if c.value.names() <= {*reach, dim}]
+    about = domain.project(reach).gist(known.with_constraints(facts)).constraints(load.dim)
+    if single_value(domain.project(reach).constraints(load.dim), load.dim) is not None:
+        return []  # it is looked for
+    result = []
+    for constraint in about:
+        names = constraint.value.names()
+        if constraint.equality or not names <= reach or not names & set(instance.made):
+            continue
+        lower, upper = bounds([constraint], load.dim)
+        for scale, rest in lower:
+            value = divided(rest.scaled(-1).plus(scale - 1), scale)
+            result.append(_Limit(load.dim, with_quotients(expression(value), known), False, constraint))
+        for scale, rest in upper:
+            value = divided(rest, scale).plus(1)
+            result.append(_Limit(load.dim, with_quotients(expression(value), known), True, constraint))
+    return result
+
+
+def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step], known: Piece) -> bool | None:
+    """Whether the call falls along the loop (else it rises); None when neither is proved."""
+    twin = {scan.dim: f"{scan.dim}'"}
+    one: list[Formula] = [Compare(">=", Var(scan.dim), e) for e in scan.low]
+    one += [Compare("<", Var(scan.dim), e) for e in scan.high]
+    near = sources(steps, {n for f in (*one, call) for n in variables(f)} - {scan.dim}) - set(instance.sizes)
+    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    outside += [
+        Compare("=" if c.equality else ">=", expression(c.value), ZERO)
+        for c in known.project({*near, *instance.sizes}).constraints()
+    ]
+    outside += [Compare("=", Var(n), c) for n, c in instance.calls.items() if n in near]
+    ordered = Compare("<", Var(scan.dim), Var(twin[scan.dim]))
+    assumptions = [*outside, *one, *(rename(f, twin) for f in one), ordered]
+    for op, descending in (("<=", False), (">=", True)):
+        about = f"{call.function} along {scan.dim}: {'falling' if descending else 'rising'}, for the bounds of tiles"
+        if implied(assumptions, instance.axioms, Compare(op, call, rename(call, twin)), about=about).proved:
+            return descending
+    return None
+
+
+def _bound(
+    scan: Scan, call: Call, limit: _Limit, descending: bool, low: tuple[Expr, ...], high: tuple[Expr, ...], number: int
+) -> Bound:
+    """The first position at which the limit is met, or is no longer."""
+    word = "to" if limit.below != descending else "from"
+    return Bound(
+        f"{scan.dim} {word}{number or ''}",
+        scan.dim,
+        low,
+        high,
+        call,
+        Bin("-", limit.value, ONE) if descending else limit.value,
+        descending,
+        Compare(">=", expression(limit.constraint.value), ZERO),
+        Seq(()),
+        f"{call.function} {'falls' if descending else 'rises'} within these bounds",
+    )
+
+
+def _without_implied(plan: Plan, known: Piece) -> Plan:
+    """The nest without the conditions that the new bounds have made sure of, up to the first loop inside."""
+    match plan:
+        case Guard(conditions, body):
+            kept = tuple(f for f in conditions if not (found := comparisons([f])) or not all(map(known.implies, found)))
+            body = _without_implied(body, known)
+            return replace(plan, conditions=kept, body=body) if kept else body
+        case Load() | Locate() | Reduce():
+            return with_body(plan, _without_implied(plan.body, known))
+    return plan

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
+from spfgen.plan.context import context_of
 from spfgen.plan.cost import simplified
+from spfgen.plan.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.finds.choose import ALGORITHMS
-from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment
+from spfgen.plan.from_space import dependences, looked_for, scanned
+from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment, Sweep
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
+from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 
 
@@ -47,6 +52,10 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts.append(f"  driven by {', '.join(driving) or 'nothing'}; looked for: {', '.join(found)}")
         parts.append("  loops:")
         parts += [f"    {line}" for line in show_plan(plan).splitlines()]
+        sharing = [*shared_by_loops(program, group, plan)]
+        if sharing:
+            parts.append("  dependences:")
+            parts += [_filled(loop.text(details), "    ") for loop in sharing]
         parts.append("  proved:")
         parts += [f"    - {fact}" for fact in proved(plan)]
         refused = rejected(plan)
@@ -93,6 +102,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "loop_order": scanned(plan),
                 "looked_for": looked_for(plan),
                 "loops": show_plan(plan).splitlines(),
+                "dependences": [loop.as_dict() for loop in shared_by_loops(program, group, plan)],
                 "proved": proved(plan),
                 "not_taken": rejected(plan),
                 "costs": costs(plan),
@@ -102,6 +112,61 @@ def explain_json(generated: Generated) -> dict[str, Any]:
         ],
         "obligations": [obligation_dict(answer) for answer in generated.obligations],
     }
+
+
+@dataclass(frozen=True)
+class SharedByLoop:
+    """What the iterations of a loop share, and what that means for threads."""
+
+    meeting: Meeting
+    relation: str
+    parallel: str
+    """Why it is parallel or serial."""
+
+    def text(self, details: bool) -> str:
+        """In words; with `details` an example, which may differ between versions of Z3."""
+        loop = f"loop over {self.meeting.loop}: "
+        if self.meeting.kind == INDEPENDENT:
+            return f"{loop}independent, its iterations write different places ({self.meeting.how}); {self.parallel}"
+        doubt = "may carry" if self.meeting.how == "not proved" else "carries"
+        example = f", for example {in_words(self.meeting)}" if details and self.meeting.example else ""
+        return f"{loop}{doubt} a {self.meeting.kind}, {self.relation}{example}; {self.parallel}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "loop": self.meeting.loop,
+            "kind": self.meeting.kind,
+            "relation": None if self.meeting.kind == INDEPENDENT else self.relation,
+            "example": in_words(self.meeting) if self.meeting.example else None,
+            "by": self.meeting.how,
+            "runs": self.parallel,
+        }
+
+
+def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[SharedByLoop]:
+    """The loops of a statement, those of each of its nests from the outside in; each text once."""
+    context = context_of(program)
+    threads = {n.dim for n in walk(plan) if isinstance(n, Scan | Find) and n.parallel}
+    threads |= {n.row for n in walk(plan) if isinstance(n, Sweep) and n.parallel}
+    seen = set()
+    for instance in group.instances:
+        outer = ""
+        for meeting, text in dependences(instance, context):
+            if meeting.loop in threads:
+                why, outer = "parallel", meeting.loop
+            elif outer:
+                why = f"serial, within the iterations of {outer}"
+            elif context.marked("serial", meeting.loop) is not None:
+                why = "serial, as the schedule says"
+            else:
+                inner = meeting.kind == INDEPENDENT and meeting.outer
+                why = (
+                    f"serial: threads would start anew in each iteration of {meeting.outer[-1]}" if inner else "serial"
+                )
+            found = SharedByLoop(meeting, text, why)
+            if found not in seen:
+                seen.add(found)
+                yield found
 
 
 def proved(plan: Plan) -> list[str]:

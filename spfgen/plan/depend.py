@@ -161,6 +161,12 @@ class Meeting:
     how: str = ""
     example: tuple[tuple[str, int], ...] = ()
 
+    def renamed(self, names: Mapping[str, str]) -> Meeting:
+        """The same with other names for loops."""
+        example = tuple((names.get(n.rstrip("'"), n.rstrip("'")) + n[len(n.rstrip("'")) :], v) for n, v in self.example)
+        outer = tuple(names.get(n, n) for n in self.outer)
+        return replace(self, loop=names.get(self.loop, self.loop), outer=outer, example=example)
+
 
 def meetings(instance: Instance, steps: Sequence[Step], loop: str) -> Meeting:
     """What different iterations of a loop, within one iteration of the loops around it, have to do with each other.
@@ -282,34 +288,28 @@ def coordinate(operand: Operand, values: Mapping[str, int]) -> str:
     return f"{operand.tensor}[{', '.join(shown)}]" if shown else operand.tensor
 
 
-def relation(instance: Instance, meeting: Meeting) -> str:
-    """The pairs of iterations that meet, in isl's notation with calls; both are points of the iteration space."""
+def relation(steps: Sequence[Step], meeting: Meeting, names: Mapping[str, str] | None = None) -> str:
+    """The pairs of iterations that meet, in isl's notation with calls; both are points of the iteration space. `names`
+    are those that loops are shown under."""
     loops = [*meeting.outer, meeting.loop]
-    values = {n: Var(n) if n in loops else _written_out(instance, n, loops) for n in _named(meeting)}
-    twin = {n: f"{n}'" for n in (*loops, *(v for e in values.values() for v in variables(e)))}
-    twin = {n: t for n, t in twin.items() if n not in instance.sizes}
-    conditions = [f"{n}' = {n}" for n in meeting.outer]
-    conditions.append(f"{meeting.loop} {'!=' if meeting.kind == DEPENDENCE else '<'} {meeting.loop}'")
+    by_name = {s.dim: s for s in steps}
+
+    def written_out(name: str) -> Expr:
+        """What a dimension is made of: loops and calls."""
+        step = by_name.get(name)
+        if name in loops or step is None or step.value is None:
+            return Var(name)
+        value: Expr = substitute(step.value, {n: written_out(n) for n in variables(step.value)})
+        return with_floors(value)
+
+    shown = {n: (names or {}).get(n, n) for n in by_name}
+    twin = {n: f"{shown[n]}'" for n in by_name}
+    conditions = [f"{twin[n]} = {shown[n]}" for n in meeting.outer]
+    conditions.append(f"{shown[meeting.loop]} {'!=' if meeting.kind == DEPENDENCE else '<'} {twin[meeting.loop]}")
     for a, b in zip(meeting.write.subscripts, meeting.other.subscripts, strict=True):
-        one, two = substitute(a, values), rename(substitute(b, values), twin)
-        text = f"{show(one)} = {show(two)}"
-        if not (isinstance(one, Var) and one.name in meeting.outer and isinstance(two, Var)):
-            conditions.append(text)
-    return f"{{ [{', '.join(loops)}] -> [{', '.join(twin[n] for n in loops)}] : {' and '.join(conditions)} }}"
-
-
-def _named(meeting: Meeting) -> set[str]:
-    return {n for o in (meeting.write, meeting.other) for s in o.subscripts for n in variables(s)}
-
-
-def _written_out(instance: Instance, name: str, loops: Sequence[str]) -> Expr:
-    """The loop or the call that a dimension is equal to, if there is one."""
-    equal = [n for n in (*loops, *instance.calls) if _equal(instance, name, n)]
-    if not equal:
-        return Var(name)
-    found = equal[0]
-    return instance.calls.get(found, Var(found))
-
-
-def _equal(instance: Instance, one: str, two: str) -> bool:
-    return instance.domain.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
+        one = substitute(a, {n: written_out(n) for n in variables(a)})
+        two = substitute(b, {n: written_out(n) for n in variables(b)})
+        if one != two or not variables(one) <= set(meeting.outer):  # else that is said already
+            conditions.append(f"{show(rename(one, shown))} = {show(rename(two, twin))}")
+    sides = [f"[{', '.join(side[n] for n in loops)}]" for side in (shown, twin)]
+    return f"{{ {sides[0]} -> {sides[1]} : {' and '.join(conditions)} }}"

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.facts.formula import variables
+from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
-from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, place_inside
+from spfgen.plan.depend import (
+    INDEPENDENT,
+    Meeting,
+    covers,
+    distinct_by_facts,
+    distinct_places,
+    meetings,
+    place_inside,
+    relation,
+)
 from spfgen.plan.drivers import driven
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
@@ -21,7 +30,7 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, atomically, parallel_loop
 from spfgen.plan.narrow import narrowed
-from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep
+from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
@@ -51,13 +60,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
-    instance = with_equal_positions(instance)
-    for steps in driven(instance, context):
-        nest, stored = _nest(instance, steps, store, context)
-        chosen = choose_finds(instance, nest, steps, context)
-        compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}
-        if compared <= set(context.forced):
-            break  # else what should be found would have to be compared with everything
+    instance, steps, chosen, stored = _arranged(instance, context, store)
     checked: set[object] = set()
     variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
     first: list[Plan] = []
@@ -75,6 +78,32 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
+
+
+def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:
+    """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
+    with everything."""
+    instance = with_equal_positions(instance)
+    for steps in driven(instance, context):
+        nest, stored = _nest(instance, steps, store, context)
+        chosen = choose_finds(instance, nest, steps, context)
+        compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}
+        if compared <= set(context.forced):
+            break
+    return instance, steps, chosen, stored
+
+
+def dependences(instance: Instance, context: Context) -> list[tuple[Meeting, str]]:
+    """For each loop of the nest, outermost first, what its iterations share, and the relation in isl's notation."""
+    instance, steps, chosen, _ = _arranged(instance, context, store=False)
+    found = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find)}
+    names: dict[str, str] = {}
+    for step in steps:
+        copied = step.value.name if step.kind == "locate" and isinstance(step.value, Var) else ""
+        if copied and step.dim in instance.indices and copied not in context.named:
+            names.setdefault(copied, step.dim)
+    shared = [meetings(instance, steps, s.dim) for s in steps if s.kind == "scan" and s.dim not in found]
+    return [(m.renamed(names), relation(steps, m, names)) for m in shared]
 
 
 def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:

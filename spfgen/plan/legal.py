@@ -37,23 +37,23 @@ def parallel_loop(instance: Instance, steps: Sequence[Step], context: Context) -
     (mark,) = wanted
     found = meetings(instance, steps, mark.dim)
     if found.kind == DEPENDENCE:
-        raise refused(instance, mark, found, "run in any order")
+        raise refused(steps, mark, found, "run in any order")
     fused = context.marked("fuse", mark.dim)
     for dim in fused.inner if fused is not None else ():
         if found.kind == INDEPENDENT and any(s.dim == dim and s.kind == "scan" for s in steps):
             inner = meetings(instance, steps, dim)
             if inner.kind != INDEPENDENT:
-                raise refused(instance, replace(mark, dim=dim), inner, "run in any order")
+                raise refused(steps, replace(mark, dim=dim), inner, "run in any order")
     return found
 
 
-def refused(instance: Instance, mark: Mark, found: Meeting, what: str) -> SpecError:
+def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> SpecError:
     """The loop cannot be what the schedule wants."""
     carries = "a dependence" if found.kind == DEPENDENCE else "a reduction"
     return SpecError(
         f"expected a loop whose iterations can {what}, but `{mark.dim}` carries {carries}: {in_words(found)}",
         mark.span,
-        (f"the dependence: {relation(instance, found)}",),
+        (f"the dependence: {relation(steps, found)}",),
     )
 
 
@@ -117,7 +117,7 @@ def _vectorized(instance: Instance, scan: Scan, mark: Mark, steps: Sequence[Step
     found = meetings(instance, steps, mark.dim)
     summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
     if found.kind == DEPENDENCE or (found.kind == REDUCTION and not summed):
-        raise refused(instance, mark, found, "run side by side")
+        raise refused(steps, mark, found, "run side by side")
     return replace(scan, vector=True)
 
 

@@ -15,7 +15,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, V
 from spfgen.facts.prove import implied
 from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.scan import Step, sources, with_quotients
-from spfgen.sets.affine import Affine, NotAffine, divided, expression
+from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import comparisons, linear
@@ -37,7 +37,8 @@ def narrowed(instance: Instance, nest: Plan, steps: Sequence[Step]) -> Plan:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The positions at which the call is at least (`below`: less than) `value`: `constraint` says so of its dimension."""
+    """The positions at which the call is at least (`below`: less than) `value`: `constraint` says so of its
+    dimension."""
 
     dim: str
     value: Expr
@@ -124,7 +125,8 @@ def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step]
     twin = {scan.dim: f"{scan.dim}'"}
     one: list[Formula] = [Compare(">=", Var(scan.dim), e) for e in scan.low]
     one += [Compare("<", Var(scan.dim), e) for e in scan.high]
-    near = sources(steps, {n for f in (*one, call) for n in variables(f)} - {scan.dim}) - set(instance.sizes)
+    named = variables(call).union(*map(variables, one)) - {scan.dim}
+    near = sources(steps, named) - set(instance.sizes)
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
     outside += [
         Compare("=" if c.equality else ">=", expression(c.value), ZERO)

@@ -186,12 +186,13 @@ class _Search:
 
     def loop(self, name: str) -> None:
         """Open a loop, after those that stand directly around it; under the name that the schedule has for it."""
-        name = next((n for n in self.named if n in self.unknown and self.equal(n, name)), name)
+        best = next((n for n in self.named if n in self.unknown and self.equal(n, name)), name)
         for outer, inner in self.outside:
-            if inner == name and outer in self.unknown and self.bounded([outer]):
+            if inner == best and outer in self.unknown and self.bounded([outer]):
                 self.loop(outer)
-        if name in self.unknown:
-            self.learn(name)
+        for dim in (best, name):
+            if dim in self.unknown:
+                self.learn(dim)
 
     def equal(self, one: str, two: str) -> bool:
         if one == two:

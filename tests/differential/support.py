@@ -20,7 +20,8 @@ import numpy as np
 from spfgen.errors import SpecError, SpfgenError
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.lang.parse import parse_layout_use, parse_statements
+from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
+from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
@@ -36,7 +37,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Statements with a layout for every tensor; `finds` are forced."""
+    """Statements with a layout for every tensor; `schedule` holds clauses, `order` and `finds` come in addition."""
 
     text: str
     layouts: Mapping[str, str]
@@ -44,6 +45,7 @@ class Program:
     shares: Mapping[str, str] | None = None
     order: tuple[str, ...] = ()
     finds: Mapping[str, str] = field(default_factory=dict)
+    schedule: str = ""
 
     def kernel(self, name: str) -> lang.Kernel:
         declarations = []
@@ -60,14 +62,17 @@ class Program:
             tensor, _, position = place.rpartition(".")
             finds.append(lang.ForcedFind(tensor, position, algorithm))
         statements = parse_statements(self.text)
-        return lang.Kernel(name, tuple(declarations), (), statements, tuple(loops), tuple(finds))
+        kernel = with_schedule(lang.Kernel(name, tuple(declarations), (), statements), parse_schedule(self.schedule))
+        return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds))
 
     def generated(self, name: str) -> Generated:
         kernel = self.kernel(name)
         return generate(kernel, resolve(kernel, self.tree))
 
     def __str__(self) -> str:
-        return f"{self.text} {dict(self.layouts)}{f' {dict(self.finds)}' if self.finds else ''}"
+        more = [str(dict(self.finds))] if self.finds else []
+        more += [f"schedule {{ {self.schedule} }}"] if self.schedule else []
+        return " ".join([self.text, str(dict(self.layouts)), *more])
 
 
 SHORT = {

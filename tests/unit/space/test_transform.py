@@ -22,7 +22,7 @@ def loops(schedule: str, layout: str = "csr") -> list[str]:
         ("tile i by 32 as it; tile it by 4 as big", ["big", "it", "i", "A.pj"]),
         ("tile A.pj by 8", ["A.pj_tile", "i", "A.pj"]),
         ("split A.pj by 8", ["i", "A.pj_split", "A.pj"]),
-        ("tile i by 8, j by 4; order j_tile, i_tile, i", ["j_tile", "i_tile", "i"]),
+        ("tile i by 8, j by 4; order j_tile, i_tile, i", ["j_tile", "i_tile", "i", "A.pj"]),
         ("split i by 8; order i, A.pj", ["i_split", "i", "A.pj"]),
         ("relation { [i, j] -> [t, j] : t = i + j }", ["t", "j"]),
         ("relation { [i, p = A.pj] -> [p, t] : t = i + p }", ["A.pj", "t"]),

@@ -310,6 +310,8 @@ class _SyntaxMistake:
         if not found:
             return "a file holds imports, layouts and kernels"
         word = found[-1][0]
+        if word == "relation" and self.item() != "layout":
+            return "for instance `schedule { relation { [i, j] -> [t, j] : t = i + j } }`"
         return f"for instance `{_FORMS[word]}`" if word else "for instance `y[i] += 2*A[i, j]*x[j]`"
 
     def sign(self) -> str:

@@ -82,7 +82,8 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     for mark in context.marks:
         if mark.dim not in loops:
             what = "is looked for" if mark.dim in found else "has one value in each iteration of the loops around it"
-            message = f"expected a loop, but `{mark.dim}` {what}"
-            hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {mark.dim}, ...` asks for a loop over it")
+            name = dict(context.outside).get(mark.dim, mark.dim)
+            message = f"expected a loop, but `{name}` {what}"
+            hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {name}, ...` asks for a loop over it")
             errors.append(SpecError(message, mark.span, hints))
     raise_all(errors)

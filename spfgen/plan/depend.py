@@ -178,10 +178,23 @@ def meetings(instance: Instance, steps: Sequence[Step], loop: str) -> Meeting:
     pairs = [(r, DEPENDENCE) for r in instance.reads if r.tensor == target.tensor]
     last = Meeting(loop, INDEPENDENT, outside(steps, loop), target, target)
     for other, kind in [*pairs, (target, REDUCTION)]:
-        last = _met(instance, steps, loop, other, kind)
+        last = _met(instance, steps, loop, other, kind, ("<",) if kind == REDUCTION else ("<", ">"))
         if last.kind != INDEPENDENT:
             return last
     return last
+
+
+def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
+    """Two iterations of which the earlier one reads what the later one writes, if the order of the loops allows that.
+
+    What a statement reads of its own target is the result: it must have been written before.
+    """
+    for read in (r for r in instance.reads if r.tensor == instance.target.tensor):
+        for loop in (s.dim for s in steps if s.kind == "scan"):
+            found = _met(instance, steps, loop, read, DEPENDENCE, (">",))
+            if found.kind != INDEPENDENT:
+                return found
+    return None
 
 
 def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
@@ -190,10 +203,12 @@ def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
     return tuple(s.dim for s in steps[: names.index(loop)] if s.kind == "scan")
 
 
-def _met(instance: Instance, steps: Sequence[Step], loop: str, other: Operand, kind: str) -> Meeting:
+def _met(
+    instance: Instance, steps: Sequence[Step], loop: str, other: Operand, kind: str, apart: Sequence[str]
+) -> Meeting:
+    """Whether an iteration that writes and one that reads (or writes) meet, the first before or after the second."""
     outer = outside(steps, loop)
     nothing = Meeting(loop, INDEPENDENT, outer, instance.target, other, "by isl")
-    apart = ("<",) if other is instance.target else ("<", ">")
     sets = [_meeting_points(instance, loop, outer, other, op) for op in apart]
     if all(s is not None and s.is_empty() for s in sets):
         return nothing

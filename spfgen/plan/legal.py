@@ -15,7 +15,7 @@ from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.atomic import with_atomic
 from spfgen.plan.context import Context
-from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
+from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, read_too_early, relation
 from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep
 from spfgen.plan.prefetch import fetched_as_said
 from spfgen.plan.scan import Step
@@ -45,6 +45,18 @@ def parallel_loop(instance: Instance, steps: Sequence[Step], context: Context) -
             if inner.kind != INDEPENDENT:
                 raise refused(steps, replace(mark, dim=dim), inner, "run in any order")
     return found
+
+
+def check_order(instance: Instance, steps: Sequence[Step], context: Context) -> None:
+    """Raises SpecError when the loops read a place of the target before it is written."""
+    found = read_too_early(instance, steps)
+    if found is not None:
+        said = [m for m in context.marks if m.dim in {*found.outer, found.loop}]
+        raise SpecError(
+            f"expected an order of loops in which what is read was written before, but {in_words(found)}",
+            said[0].span if said else None,
+            (f"the dependence: {relation(steps, found)}", "leave the order of these loops to spfgen, or turn it round"),
+        )
 
 
 def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> SpecError:
@@ -110,14 +122,13 @@ def _vectorized(instance: Instance, scan: Scan, mark: Mark, steps: Sequence[Step
     if loop is not None:
         hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
         raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)
-    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch) for n in inside) or scan.atomic:
-        raise SpecError(
-            f"expected a loop that does nothing but compute, but `{mark.dim}` does more", mark.span, ("leave it out",)
-        )
     found = meetings(instance, steps, mark.dim)
     summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
     if found.kind == DEPENDENCE or (found.kind == REDUCTION and not summed):
         raise refused(steps, mark, found, "run side by side")
+    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch) for n in inside):
+        hints = ("searches and sums of their own do not run side by side: leave `vectorize` out",)
+        raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` does more", mark.span, hints)
     return replace(scan, vector=True)
 
 

@@ -147,6 +147,8 @@ def _state(query: Query, key: Known, kept: _Kept, above: str, descending: bool) 
         sized = [_array_extent(query, s) for s in inner]
         if any(e is None for e in sized):
             return f"the values of {', '.join(inner)} that its state depends on have no bounds in the sizes"
+        if query.fixed:
+            return f"each thread would have to clear its states in every iteration of {query.fixed[-1]}"
         extents = tuple(e for e in sized if e is not None)
     needed = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
     ready = not inner and needed <= outside

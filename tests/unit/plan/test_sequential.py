@@ -379,3 +379,14 @@ def test_a_state_for_each_of_too_many_values_is_not_taken() -> None:
     a = spfgen.tensor("coo", shape=shape, idx_1=np.array([1, 5]), idx_2=np.array([2, 2**61]), val=np.array([2.0, 3.0]))
     b = spfgen.tensor("coo", shape=shape, idx_1=np.array([2, 9]), idx_2=np.array([1, 2**61]), val=np.array([7.0, 3.0]))
     assert spfgen.compile("s = A[i, j]*B[j, i]", A="coo", B="coo")(A=a, B=b) == 14
+
+
+def test_states_of_threads_that_start_again_and_again() -> None:
+    """A parallel loop within a serial one: states that are kept in an array would have to be cleared each time."""
+    schedule = "split A.pi by 8 as block; order j, i; parallel i"
+    rng = np.random.default_rng(3)
+    dense = np.where(rng.random((30, 9)) < 0.4, rng.integers(1, 9, (30, 9)), 0).astype(float)
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="dcsr", x="dense", y="dense", schedule=schedule, threads=3)
+    x = np.arange(9.0)
+    assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
+    assert not any(isinstance(n, State) and n.extents for p in kernel.generated.plans for n in walk(p))

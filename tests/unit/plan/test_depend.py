@@ -1,0 +1,151 @@
+"""What iterations of a loop share: nothing, places that they add to, or values that one writes and another reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+import spfgen
+from spfgen.errors import SpecError
+from spfgen.lang.nodes import Kernel, TensorDecl
+from spfgen.lang.parse import parse_layout_use, parse_statements
+from spfgen.lang.spec import SpecTree, parse_tree
+from spfgen.pipeline import resolve
+from spfgen.plan.context import Context
+from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
+from spfgen.plan.legal import check_order
+from spfgen.plan.order import scan_order
+from spfgen.plan.scan import Step, scan_steps
+from spfgen.sets.named import Space
+from spfgen.space.extents import Extents
+from spfgen.space.instances import make_instances
+from spfgen.space.names import with_scalars
+from spfgen.space.nodes import Instance
+from spfgen.space.tensors import make_tensors
+
+PLAIN = parse_tree("""
+layout list(n, m) {
+    doc "a coordinate list in any order"
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index row[nnz] { range 0 <= row(p) < n }
+    index col[nnz] { range 0 <= col(p) < m }
+    value val[nnz] at [p]
+}
+layout rows(n, m) {
+    doc "some rows, each with one entry"
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index row[nnz] { range 0 <= row(p) < n  property injective }
+    index col[nnz] { range 0 <= col(p) < m }
+    value val[nnz] at [p]
+}
+""")
+
+
+def instance(text: str, layouts: Mapping[str, str], tree: SpecTree = PLAIN) -> Instance:
+    """The one instance of a statement, of which nothing else is asked: it may read its own target."""
+    (statement,) = parse_statements(text)
+    declared = tuple(TensorDecl(n, parse_layout_use(use)) for n, use in layouts.items())
+    kernel = Kernel("k", declared, (), (statement,))
+    found = resolve(kernel, tree)
+    declarations = with_scalars(kernel)
+    extents = Extents(kernel, declarations, found)
+    tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents)}
+    (made,) = make_instances(statement, statement.value, tensors, extents)
+    return made
+
+
+def steps_of(made: Instance, order: tuple[str, ...] = ()) -> list[Step]:
+    dims = scan_order(made, order)
+    return scan_steps(made, made.domain.reordered(Space((*made.sizes, *dims))), dims)
+
+
+def all_meetings(made: Instance, order: tuple[str, ...] = ()) -> dict[str, Meeting]:
+    steps = steps_of(made, order)
+    return {s.dim: meetings(made, steps, s.dim) for s in steps if s.kind == "scan"}
+
+
+DENSE = {"x": "dense", "y": "dense"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "order", "kinds"),
+    [
+        ("csr", (), {"A.pi": INDEPENDENT, "A.pj": REDUCTION}),
+        ("csr", ("j", "i"), {"j": REDUCTION, "i": INDEPENDENT, "A.pj": INDEPENDENT}),  # found: once
+        ("dcsr", (), {"A.pi": INDEPENDENT, "A.pj": REDUCTION}),  # rowidx rises strictly
+        ("coo", (), {"A.p": REDUCTION}),
+        ("list", (), {"A.p": REDUCTION}),
+        ("rows", (), {"A.p": INDEPENDENT}),  # no row twice
+        ("csc", (), {"A.pj": REDUCTION, "A.pi": INDEPENDENT}),  # no row twice in a column
+    ],
+)
+def test_matrix_times_vector(layout: str, order: tuple[str, ...], kinds: Mapping[str, str]) -> None:
+    made = instance("y[i] += A[i, j]*x[j]", {"A": layout, **DENSE})
+    assert {loop: m.kind for loop, m in all_meetings(made, order).items()} == kinds
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "csc", "bcsr(R=2, C=2)", "dense"])
+def test_a_triangular_solve_in_place(layout: str) -> None:
+    """The rows need each other: no loop over them may be parallel."""
+    made = instance("x[i] += -A[i, j]*x[j] where j < i", {"A": layout, "x": "dense"})
+    found = all_meetings(made)
+    first = next(iter(found.values()))
+    assert first.kind == DEPENDENCE
+    assert "writes x[" in in_words(first)
+
+
+def test_examples_are_true() -> None:
+    """What is said to meet does: different iterations, one place."""
+    made = instance("y[i] += A[i, j]*x[j]", {"A": "list", **DENSE})
+    meeting = all_meetings(made)["A.p"]
+    values = dict(meeting.example)
+    assert 0 <= values["A.p"] < values["A.p'"] < values["A.nnz"]
+    assert values["A.row(A.p)"] == values["A.row(A.p')"]
+    first, second, row = values["A.p"], values["A.p'"], values["A.row(A.p)"]
+    assert in_words(meeting) == f"iterations A.p = {first} and A.p = {second} both add to y[{row}]"
+
+
+def test_relations() -> None:
+    made = instance("y[i] += A[i, j]*x[j]", {"A": "list", **DENSE})
+    steps = steps_of(made)
+    text = relation(steps, meetings(made, steps, "A.p"))
+    assert text == "{ [A.p] -> [A.p'] : A.p < A.p' and A.row(A.p) = A.row(A.p') }"
+    solve = instance("x[i] += -A[i, j]*x[j] where j < i", {"A": "dense", "x": "dense"})
+    steps = steps_of(solve, ("i", "j"))
+    assert relation(steps, meetings(solve, steps, "i")) == "{ [i] -> [i'] : i != i' and i = j' }"
+
+
+@pytest.mark.parametrize(
+    ("condition", "order", "legal"),
+    [
+        (" where j < i", ("i", "j"), True),
+        (" where j < i", ("j", "i"), True),  # column by column, each finished when it is used
+        (" where j > i", ("i", "j"), False),  # this one runs downwards
+        (" where j > i", ("j", "i"), False),
+        (" where j = i - 1", ("i", "j"), True),
+        ("", ("i", "j"), False),
+    ],
+)
+def test_the_order_of_a_recurrence(condition: str, order: tuple[str, ...], legal: bool) -> None:
+    made = instance(f"x[i] += -A[i, j]*x[j]{condition}", {"A": "dense", "x": "dense"})
+    steps = steps_of(made, order)
+    if legal:
+        check_order(made, steps, Context())
+    else:
+        with pytest.raises(SpecError, match="what is read was written before") as caught:
+            check_order(made, steps, Context())
+        assert "the dependence: {" in caught.value.notes[0]
+
+
+def test_explain_has_them() -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", **DENSE, schedule="serial i")
+    (statement,) = kernel.explain(json=True)["statements"]
+    rows, positions = statement["dependences"]
+    assert (rows["loop"], rows["kind"], rows["relation"]) == ("i", INDEPENDENT, None)
+    assert rows["runs"] == "serial, as the schedule says"
+    assert (positions["loop"], positions["kind"]) == ("A.pj", REDUCTION)
+    assert positions["relation"] == "{ [i, A.pj] -> [i', A.pj'] : i' = i and A.pj < A.pj' }"
+    assert "both add to y[" in positions["example"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import spfgen
-from spfgen.errors import SpecError, SpecErrors
+from spfgen.errors import SpecError, SpecErrors, UsageError
 from spfgen.lang.spec import parse_tree
 from spfgen.lang.types import FINDS
 from spfgen.pipeline import resolve
@@ -85,3 +85,38 @@ def test_finds_take_the_place_of_what_the_schedule_says() -> None:
     )
     assert of(spec.kernels["k"].compile()) == {"B.pj": "search", "D.pj": "loop"}
     assert of(spec.kernels["k"].compile(finds={"B.pj": "loop"})) == {"D.pj": "loop", "B.pj": "loop"}
+
+
+def test_clauses_of_compile() -> None:
+    layouts = {"A": "csr", "x": "dense", "y": "dense"}
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="tile i by 4 as it; serial it")
+    found = kernel.generated.program
+    assert (found.order, [(m.word, m.dim, m.number) for m in found.marks]) == (
+        ("it",),
+        [("tile", "it", 4), ("serial", "it", 0)],
+    )
+    both = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="order j", order=["i"])
+    assert both.generated.program.order == ("i",)
+    with pytest.raises(UsageError, match="clauses of a schedule as a text, but this is a list"):
+        spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule=["tile i by 4"])  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="did you mean") as caught:
+        spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="tlie i by 4")
+    assert caught.value.span is not None
+
+
+def test_clauses_take_the_place_of_the_schedule() -> None:
+    spec = spfgen.parse(
+        """kernel k { tensor A : csr  tensor x, y : dense  y[i] = A[i, j]*x[j]
+            schedule { order j, i  find A.pj : search } }"""
+    )
+    assert spec.kernels["k"].compile().generated.program.order == ("j", "i")
+    found = spec.kernels["k"].compile(schedule="tile i by 4").generated.program
+    assert (found.order, found.finds) == (("i_tile",), ())
+
+
+def test_names_of_loops() -> None:
+    """Those that a clause makes may be used before it; tiles of tiles stand outside of them."""
+    layouts = {"A": "csr", "x": "dense", "y": "dense"}
+    text = "serial big; tile i by 8 as it, it by 4 as big"
+    found = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule=text)
+    assert found.generated.program.order == ("big", "it")

@@ -1,7 +1,10 @@
 """Conversions that need no sorted keys. All have two passes over the source: count, then write.
 
+    sequence  the source is one list of entries that are seen to come in the order of groups and keys: it is copied;
     counted   entries of a group are numbered as they come: a counting sort (rows to columns, say). Right where they
               come in the order of their keys; a last function tests that, or sorts each group;
+    scattered the same where neighbours in the source lie far apart in the target: first each entry goes to a bucket of
+              groups that fits the cache, then each bucket is put in order;
     table     all keys that occur are marked in a table, then numbered (diagonals);
     grouped   the source is scanned group by group; the keys that occur in one are collected and sorted (blocks).
 
@@ -10,13 +13,13 @@ All are for a target with one rank; layout/keys.py says what its groups and keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
 from spfgen.cir.affine import Names
-from spfgen.cir.build import INT, joined
-from spfgen.cir.nest import At, Nest, Source, grouped, nests, pruned
+from spfgen.cir.build import INT, joined, loop
+from spfgen.cir.nest import At, Nest, Source, at_place, grouped, is_list, listed, nests, pruned, source_names
 from spfgen.cir.pack import (
     RESERVED,
     Made,
@@ -30,15 +33,21 @@ from spfgen.cir.pack import (
     target_names,
 )
 from spfgen.facts.formula import Expr, Var, variables
+from spfgen.ir import walk
 from spfgen.lang.types import KEYWORDS, TYPES
 from spfgen.layout.keys import KeyPlan, Level
 from spfgen.layout.nodes import Layout
-from spfgen.layout.order import in_order
 from spfgen.layout.points import Step
 from spfgen.sets.affine import Affine
 
-WORDS = frozenset({"groups", "own", "at", "mark", "number", "base", "range", "seen", "list", "slot", "tag", "found",
-                   "next", "falls", "parts", "part", "count", "k", "first", "widest", "bits"})  # fmt: skip
+WORDS = frozenset({"ahead", "at", "base", "bits", "block", "buckets", "count", "end", "entries", "entry", "factor",
+                   "falls", "few", "first", "found", "group_of", "groups", "k", "keys", "last", "list", "mark", "next",
+                   "number", "own", "part", "parts", "range", "room", "sample", "samples", "seen", "stop", "tag",
+                   "widest", "words"})  # fmt: skip
+AHEAD = 32
+"""So many entries ahead the place of an entry is fetched."""
+BLOCK = 4096
+"""So many entries are compared before the test of their order may end early."""
 
 
 @dataclass(frozen=True)
@@ -129,21 +138,31 @@ class _Both:
 
     def names(self, at: Names) -> tuple[list[c.Stmt], Names]:
         """The target's names at an entry: computed positions and keys are declared first."""
-        coordinates = [at.name(x) for x in self.pair.source.coordinates]
-        names = target_names(self.pair.key, coordinates, [c.Name(n) for n in self.extents.values()])
         own = set(self.taken) | {n.name for n in at.values.values() if isinstance(n, c.Name)}
         lines: list[c.Stmt] = []
+
+        def declared(position: str, value: c.Expr) -> c.Expr:
+            if isinstance(value, c.Name):
+                return value
+            name = new_name(position, own)
+            lines.append(c.Declare(f"const {INT}", name, value))
+            return c.Name(name)
+
+        return lines, self._known([at.name(x) for x in self.pair.source.coordinates], declared)
+
+    def inlined(self, coordinates: Sequence[c.Expr]) -> Names:
+        """The target's names at an entry with these coordinates, nothing declared."""
+        return self._known(coordinates, lambda position, value: value)
+
+    def _known(self, coordinates: Sequence[c.Expr], declared: Callable[[str, c.Expr], c.Expr]) -> Names:
+        names = target_names(self.pair.key, coordinates, [c.Name(n) for n in self.extents.values()])
         for rule in self.pair.key.computed:
             value = names.floor(rule.numerator, rule.divisor)
-            if not isinstance(value, c.Name):
-                name = new_name(rule.position, own)
-                lines.append(c.Declare(f"const {INT}", name, value))
-                value = c.Name(name)
-            names = names.knowing({rule.position: value})
+            names = names.knowing({rule.position: declared(rule.position, value)})
         if self.target is not None:
             sizes = {n: c.Name(v) for n, v in self.target.sizes.items()}
             names = Names({**names.values, **sizes}, self.target.arrays, names.calls, names.quotients, names.is_natural)
-        return lines, names
+        return names
 
     def kept(self, value: c.Expr, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
         """The lines, for entries that count."""
@@ -169,6 +188,12 @@ class _Both:
         stored = c.Cast(TYPES[kind].c, value) if kind and own.narrow else value
         return c.Assign(c.Load(c.Name(own.name), names.flat(own.extents, [names.expr(p) for p in places])), "=", stored)
 
+    def write_keys(self, names: Names) -> list[c.Stmt]:
+        """The keys of the only rank."""
+        calls = self.pair.key.plan.encoded.calls
+        keys = self.pair.level.rank.keys
+        return [self.write(calls[k].function, names, calls[k].arguments, names.name(k)) for k in keys]
+
     def write_value(self, names: Names, value: c.Expr) -> c.Stmt:
         (array,) = self.pair.layout.values
         return self.write(array.name, names, array.position, value)
@@ -183,76 +208,61 @@ class _Both:
 
 _PARTS = ("parts", c.Param("int", "parts", "parts of the scan, side by side"))
 _GROUPS = ("groups", c.Param(INT, "groups", "groups in all"))
+_ENTRIES = ("entries", c.Param(INT, "entries", "entries in all"))
+_BUCKETS = (
+    ("buckets", c.Param(INT, "buckets", "buckets of groups")),
+    ("factor", c.Param("uint64_t", "factor", "2^32 * buckets / groups")),
+)
 
 
 def _own(array: str, kind: str, length: str) -> c.Stmt:
     """The part's share of a workspace."""
-    place = c.Bin("*", c.Name("part"), c.Name(length))
-    return c.Declare(f"{kind} *restrict", "own", c.Bin("+", c.Name(array), place))
+    return c.Declare(f"{kind} *restrict", "own", c.Bin("+", c.Name(array), _share(length)))
+
+
+def _share(length: str) -> c.Expr:
+    return c.Bin("*", c.Name("part"), c.Name(length))
 
 
 # --- counted -------------------------------------------------------------------------------------------------------
 
 
 def counted_functions(pair: Pair) -> list[Made]:
-    """Count the entries of each group; write them; test their order; write those that come in the order of groups."""
-    functions = [_count_groups(pair), _write_counted(pair, in_sequence=False), _test_order(pair)]
-    return [*functions, _write_counted(pair, in_sequence=True)] if pair.level.rank.begin else functions
+    """Count the entries of each group; write them; test their order; see how far apart neighbours are written.
+
+    Where it can be done, a last function writes them too, with the places of later entries fetched ahead.
+    """
+    made = [_count_groups(pair), _write_counted(pair), _test_order(pair), _spread(pair)]
+    fetching = _write_counted(pair, fetches=True)
+    return made if fetching.function.body == made[1].function.body else [*made, fetching]
 
 
-def _count_groups(pair: Pair) -> Made:
+def _count_groups(pair: Pair, in_buckets: bool = False) -> Made:
+    """`in_buckets`: of each bucket of groups."""
     both = _Both(pair, writes=False)
-
-    level, ordered = pair.level, in_order(pair.source, pair.key)
-    digits = [f.name for f in pair.key.fields[: level.end]]
-    last = [new_name(f"last_{d}", both.taken) for d in digits]
 
     def leaf(at: Names, value: c.Expr) -> list[c.Stmt]:
         lines, names = both.names(at)
-        step: list[c.Stmt] = [c.Assign(c.Load(c.Name("own"), both.group(names)), "+=", c.Int(1))]
-        if not ordered:
-            step.append(c.Assign(c.Name("falls"), "|=", c.Un("!", _follows(pair, names, last))))
-            step += [c.Assign(c.Name(n), "=", names.name(d)) for n, d in zip(last, digits, strict=True)]
-        return both.kept(value, [*lines, *both.checked(names), *step])
+        place = _bucket(both.group(names)) if in_buckets else both.group(names)
+        step = c.Assign(c.Load(c.Name("own"), place), "+=", c.Int(1))
+        return both.kept(value, [*lines, *both.checked(names), step])
 
-    kind = TYPES[pair.place].c
-    start: list[c.Stmt] = [_own("count", kind, "groups")]
-    if not ordered:
-        low = [f.down for f in pair.key.fields[: level.end]]
-        ends = [c.Name("INT64_MAX" if down else "INT64_MIN") for down in low]
-        start += [c.Declare(INT, n, e) for n, e in zip(last, ends, strict=True)]
-    sums = " reduction(|:wrong)" if ordered else " reduction(|:wrong, falls)"
-    body: list[c.Stmt] = [in_parts([*start, *nests(both.source, leaf, "part", "parts")], sums)]
-    if not ordered:
-        unknown = c.Bin("||", c.Name("falls"), c.Bin(">", c.Name("parts"), c.Int(1)))
-        body = [c.Declare("int", "falls", c.Int(0)), *body]
-        body.append(c.Assign(c.Name("wrong"), "|=", c.Select(unknown, c.Int(2), c.Int(0))))
-    counts = ("count", c.Param(f"{kind} *restrict", "count", "entries of each group, for each part"))
-    doc = f"Counts the entries of {pair.source.name} in each group of {pair.layout.name}; 1 when one has no place."
-    doc += "" if ordered else " 2 when they may not come in the order of groups and keys."
-    return both.made("spfgen_count_groups", "int", body, [_PARTS, _GROUPS, counts], doc)
+    kind, length = TYPES[pair.place].c, "buckets" if in_buckets else "groups"
+    body = in_parts([_own("count", kind, length), *nests(both.source, leaf, "part", "parts")], " reduction(|:wrong)")
+    counts = ("count", c.Param(f"{kind} *restrict", "count", f"entries of each of the {length}, for each part"))
+    what = "bucket of groups" if in_buckets else "group"
+    doc = f"Counts the entries of {pair.source.name} in each {what} of {pair.layout.name}; 1 when one has no place."
+    sizes = [*_BUCKETS] if in_buckets else [_GROUPS]
+    name = "spfgen_count_buckets" if in_buckets else "spfgen_count_groups"
+    return both.made(name, "int", [body], [_PARTS, *sizes, counts], doc)
 
 
-def _follows(pair: Pair, names: Names, last: Sequence[str]) -> c.Expr:
-    """Whether the entry comes after the last one in the order of groups and keys."""
-    result: c.Expr | None = None
-    for field, name in reversed(list(zip(pair.key.fields[: pair.level.end], last, strict=True))):
-        own = names.name(field.name)
-        rises = c.Bin("<" if field.down else ">", own, c.Name(name))
-        if result is None:
-            result = rises
-        else:
-            # Without branches: in unsorted data nobody can tell which way they go.
-            result = c.Bin("|", rises, c.Bin("&", c.Bin("==", own, c.Name(name)), result))
-    assert result is not None
-    return result
-
-
-def _write_counted(pair: Pair, in_sequence: bool) -> Made:
-    """`in_sequence`: each entry comes right behind the last one, whatever its group."""
+def _write_counted(pair: Pair, fetches: bool = False) -> Made:
+    """`fetches`: the places of later entries are fetched, all entries being known to count."""
     both = _Both(pair, writes=True)
     rank = pair.level.rank
-    alone = in_sequence or not group_arguments(pair.key)[0]
+    alone = not group_arguments(pair.key)[0]
+    ahead = _Ahead.of(both) if fetches and not alone else None
 
     def leaf(at: Names, value: c.Expr) -> list[c.Stmt]:
         lines, names = both.names(at)
@@ -261,12 +271,9 @@ def _write_counted(pair: Pair, in_sequence: bool) -> Made:
         number = c.Bin("+", place, c.Int(rank.low)) if rank.low else place
         declared = c.Declare(f"const {INT}", position, number)
         names = names.knowing({rank.position: c.Name(position)})
-        keys = []
-        for key in rank.keys:
-            call = pair.key.plan.encoded.calls[key]
-            keys.append(both.write(call.function, names, call.arguments, names.name(key)))
-        step = c.Assign(place, "+=", c.Int(1))
-        return both.kept(value, [*lines, declared, step, *keys, both.write_value(names, value)])
+        stored = [*both.write_keys(names), both.write_value(names, value)]
+        fetched = ahead.fetch(stored, position, value) if ahead is not None else []
+        return both.kept(value, [*fetched, *lines, declared, c.Assign(place, "+=", c.Int(1)), *stored])
 
     kind = TYPES[pair.place].c
     start: list[c.Stmt] = [_own("count", kind, "groups")]
@@ -277,10 +284,233 @@ def _write_counted(pair: Pair, in_sequence: bool) -> Made:
         stop.append(c.Assign(first, "=", c.Cast(kind, c.Name("next"))))
     body = in_parts([*start, *scan, *stop])
     counts = ("count", c.Param(f"{kind} *restrict", "count", "the next position of each group, for each part"))
-    manner = "one behind the other" if in_sequence else "in each group as they come"
-    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, {manner}."
-    name = "spfgen_write_in_sequence" if in_sequence else "spfgen_write_counted"
+    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, in each group as they come."
+    name = "spfgen_write_ahead" if fetches else "spfgen_write_counted"
     return both.made(name, "void", [body], [_PARTS, _GROUPS, counts], doc)
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """The place of a later entry of a list is fetched: the list's loop variable, and the group of the later entry."""
+
+    variable: str
+    group: c.Expr
+    count: c.Expr
+
+    @staticmethod
+    def of(both: _Both) -> _Ahead | None:
+        """None where the group of a later entry does not follow from the arrays at that entry alone."""
+        source = both.pair.source
+        (value, *more) = source.values
+        match value.position:
+            case (Var(variable),) if not more:
+                later = c.Bin("+", c.Name(variable), c.Int(AHEAD))
+            case _:
+                return None
+        found = at_place(both.source, variable, later)
+        unknown = c.Name("unknown")
+        group = both.group(both.inlined([found.get(x, unknown) for x in source.coordinates]))
+        return (
+            None
+            if unknown in walk(group)
+            else _Ahead(variable, group, source_names(both.source).expr(value.extents[0]))
+        )
+
+    def fetch(self, stored: Sequence[c.Stmt], position: str, value: c.Expr) -> list[c.Stmt]:
+        """Fetch the elements that the statements would write if `position` were the later one's."""
+        if not isinstance(value, c.Load) or value.index != c.Name(self.variable):
+            return []
+        places = [s.target for s in stored if isinstance(s, c.Assign) and isinstance(s.target, c.Load)]
+        if any(p.index != c.Name(position) for p in places):
+            return []
+        ahead = c.Declare(f"const {INT}", "ahead", c.Load(c.Name("own"), self.group))
+        calls = [c.Do(c.Call("spfgen_prefetch", (c.Un("&", c.Load(p.array, c.Name("ahead"))),))) for p in places]
+        near = c.Bin("<", c.Bin("+", c.Name(self.variable), c.Int(AHEAD)), self.count)
+        return [c.If(near, c.Block((ahead, *calls)))]
+
+
+# --- in sequence ---------------------------------------------------------------------------------------------------
+
+
+def is_sequence(pair: Pair) -> bool:
+    """Whether the source is one list of entries, each with its coordinates, and the target's groups follow on."""
+    return bool(pair.level.rank.begin) and not pair.without_fill and is_list(pair.source)
+
+
+def sequence_functions(pair: Pair) -> list[Made]:
+    """Test whether the entries come in the order of groups and keys; copy them."""
+    return [_test_sequence(pair), _write_sequence(pair)]
+
+
+def _test_sequence(pair: Pair) -> Made:
+    both = _Both(pair, writes=False)
+    at = c.Name("entry")
+    own, last = (listed(both.source, e) for e in (at, c.Bin("-", at, c.Int(1))))
+    digits = pair.key.fields[: pair.level.end]
+    follows: c.Expr | None = None
+    names = both.inlined([own.names.name(x) for x in pair.source.coordinates])
+    before = both.inlined([last.names.name(x) for x in pair.source.coordinates])
+    for field in reversed(digits):
+        here, there = names.name(field.name), before.name(field.name)
+        rises = c.Bin("<" if field.down else ">", here, there)
+        # Without branches: several entries are compared at once.
+        follows = rises if follows is None else c.Bin("|", rises, c.Bin("&", c.Bin("==", here, there), follows))
+    assert follows is not None
+
+    def test(entry: c.Expr) -> list[c.Stmt]:
+        here = listed(both.source, entry)
+        names = both.inlined([here.names.name(x) for x in pair.source.coordinates])
+        return [*(_noted(x) for x in here.conditions), *both.checked(names)]
+
+    stop = c.Name("stop")
+    start = c.Select(c.Bin(">", c.Name("block"), c.Int(0)), c.Name("block"), c.Int(1))
+    each = [c.Assign(c.Name("falls"), "|=", c.Un("!", follows)), *test(at)]
+    inner = [
+        c.Declare(
+            f"const {INT}", "stop", c.Call("spfgen_min", (c.Bin("+", c.Name("block"), c.Int(BLOCK)), c.Name("end")))
+        ),
+        loop("entry", start, stop, each),
+    ]
+    going = c.Bin("&&", c.Bin("<", c.Name("block"), c.Name("end")), c.Un("!", c.Name("falls")))
+    first, end = _shares()
+    lines: list[c.Stmt] = [
+        c.Declare(f"const {INT}", "end", end),
+        c.For(INT, "block", first, going, BLOCK, c.Block(tuple(inner))),
+    ]
+    alone = c.If(
+        c.Bin(">", c.Name("entries"), c.Int(0)), c.Block((c.Declare(f"const {INT}", "entry", c.Int(0)), *test(at)))
+    )
+    body: list[c.Stmt] = [
+        c.Declare("int", "falls", c.Int(0)),
+        c.Scope(c.Block((alone,))),
+        in_parts(lines, " reduction(|:wrong, falls)"),
+        c.Assign(c.Name("wrong"), "|=", c.Select(c.Name("falls"), c.Int(2), c.Int(0))),
+    ]
+    doc = f"0 when the entries of {pair.source.name} come in the order of {pair.layout.name}; 1: one may have no place."
+    return both.made("spfgen_test_sequence", "int", body, [_PARTS, _ENTRIES], doc)
+
+
+def _noted(condition: c.Expr) -> c.Stmt:
+    return c.Assign(c.Name("wrong"), "|=", c.Un("!", condition))
+
+
+def _shares() -> tuple[c.Expr, c.Expr]:
+    """Where a part of the entries begins and ends."""
+    part = c.Name("part")
+    first, end = (
+        c.Call("spfgen_part", (c.Int(0), c.Name("entries"), p, c.Name("parts")))
+        for p in (part, c.Bin("+", part, c.Int(1)))
+    )
+    return first, end
+
+
+def _write_sequence(pair: Pair) -> Made:
+    """The end of a group is noted by the last part that has entries of it."""
+    both = _Both(pair, writes=True)
+    position = pair.level.rank.position
+    low = c.Int(pair.level.rank.low)
+
+    def at(entry: c.Expr) -> Names:
+        here = listed(both.source, entry)
+        return both.inlined([here.names.name(x) for x in pair.source.coordinates])
+
+    entry, last = c.Name("entry"), c.Name("last")
+    before = c.Bin("-", last, c.Int(1))
+    shared = c.Bin("&&", c.Bin(">", last, c.Name("first")), c.Bin("<", last, c.Name("entries")))
+    shared = c.Bin("&&", shared, c.Bin("==", both.group(at(last)), both.group(at(before))))
+    ends = c.Assign(c.Load(c.Name("count"), both.group(at(entry))), "=", _as(pair.place, c.Bin("+", entry, c.Int(1))))
+    place = c.Bin("+", entry, low) if pair.level.rank.low else entry
+    names = at(entry).knowing({position: place})
+    value = c.Load(c.Name(both.source.arrays[pair.source.values[0].name].name), entry)
+    copied = [*both.write_keys(names), both.write_value(names, value)]
+    first, end = _shares()
+    lines: list[c.Stmt] = [
+        c.Declare(f"const {INT}", "first", first),
+        c.Declare(f"const {INT}", "end", end),
+        c.Declare(INT, "last", c.Name("end")),
+        c.While(shared, c.Block((c.Assign(last, "-=", c.Int(1)),))),
+        loop("entry", c.Name("first"), last, [ends]),
+        loop("entry", c.Name("first"), c.Name("end"), copied),
+    ]
+    counts = ("count", c.Param(f"{TYPES[pair.place].c} *restrict", "count", "zeros: where each group ends"))
+    doc = f"Copies the entries of {pair.source.name} to {pair.layout.name}, whose order they have."
+    return both.made("spfgen_write_sequence", "void", [in_parts(lines)], [_PARTS, _ENTRIES, counts], doc)
+
+
+def _as(kind: str, value: c.Expr) -> c.Expr:
+    return value if kind == "int64" else c.Cast(TYPES[kind].c, value)
+
+
+# --- scattered -----------------------------------------------------------------------------------------------------
+
+
+def scattered_functions(pair: Pair) -> list[Made]:
+    """Count the entries of each bucket of groups; write them there, each with its group."""
+    return [_count_groups(pair, in_buckets=True), _distribute(pair)]
+
+
+def _bucket(group: c.Expr) -> c.Expr:
+    """The bucket of a group: the product's upper half."""
+    product = c.Bin("*", c.Cast("uint64_t", group), c.Name("factor"))
+    return c.Cast(INT, c.Bin(">>", product, c.Int(32)))
+
+
+def _spread(pair: Pair) -> Made:
+    """In some small parts of the source, how many buckets their entries belong to."""
+    both = _Both(pair, writes=False)
+
+    def leaf(at: Names, value: c.Expr) -> list[c.Stmt]:
+        lines, names = both.names(at)
+        place = c.Load(c.Name("seen"), c.Name("k"))
+        step = [
+            c.Declare(f"const {INT}", "k", _bucket(both.group(names))),
+            c.Assign(c.Name("found"), "+=", c.Bin("!=", place, c.Bin("+", c.Name("part"), c.Int(1)))),
+            c.Assign(place, "=", c.Bin("+", c.Name("part"), c.Int(1))),
+            c.Assign(c.Name("entries"), "+=", c.Int(1)),
+        ]
+        return both.kept(value, [*lines, *step])
+
+    every = c.Bin("/", c.Name("parts"), c.Name("samples"))
+    part = c.Declare("const int", "part", c.Bin("*", c.Name("sample"), every))
+    lines = (part, *nests(both.source, leaf, "part", "parts"))
+    below = c.Bin("<", c.Name("sample"), c.Name("samples"))
+    body: list[c.Stmt] = [
+        c.Declare(INT, "found", c.Int(0)),
+        c.Declare(INT, "entries", c.Int(0)),
+        c.For("int", "sample", c.Int(0), below, 1, c.Block(lines)),
+        c.Return(c.Bin(">", c.Bin("*", c.Int(2), c.Name("found")), c.Name("entries"))),
+    ]
+    more = [_PARTS, ("samples", c.Param("int", "samples", "parts that are looked at")), _BUCKETS[1]]
+    more.append(("seen", c.Param("int32_t *restrict", "seen", "zeros, one for each bucket")))
+    doc = f"Whether entries that follow one another in {pair.source.name} lie far apart in {pair.layout.name}."
+    return both.made("spfgen_spread", "int", body, more, doc)
+
+
+def _distribute(pair: Pair) -> Made:
+    both = _Both(pair, writes=True)
+    position = pair.level.rank.position
+
+    def leaf(at: Names, value: c.Expr) -> list[c.Stmt]:
+        lines, names = both.names(at)
+        place = c.Load(c.Name("own"), _bucket(c.Name("at")))
+        names_taken = {*both.taken, *_used(lines), *_named(at)}
+        number = new_name(position, names_taken)
+        names = names.knowing({position: c.Name(number)})
+        step = [
+            c.Declare(f"const {INT}", "at", both.group(names)),
+            c.Declare(f"const {INT}", number, place),
+            c.Assign(place, "+=", c.Int(1)),
+            c.Assign(c.Load(c.Name("group_of"), c.Name(number)), "=", c.Cast("int32_t", c.Name("at"))),
+        ]
+        return both.kept(value, [*lines, *step, *both.write_keys(names), both.write_value(names, value)])
+
+    kind = TYPES[pair.place].c
+    body = in_parts([_own("count", kind, "buckets"), *nests(both.source, leaf, "part", "parts")])
+    more = [_PARTS, *_BUCKETS]
+    more.append(("count", c.Param(f"{kind} *restrict", "count", "the next place in each bucket, for each part")))
+    more.append(("group_of", c.Param("int32_t *restrict", "group_of", "the group of the entry at each place")))
+    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, in each bucket of groups as they come."
+    return both.made("spfgen_distribute", "void", [body], more, doc)
 
 
 def _used(lines: Sequence[c.Stmt]) -> set[str]:
@@ -397,8 +627,8 @@ def _write_marked(pair: Pair) -> Made:
 
 
 def grouped_functions(pair: Pair) -> list[Made] | None:
-    """Count the keys of each group; collect them, then write the entries. None when the source has another order."""
-    counting, writing = _count_keys(pair), _write_grouped(pair)
+    """Collect the keys of each group; write the entries. None when the source has another order."""
+    counting, writing = _collect_keys(pair), _write_grouped(pair)
     return None if counting is None or writing is None else [counting, writing]
 
 
@@ -433,35 +663,62 @@ def _key_place(both: _Both, names: Names) -> c.Expr:
     return c.Bin("-", c.Name("base"), value) if field.down else c.Bin("-", value, c.Name("base"))
 
 
-def _count_keys(pair: Pair) -> Made | None:
+def _collect_keys(pair: Pair) -> Made | None:
+    """The keys of one group behind those of the one before."""
     both = _Both(pair, writes=False)
     if not _is_of_coordinates(pair):
         return None
+    kind = TYPES[pair.place].c
 
     def inner(nest: Nest, at: At, rest: list[Step]) -> list[c.Stmt]:
         def leaf(names: Names, value: c.Expr) -> list[c.Stmt]:
             lines, target = both.names(names)
-            place = c.Load(c.Name("own"), _key_place(both, target))
-            step = (c.Assign(place, "=", c.Name("tag")), c.Assign(c.Name("found"), "+=", c.Int(1)))
-            test = c.If(c.Bin("!=", place, c.Name("tag")), c.Block(step))
-            return both.kept(value, [*lines, *both.checked(target), test])
+            own = c.Load(c.Name("own"), c.Name("k"))
+            declared = c.Declare(f"const {INT}", "k", _key_place(both, target))
+            noted = c.Assign(c.Load(c.Name("few"), c.Name("found")), "=", c.Cast("uint64_t", c.Name("k")))
+            step = (c.Assign(own, "=", c.Name("tag")), noted, c.Assign(c.Name("found"), "+=", c.Int(1)))
+            test = c.If(c.Bin("!=", own, c.Name("tag")), c.Block(step))
+            return both.kept(value, [*lines, *both.checked(target), declared, test])
 
         scan = nest.steps(rest, at, lambda inside: nest.values(inside.names, leaf))
-        start = [c.Declare(f"const {INT}", "at", _group_at(both, at))]
-        start.append(c.Declare("const int64_t", "tag", c.Bin("+", c.Name("at"), c.Int(1))))
-        start.append(c.Declare(INT, "found", c.Int(0)))
-        return [*start, *scan, c.Assign(c.Load(c.Name("count"), c.Name("at")), "=", c.Name("found"))]
+        sort = c.Do(c.Call("spfgen_sort_words", (c.Name("few"), c.Name("found"), c.Name("bits"))))
+        copy = c.Assign(c.Load(c.Name("list"), c.Name("k")), "=", c.Cast(kind, c.Load(c.Name("few"), c.Name("k"))))
+        return [
+            c.Declare(f"const {INT}", "at", _group_at(both, at)),
+            c.Declare(f"const {kind}", "tag", _as(pair.place, c.Bin("+", c.Name("at"), c.Int(1)))),
+            c.Declare(INT, "found", c.Int(0)),
+            *scan,
+            sort,
+            loop("k", c.Int(0), c.Name("found"), [copy]),
+            c.Assign(c.Name("list"), "+=", c.Name("found")),
+            c.Assign(c.Load(c.Name("count"), c.Name("at")), "=", _as(pair.place, c.Name("found"))),
+        ]
 
     lines = grouped(both.source, _quotients(pair), inner, "part", "parts")
     if lines is None:
         return None
-    body = in_parts([_own("seen", INT, "range"), *lines], " reduction(|:wrong)")
-    more = [_PARTS, ("base", c.Param(INT, "base", "the first key"))]
-    more.append(("range", c.Param(INT, "range", "keys that there may be")))
-    more.append(("seen", c.Param(f"{INT} *restrict", "seen", "zeros, one for each key, for each part")))
-    more.append(("count", c.Param(f"{TYPES[pair.place].c} *restrict", "count", "different keys in each group")))
-    doc = f"Counts the keys that entries of {pair.source.name} have in each group of {pair.layout.name}."
-    return both.made("spfgen_count_keys", "int", [body], more, doc)
+    room = c.Declare("uint64_t *restrict", "few", c.Bin("+", c.Name("words"), _share("range")))
+    body = in_parts([_own("seen", kind, "range"), _list(kind), room, *lines], " reduction(|:wrong)")
+    more = [*_grouped_arguments(pair, "zeros, one for each key, for each part")]
+    more.append(("bits", c.Param("int", "bits", "the bits of a key")))
+    more.append(("words", c.Param("uint64_t *restrict", "words", "room for a key of each kind, for each part")))
+    more.append(("count", c.Param(f"{kind} *restrict", "count", "different keys in each group")))
+    doc = f"Collects the keys that entries of {pair.source.name} have in each group of {pair.layout.name}, in order."
+    return both.made("spfgen_collect_keys", "int", [body], more, doc)
+
+
+def _list(kind: str) -> c.Stmt:
+    return c.Declare(f"{kind} *restrict", "list", c.Bin("+", c.Name("keys"), _share("room")))
+
+
+def _grouped_arguments(pair: Pair, seen: str) -> Iterator[tuple[str, c.Param]]:
+    kind = TYPES[pair.place].c
+    yield _PARTS
+    yield "base", c.Param(INT, "base", "the first key")
+    yield "range", c.Param(INT, "range", "keys that there may be")
+    yield "seen", c.Param(f"{kind} *restrict", "seen", seen)
+    yield "room", c.Param(INT, "room", "keys of a part at most")
+    yield "keys", c.Param(f"{kind} *restrict", "keys", "the keys of each group in order, for each part")
 
 
 def _write_grouped(pair: Pair) -> Made | None:
@@ -470,17 +727,9 @@ def _write_grouped(pair: Pair) -> Made | None:
     encoded = pair.key.plan.encoded
     call = encoded.calls[rank.keys[0]]
     field = pair.key.fields[pair.level.group]
+    kind = TYPES[pair.place].c
 
     def inner(nest: Nest, at: At, rest: list[Step]) -> list[c.Stmt]:
-        def collect(names: Names, value: c.Expr) -> list[c.Stmt]:
-            lines, target = both.names(names)
-            own = c.Load(c.Name("own"), c.Name("k"))
-            declared = c.Declare(f"const {INT}", "k", _key_place(both, target))
-            noted = c.Assign(c.Load(c.Name("list"), c.Name("found")), "=", c.Cast("uint64_t", c.Name("k")))
-            step = (c.Assign(own, "=", c.Name("first")), noted, c.Assign(c.Name("found"), "+=", c.Int(1)))
-            test = c.If(c.Bin("<", own, c.Name("first")), c.Block(step))
-            return both.kept(value, [*lines, declared, test])
-
         def write(names: Names, value: c.Expr) -> list[c.Stmt]:
             lines, target = both.names(names)
             position = new_name(rank.position, {*both.taken, *_used(lines), *_named(names)})
@@ -488,39 +737,30 @@ def _write_grouped(pair: Pair) -> Made | None:
             target = target.knowing({rank.position: c.Name(position)})
             return both.kept(value, [*lines, declared, both.write_value(target, value)])
 
-        first = c.Load(c.Name("count"), _group_at(both, at))
-        keys = c.Name("list")
-        number = c.Bin("+", c.Name("first"), c.Name("at"))
-        key = c.Cast(INT, c.Load(keys, c.Name("at")))
+        group = _group_at(both, at)
+        key = c.Cast(INT, c.Load(c.Name("list"), c.Bin("-", c.Name("at"), c.Name("first"))))
         value = c.Bin("-", c.Name("base"), key) if field.down else c.Bin("+", c.Name("base"), key)
         assert both.target is not None
         sizes = {n: c.Name(v) for n, v in both.target.sizes.items()}
         known = {f.name: at.names.name(f"group {k}") for k, f in enumerate(pair.key.fields[: pair.level.group])}
-        names = Names({**sizes, **known, rank.position: number}, both.target.arrays, encoded.calls, encoded.quotients)
-        place = c.Load(c.Name("own"), key)
-        number_them = (c.Assign(place, "=", number), both.write(call.function, names, call.arguments, value))
-        below = c.Bin("<", c.Name("at"), c.Name("found"))
+        position = c.Bin("+", c.Name("at"), c.Int(rank.low)) if rank.low else c.Name("at")
+        names = Names({**sizes, **known, rank.position: position}, both.target.arrays, encoded.calls, encoded.quotients)
+        number = c.Assign(c.Load(c.Name("own"), key), "=", _as(pair.place, position))
         return [
-            c.Declare(f"const {INT}", "first", first),
-            c.Declare(INT, "found", c.Int(0)),
-            *nest.steps(rest, at, lambda inside: nest.values(inside.names, collect)),
-            c.Do(c.Call("spfgen_sort_words", (keys, c.Name("found"), c.Name("bits")))),
-            c.For(INT, "at", c.Int(0), below, 1, c.Block(number_them)),
+            c.Declare(f"const {INT}", "first", c.Load(c.Name("count"), group)),
+            c.Declare(f"const {INT}", "end", c.Load(c.Name("count"), c.Bin("+", group, c.Int(1)))),
+            loop(
+                "at", c.Name("first"), c.Name("end"), [number, both.write(call.function, names, call.arguments, value)]
+            ),
+            c.Assign(c.Name("list"), "+=", c.Bin("-", c.Name("end"), c.Name("first"))),
             *nest.steps(rest, at, lambda inside: nest.values(inside.names, write)),
         ]
 
     lines = grouped(both.source, _quotients(pair), inner, "part", "parts")
     if lines is None:
         return None
-    place = c.Bin("*", c.Name("part"), c.Name("widest"))
-    kept = c.Declare("uint64_t *restrict", "list", c.Bin("+", c.Name("keys"), place))
-    body = in_parts([_own("seen", INT, "range"), kept, *lines])
-    more = [_PARTS, ("base", c.Param(INT, "base", "the first key"))]
-    more.append(("range", c.Param(INT, "range", "keys that there may be")))
-    more.append(("bits", c.Param("int", "bits", "the bits of a key")))
-    more.append(("seen", c.Param(f"{INT} *restrict", "seen", "-1 for each key, for each part")))
-    more.append(("widest", c.Param(INT, "widest", "the most keys in a group")))
-    more.append(("keys", c.Param("uint64_t *restrict", "keys", "room for so many, for each part")))
-    more.append(("count", c.Param(f"const {TYPES[pair.place].c} *restrict", "count", "where each group begins")))
-    doc = f"Collects the keys of each group of {pair.layout.name}, then writes the entries of {pair.source.name}."
+    body = in_parts([_own("seen", kind, "range"), _list(kind), *lines])
+    more = [*_grouped_arguments(pair, "room for a place for each key, for each part")]
+    more.append(("count", c.Param(f"const {kind} *restrict", "count", "where each group begins, and the last ends")))
+    doc = f"Writes the entries of {pair.source.name} to {pair.layout.name}, group by group."
     return both.made("spfgen_write_grouped", "void", [body], more, doc)

@@ -64,7 +64,7 @@ _INCLUDES = {
     "stored_float64": "<string.h>",
 }
 """What a piece needs of the C library."""
-_SERIAL = """#ifdef _OPENMP
+SERIAL = """#ifdef _OPENMP
 #include <omp.h>
 #else
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
@@ -98,7 +98,7 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     called = {n.function for n in nodes if isinstance(n, Call)}
     pieces: list[Struct | Function | Text] = []
     if any(isinstance(n, For) and n.pragmas for n in nodes):
-        pieces.append(Text(_SERIAL))
+        pieces.append(Text(SERIAL))
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:

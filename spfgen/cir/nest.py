@@ -10,11 +10,23 @@ from spfgen.cir import nodes as c
 from spfgen.cir.affine import ArrayName, Names, arguments
 from spfgen.cir.build import INT, folded, joined, loop
 from spfgen.cir.names import identifier
-from spfgen.facts.formula import TRUE, ZERO, Expr, within
+from spfgen.facts.formula import TRUE, ZERO, Expr, Var, within
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.layout.nodes import Layout
-from spfgen.layout.points import Assign, Encoded, Expand, Filter, Gather, Step, encode, grouped_scan, lean, scan_of
-from spfgen.layout.proofs import places_inside
+from spfgen.layout.points import (
+    Assign,
+    Encoded,
+    Expand,
+    Filter,
+    Gather,
+    Step,
+    encode,
+    grouped_scan,
+    lean,
+    made_by,
+    scan_of,
+)
+from spfgen.layout.proofs import places_inside, rises
 from spfgen.sets.affine import Affine, NotAffine, affine, divided
 from spfgen.sets.named import Constraint, Piece
 
@@ -70,13 +82,77 @@ def grouped(
     return pruned(nest.steps(outer, nest.start(encoded), lambda at: inner(nest, at, rest)))
 
 
+def is_list(layout: Layout) -> bool:
+    """Whether a scan is one loop over the places of the only value array."""
+    scans = scan_of(layout)
+    if len(scans) != 1 or len(layout.values) != 1 or len(layout.values[0].position) != 1:
+        return False
+    (value,) = layout.values
+    loops = [s for s in scans[0] if isinstance(s, Expand)]
+    if len(loops) != 1 or value.when != TRUE or value.position != (Var(loops[0].name),):
+        return False
+    try:
+        whole = ((1, Affine(())),), ((1, affine(value.extents[0], _no_call).plus(-1)),)
+    except NotAffine:
+        return False
+    inside = all(s.call.arguments == value.position for s in scans[0] if isinstance(s, Gather))
+    lengths = {layout.index(s.call.function).extents for s in scans[0] if isinstance(s, Gather)}
+    return inside and lengths <= {value.extents} and (loops[0].lower, loops[0].upper) == whole
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry of a list: its names, and the conditions that make it count."""
+
+    names: Names
+    conditions: tuple[c.Expr, ...]
+
+
+def listed(source: Source, entry: c.Expr) -> Listed:
+    """The entry of a layout that is a list (see `is_list`) at this place, nothing declared."""
+    names, conditions = source_names(source), list[c.Expr]()
+    for step in scan_of(source.layout)[0]:
+        match step:
+            case Expand(name):
+                names = names.knowing({name: entry})
+            case Gather(name, call):
+                names = names.knowing({name: names.load(call.function, [names.affine(a) for a in arguments(call)])})
+            case Assign(name, numerator, divisor):
+                names = names.knowing({name: names.floor(numerator, divisor)})
+            case Filter(constraint):
+                conditions.append(names.constraint(constraint))
+    return Listed(names, tuple(conditions))
+
+
+def at_place(source: Source, position: str, place: c.Expr) -> dict[str, c.Expr]:
+    """The coordinates that follow from a place of the value array alone, through arrays that are as long."""
+    layout = source.layout
+    (scan, *more), (value, *others) = scan_of(layout), layout.values
+    if more or others:
+        return {}
+    names = source_names(source).knowing({position: place})
+    known = {*encode(layout).sizes, position}
+    for step in scan:
+        match step:
+            case Gather(name, call) if call.arguments == (Var(position),):
+                if layout.index(call.function).extents == value.extents:
+                    names, known = names.knowing({name: names.load(call.function, [place])}), known | {name}
+            case Assign(name, numerator, divisor) if numerator.names() <= known:
+                names, known = names.knowing({name: names.floor(numerator, divisor)}), known | {name}
+    return {x: names.name(x) for x in layout.coordinates if x in known}
+
+
 @dataclass(frozen=True)
 class At:
-    """A point in a nest: names, C names in use, known dimensions; `split`: the next loop is the outermost."""
+    """A point in a nest: names, C names in use, known dimensions and what the steps so far make hold of them.
+
+    `split`: the next loop is the outermost.
+    """
 
     names: Names
     taken: frozenset[str]
     known: frozenset[str]
+    held: Piece
     split: bool
 
 
@@ -91,7 +167,8 @@ class Nest:
     parts: str
 
     def start(self, encoded: Encoded) -> At:
-        return At(source_names(self.source), self.source.taken, frozenset(encoded.sizes), True)
+        known = frozenset(encoded.sizes)
+        return At(source_names(self.source), self.source.taken, known, encoded.facts.restrict(known), True)
 
     def steps(self, steps: Sequence[Step], at: At, inner: Inner) -> list[c.Stmt]:
         """These steps with `inner` inside of them."""
@@ -101,14 +178,18 @@ class Nest:
             alone = c.Bin("==", c.Name(self.part), c.Int(0))
             return [c.If(alone, c.Block(tuple(inner(replace(at, split=False)))))]
         step, rest = steps[0], steps[1:]
-        about = self.piece.restrict(at.known)
+        about = self.piece.restrict(at.known).intersect(at.held)
         names = self.natural(at.names, about)
         if isinstance(step, Filter):
             body = self.steps(rest, at, inner)
             return [c.If(names.constraint(step.constraint), c.Block(tuple(body)))]
         own = fresh(identifier(step.name), at.taken)
         inside = replace(
-            at, names=names.knowing({step.name: c.Name(own)}), taken=at.taken | {own}, known=at.known | {step.name}
+            at,
+            names=names.knowing({step.name: c.Name(own)}),
+            taken=at.taken | {own},
+            known=at.known | {step.name},
+            held=at.held.with_constraints(made_by(step)),
         )
         match step:
             case Assign(_, numerator, divisor):
@@ -139,10 +220,57 @@ class Nest:
             c.Call("spfgen_part", (*map(c.Name, limits[:2]), p, c.Name(self.parts)))
             for p in (c.Name(self.part), c.Bin("+", c.Name(self.part), c.Int(1)))
         )
-        return [
-            *(c.Declare(f"const {INT}", n, v) for n, v in zip(limits, (low, high, last), strict=True)),
-            loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner)),
-        ]
+        declared = [c.Declare(f"const {INT}", n, v) for n, v in zip(limits, (low, high, last), strict=True)]
+        alone = self.joined_segments(step, rest, inside, inner, first, c.Name(limits[2]))
+        if alone is not None:
+            return [*declared, *alone]
+        return [*declared, loop(own, first, c.Name(limits[2]), self.steps(rest, inside, inner))]
+
+    def joined_segments(
+        self, step: Expand, rest: Sequence[Step], inside: At, inner: Inner, first: c.Expr, end: c.Expr
+    ) -> list[c.Stmt] | None:
+        """One loop over the segments [f(p), f(p + 1)) of all p, where its body needs no p and f never falls."""
+        number = next((k for k, s in enumerate(rest) if isinstance(s, Expand)), len(rest))
+        gathers = [s for s in rest[:number] if isinstance(s, Gather)]
+        if number == len(rest) or len(gathers) != 2 or any(isinstance(s, Filter) for s in rest[:number]):
+            return None
+        low, high = (s.call for s in gathers)
+        place = Affine(((step.name, 1),))
+        bounds = (((1, Affine(((gathers[0].name, -1),))),), ((1, Affine(((gathers[1].name, 1),), -1)),))
+        segment = rest[number]
+        assert isinstance(segment, Expand)
+        if (arguments(low), arguments(high)) != ([place], [place.plus(1)]) or low.function != high.function:
+            return None
+        if (segment.lower, segment.upper) != bounds or not self.reaches(step, low.function):
+            return None
+        made = self.steps(rest, inside, inner)
+        loops = [s for s in made if isinstance(s, c.For)]
+        if made[-1:] != loops or not all(isinstance(s, c.Declare) for s in made[:-1]):
+            return None
+        own = {s.name for s in made if isinstance(s, c.Declare)} | {_c_name(inside.names, step.name)}
+        if own & {n.name for n in walk(loops[0].body) if isinstance(n, c.Name)}:
+            return None
+        names = inside.names
+        stop = fresh(
+            f"{loops[0].variable}_end", inside.taken | {n.name for n in walk(loops[0]) if isinstance(n, c.Name)}
+        )
+        below = c.Bin("<", c.Name(loops[0].variable), c.Name(stop))
+        declared = c.Declare(f"const {INT}", stop, names.load(low.function, [end]))
+        return [declared, replace(loops[0], start=names.load(low.function, [first]), condition=below)]
+
+    def reaches(self, step: Expand, function: str) -> bool:
+        """Whether the array never falls, and has elements at both ends of the loop's range."""
+        if not rises(self.source.layout, function).proved or (len(step.lower), len(step.upper)) != (1, 1):
+            return False
+        (a, low), (b, high) = step.lower[0], step.upper[0]
+        sizes = encode(self.source.layout).sizes
+        natural = [Constraint(False, Affine(((n, 1),))) for n in sizes]
+        about = self.piece.restrict(sizes).with_constraints(natural)
+        ends = [low.scaled(-1), high.plus(1)]
+        names = source_names(self.source)
+        return (a, b) == (1, 1) and all(
+            self.missing([place], self.source.layout.index(function).extents, names, about) is None for place in ends
+        )
 
     def natural(self, names: Names, about: Piece) -> Names:
         def is_natural(value: Affine) -> bool:
@@ -181,6 +309,12 @@ class Nest:
                 ]
             result += [c.If(joined("&&", conditions), c.Block(tuple(lines)))] if conditions else lines
         return result
+
+
+def _c_name(names: Names, name: str) -> str:
+    value = names.name(name)
+    assert isinstance(value, c.Name)
+    return value.name
 
 
 def _no_call(call: object) -> str:

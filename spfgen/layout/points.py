@@ -240,12 +240,12 @@ def lean(encoded: Encoded, steps: Sequence[Step]) -> list[Step]:
             held = held.with_constraints([step.constraint])
         else:
             known.add(step.name)
-            held = held.with_constraints(_made(step)).intersect(encoded.facts.restrict(known))
+            held = held.with_constraints(made_by(step)).intersect(encoded.facts.restrict(known))
         found.append(step)
     return found
 
 
-def _made(step: Gather | Assign | Expand) -> list[Constraint]:
+def made_by(step: Gather | Assign | Expand) -> list[Constraint]:
     """What holds of the column of a step."""
     match step:
         case Assign(name, numerator, divisor):

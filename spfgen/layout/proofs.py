@@ -9,8 +9,11 @@ from itertools import combinations_with_replacement
 
 from spfgen.facts.formula import (
     ZERO,
+    Bin,
+    Call,
     Compare,
     Formula,
+    Num,
     Var,
     calls,
     conjunction,
@@ -49,6 +52,16 @@ def stored_once(layout: Layout) -> Answer:
         if not answer.proved:
             break
     return answer
+
+
+@remembered
+def rises(layout: Layout, array: str) -> Answer:
+    """An array of one dimension never falls from one place to the next."""
+    (extent,) = layout.index(array).extents
+    place, following = Var("p'"), Bin("+", Var("p'"), Num(1))
+    assumptions = [within(place, ZERO, extent), within(following, ZERO, extent)]
+    goal = Compare("<=", Call(array, (place,)), Call(array, (following,)))
+    return implied(assumptions, facts_of(layout), goal, about=f"{layout.name}: `{array}` never falls")
 
 
 @remembered

@@ -1,6 +1,10 @@
 /* Keys of entries: their order, sorting them, counting ranks. A key is up to 64 bits; see layout/keys.py. */
+#define _DEFAULT_SOURCE
 #include <stdint.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #ifndef _OPENMP
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
@@ -121,7 +125,13 @@ int64_t spfgen_keys_widest(const uint64_t *restrict key, int cut, int group, int
    group g begins; with `apart` each group begins at 0. Returns the total, and the largest group in `widest`. */
 int64_t spfgen_totals_int32(int64_t groups, int parts, int apart, int32_t *restrict count, int64_t *restrict widest) {
     int64_t total = 0, most = 0;
-    for (int64_t g = 0; g < groups; g++) {
+    for (int64_t g = 0; g < groups && parts == 1; g++) {
+        const int32_t own = count[g];
+        count[g] = (int32_t)(apart ? 0 : total);
+        total += own;
+        most = own > most ? own : most;
+    }
+    for (int64_t g = 0; g < groups && parts > 1; g++) {
         const int64_t first = total;
         int64_t next = apart ? 0 : first;
         for (int part = 0; part < parts; part++) {
@@ -139,12 +149,18 @@ int64_t spfgen_totals_int32(int64_t groups, int parts, int apart, int32_t *restr
 /* The same for int64. */
 int64_t spfgen_totals_int64(int64_t groups, int parts, int apart, int64_t *restrict count, int64_t *restrict widest) {
     int64_t total = 0, most = 0;
-    for (int64_t g = 0; g < groups; g++) {
+    for (int64_t g = 0; g < groups && parts == 1; g++) {
+        const int64_t own = count[g];
+        count[g] = (int64_t)(apart ? 0 : total);
+        total += own;
+        most = own > most ? own : most;
+    }
+    for (int64_t g = 0; g < groups && parts > 1; g++) {
         const int64_t first = total;
         int64_t next = apart ? 0 : first;
         for (int part = 0; part < parts; part++) {
             const int64_t own = count[part * groups + g];
-            count[part * groups + g] = next;
+            count[part * groups + g] = (int64_t)next;
             next += own;
             total += own;
         }
@@ -152,6 +168,41 @@ int64_t spfgen_totals_int64(int64_t groups, int parts, int apart, int64_t *restr
     }
     *widest = most;
     return total;
+}
+
+/* Where each group ends, 0 for an empty one, becomes where it begins. */
+void spfgen_begins_int32(int64_t groups, int32_t *restrict stop) {
+    int32_t before = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        const int32_t own = stop[g];
+        stop[g] = before;
+        before = own > before ? own : before;
+    }
+}
+
+/* The same for int64. */
+void spfgen_begins_int64(int64_t groups, int64_t *restrict stop) {
+    int64_t before = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t own = stop[g];
+        stop[g] = before;
+        before = own > before ? own : before;
+    }
+}
+
+/* Ask for large pages in place of small ones: each page that is touched for the first time costs a call of the system. */
+void spfgen_in_large_pages(void *memory, int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const uintptr_t page = 4096;
+    const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) / page * page;
+    if (first < end) {
+        (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+    }
+#else
+    (void)memory;
+    (void)bytes;
+#endif
 }
 
 /* Number the marked keys upwards or, with `down`, downwards: the number of each; -1 where there is no mark. */

@@ -1,3 +1,19 @@
+/* Sort at most 32 words that all differ: the place of each is the number of smaller ones. The inner loop has a fixed
+   length, so that several words are compared at once. */
+static void spfgen_sort_few_words(uint64_t *restrict word, int count) {
+    uint64_t own[32] = {0}, place[32] = {0};
+    memcpy(own, word, (size_t)count * sizeof *word);
+    for (int r = 0; r < count; r++) {
+        const uint64_t other = word[r];
+        for (int p = 0; p < 32; p++) {
+            place[p] += other < own[p];
+        }
+    }
+    for (int p = 0; p < count; p++) {
+        word[place[p]] = own[p];
+    }
+}
+
 /* Sort words that all differ; only the bits below `top` do so. */
 static void spfgen_sort_words(uint64_t *restrict word, int64_t count, int top) {
     while (count > 48 && top > 0) {
@@ -37,7 +53,15 @@ static void spfgen_sort_words(uint64_t *restrict word, int64_t count, int top) {
         }
         return;
     }
-    for (int64_t q = 1; q < count; q++) {
+    int64_t sorted = 1;
+    while (sorted < count && word[sorted - 1] < word[sorted]) {
+        sorted++;
+    }
+    if (count > 8 && count <= 32 && sorted < count) {
+        spfgen_sort_few_words(word, (int)count);
+        return;
+    }
+    for (int64_t q = sorted; q < count; q++) {
         const uint64_t moved = word[q];
         int64_t hole = q;
         while (hole > 0 && word[hole - 1] > moved) {

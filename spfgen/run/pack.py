@@ -7,6 +7,7 @@ way of layout/pack.py and layout/points.py, which also word what is wrong. The r
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from spfgen.cir import convert
 from spfgen.cir import pack as code
 from spfgen.cir.check import check as check_c
 from spfgen.cir.convert import Pair
-from spfgen.cir.files import plain_file, runtime
+from spfgen.cir.files import SERIAL, plain_file, runtime
 from spfgen.cir.pack import Made, Types
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
@@ -40,6 +41,17 @@ SMALL = 20_000
 """Fewer entries are packed with numpy: a compilation takes longer, and no caller would notice."""
 MOST = 2**32 - 1
 MOST_READY = 256
+MOST_EMPTY = 64
+"""More groups for each entry than this are not counted one by one."""
+NEAR, FAR = 2**21, 12 * 2**20
+"""Bytes: so much is near wherever it is written; beyond the other it pays to bring neighbours together first."""
+BUCKET, BUCKETS = 12_000, 256
+"""Entries of a bucket, about, and the most buckets: each needs a few lines of the cache while entries go there."""
+PAGE_PART = 2531
+"""Bytes: the golden section of a page."""
+LARGE = 2**21
+SPREAD, WINDOW, SAMPLES = 1021, 128, 64
+"""Buckets, entries and windows of the test whether neighbours lie far apart."""
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 
 
@@ -168,14 +180,19 @@ def _library() -> ctypes.CDLL:
 
 
 @lru_cache(maxsize=32)
-def _ordering(place: str, key: str, value: str) -> Any:
-    """The function that sorts segments in place, for these types: rt/order_segments.h."""
+def _ordering(place: str, key: str, value: str) -> ctypes.CDLL:
+    """The functions that sort segments, for these types."""
+    return load(build(ordering_text(place, key, value)))
+
+
+def ordering_text(place: str, key: str, value: str) -> str:
+    """rt/order_segments.h for these types."""
     text = runtime("order_segments.h")
     for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
-        text = text.replace(word, TYPES[kind].c)
+        text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
     headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
-    serial = '#ifndef _OPENMP\n#pragma GCC diagnostic ignored "-Wunknown-pragmas"\n#endif\n'
-    return load(build(f"{headers}{serial}{runtime('sort_words.h')}\n\n{text}\n")).spfgen_order_segments
+    pieces = "\n\n".join((SERIAL, runtime("thread.h"), runtime("sort_words.h"), text))
+    return f"{headers}{pieces}\n"
 
 
 @lru_cache(maxsize=64)
@@ -187,8 +204,12 @@ def _unpacking(layout: Layout, types: Types) -> list[_Function]:
 def functions(pair: Pair, way: str) -> list[Made] | None:
     """The functions of a conversion by one of the ways: counted, table, grouped or keys."""
     match way:
+        case "sequence":
+            return convert.sequence_functions(pair)
         case "counted":
             return convert.counted_functions(pair)
+        case "scattered":
+            return convert.scattered_functions(pair)
         case "table":
             return convert.table_functions(pair)
         case "grouped":
@@ -296,6 +317,8 @@ class _Ready:
     pair: Pair
     ways: tuple[str, ...]
     functions: dict[str, list[_Function] | None]
+    ordered: bool
+    """Entries of a group are proved to come in the order of their keys."""
 
     def of(self, way: str) -> list[_Function] | None:
         if way not in self.functions:
@@ -319,16 +342,18 @@ def _prepared(
     wanted = Types(types.value, tuple(zip((a.name for a in target.indexes), kinds, strict=True)))
     pair = Pair(source, types, key, wanted, place, not packs and pads(source))
     once = not packs and stored_once(source).proved
-    ways = ["keys"]
+    ways, ordered = ["keys"], False
     if convert.is_counted(key):
-        ways = ["counted", "keys"]
+        ways, ordered = ["counted", "keys"], in_order(source, key)
+        if convert.is_sequence(pair) and not ordered:
+            ways = ["sequence", *ways]
     elif once and convert.is_table(key):
         ways = ["table", "keys"]
     elif once and convert.is_grouped(key):
         ways = ["grouped", "keys"]
     if len(_READY) >= MOST_READY:
         _READY.clear()
-    _READY[name] = source, target, _Ready(pair, tuple(ways), {})
+    _READY[name] = source, target, _Ready(pair, tuple(ways), {}, ordered)
     return _READY[name][2]
 
 
@@ -390,19 +415,42 @@ class _Run:
             ends = np.append(start[1:], total)
             arrays[calls[rank.other].function].reshape(-1)[...] = ends - start if rank.kind == "counts" else ends
 
+    @property
+    def stored(self) -> int:
+        """The places of the source's value array."""
+        return int(self.given[f"array:{self.pair.source.values[0].name}"].size)
+
+    def sequence(self) -> Packed | None:
+        functions, groups = self.ready_made.of("sequence"), self.groups()
+        assert functions is not None
+        testing, copying = functions
+        more = {"parts": self.threads, "entries": self.stored}
+        if testing({**self.given, **more}) or groups >= MOST_EMPTY * self.stored + 2**16:
+            return None
+        found = self.made(self.stored, self.stored)
+        if found is None:
+            return None
+        sizes, arrays = found
+        count = _zeros((groups,), np.dtype(self.pair.place))
+        copying({**self.ready(sizes, arrays), **more, "count": count})
+        getattr(_library(), f"spfgen_begins_{self.pair.place}")(ctypes.c_int64(groups), _pointer(count))
+        self.write_bounds(arrays, count, self.stored)
+        return Packed(sizes, arrays)
+
     def counted(self) -> Packed | None:
         functions = self.ready_made.of("counted")
         assert functions is not None
-        counting, writing, testing, *sequence = functions
-        groups, rank = self.groups(), self.pair.level.rank
-        stored = self.given[f"array:{self.pair.source.values[0].name}"].size
-        parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
-        count = np.zeros((parts, groups), self.pair.place)
-        more = {"parts": parts, "groups": groups, "count": count}
-        if groups >= 64 * stored + 2**16:
+        counting, writing, testing, spreading, *ahead = functions
+        groups, rank, stored = self.groups(), self.pair.level.rank, self.stored
+        if groups >= MOST_EMPTY * stored + 2**16:
             return None
-        answer = counting({**self.given, **more})
-        if answer & 1:
+        apart = self.is_scattered(spreading, groups)
+        if apart and stored * self.entry_bytes() > FAR and convert.is_sortable(self.pair.key):
+            return self.scattered(groups)
+        parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
+        count = _zeros((parts, groups), np.dtype(self.pair.place))
+        more = {"parts": parts, "groups": groups, "count": count}
+        if counting({**self.given, **more}):
             raise _Fall
         total, widest = self.totals(count, apart=rank.kind == "slots")
         if self.expected is not None and total != self.expected:
@@ -414,11 +462,10 @@ class _Run:
         if rank.begin:
             self.write_bounds(arrays, count[0], total)
         ready = self.ready(sizes, arrays)
-        if sequence and answer == 0 and parts == 1 and not in_order(self.pair.source, self.pair.key):
-            sequence[0]({**ready, **more})  # seen to come in the order of groups too
-        else:
-            writing({**ready, **more})
-        if answer == 0:  # in order, proved or seen
+        if ahead and apart and total == stored:
+            writing = ahead[0]
+        writing({**ready, **more})
+        if self.ready_made.ordered:
             wrong = False
         elif convert.is_sortable(self.pair.key):
             wrong = self.sorted(arrays, count[-1], widest)
@@ -426,18 +473,82 @@ class _Run:
             wrong = testing({**ready, "parts": self.threads, "groups": groups, "count": count[-1]}) != 0
         return None if wrong else Packed(sizes, arrays)
 
+    def entry_bytes(self) -> int:
+        """What is written for an entry: its value and keys, about."""
+        kinds = dict(self.pair.target.indexes)
+        keys = [kinds[self.pair.key.plan.encoded.calls[k].function] for k in self.pair.level.rank.keys]
+        return sum(np.dtype(k).itemsize for k in (self.pair.types.value, *keys))
+
+    def is_scattered(self, spreading: _Function, groups: int) -> bool:
+        """Whether the target does not fit the cache, and entries that follow one another lie far apart in it."""
+        if groups == 0 or self.stored * self.entry_bytes() <= NEAR:
+            return False
+        buckets = min(groups, SPREAD)
+        sizes = {"buckets": buckets, "factor": (buckets << 32) // groups, "seen": np.zeros(buckets, np.int32)}
+        parts = max(1, self.stored // WINDOW)
+        return bool(spreading({**self.given, **sizes, "parts": parts, "samples": min(parts, SAMPLES)}))
+
+    def scattered(self, groups: int) -> Packed | None:
+        """By buckets of groups, each of which is finished within the cache."""
+        functions = self.ready_made.of("scattered")
+        assert functions is not None
+        counting, distributing = functions
+        place = np.dtype(self.pair.place)
+        if groups >= 2**31 or not self.is_short(self.stored):
+            return None
+        buckets = self.buckets(groups)
+        more = {"parts": self.threads, "buckets": buckets, "factor": (buckets << 32) // groups}
+        count = np.zeros((self.threads, buckets), place)
+        if counting({**self.given, **more, "count": count}):
+            raise _Fall
+        total, most = self.totals(count, apart=False)
+        if self.expected is not None and total != self.expected:
+            raise _Fall
+        found = self.made(total, total)
+        if found is None:
+            return None
+        sizes, arrays = found
+        group_of = np.empty(total, np.int32)
+        distributing({**self.ready(sizes, arrays), **more, "count": count, "group_of": group_of})
+        keys, values = self.key_array(arrays), arrays[self.layout.values[0].name]
+        sorts = not self.ready_made.ordered
+        begin, most_groups = np.empty(groups, place), 2 + 2**32 // more["factor"]
+        room = [np.empty(self.threads * most_groups, place)]
+        room += _rooms(self.threads, most, keys, values)
+        function = _ordering(place.name, keys.dtype.name, values.dtype.name).spfgen_finish_buckets
+        numbers = [ctypes.c_int64(n) for n in (groups, buckets, more["factor"])]
+        widths = [ctypes.c_int64(n) for n in (most_groups, most)]
+        given = [_pointer(a) for a in (count[-1], group_of, keys, values, begin)]
+        if function(*numbers, *given, *widths, *map(_pointer, room), int(sorts), self.threads):
+            return None
+        self.write_bounds(arrays, begin, total)
+        return Packed(sizes, arrays)
+
+    def buckets(self, groups: int) -> int:
+        """How many; a bucket begins at another part of a page than the one before, else all would share few lines."""
+        most = max(1, min(groups, BUCKETS, self.stored // BUCKET))
+        return min(range(most - most // 8, most + 1), key=lambda b: abs(4 * self.stored / b % 4096 - PAGE_PART))
+
+    def key_array(self, arrays: Mapping[str, Array]) -> Array:
+        """The array of the only key."""
+        field = self.pair.key.fields[self.pair.level.group]
+        return arrays[self.pair.key.plan.encoded.calls[field.name].function]
+
+    def is_short(self, widest: int) -> bool:
+        """Whether a key and a place among so many fit a word."""
+        field = self.pair.key.fields[self.pair.level.group]
+        return field.limits(self.digits.sizes)[1].bit_length() + max(widest, 2).bit_length() <= 63
+
     def sorted(self, arrays: Mapping[str, Array], stop: Array, widest: int) -> bool:
         """Sort the keys of each group; whether one is there twice."""
-        field = self.pair.key.fields[self.pair.level.group]
-        keys = arrays[self.pair.key.plan.encoded.calls[field.name].function]
-        values = arrays[self.layout.values[0].name]
-        if field.limits(self.digits.sizes)[1].bit_length() + max(widest, 2).bit_length() > 63:
+        keys, values = self.key_array(arrays), arrays[self.layout.values[0].name]
+        if not self.is_short(widest):
             return True
-        word = np.empty(self.threads * widest, np.uint64)
-        copy = np.empty(self.threads * widest, values.dtype)
-        function = _ordering(stop.dtype.name, keys.dtype.name, values.dtype.name)
-        pointers = [_pointer(a) for a in (stop, keys, values, word, copy)]
-        return bool(function(ctypes.c_int64(len(stop)), *pointers, ctypes.c_int64(widest), self.threads))
+        function = _ordering(stop.dtype.name, keys.dtype.name, values.dtype.name).spfgen_order_segments
+        pointers = [_pointer(a) for a in (stop, keys, values)]
+        rooms = _rooms(self.threads, widest, keys, values)
+        more = (ctypes.c_int64(widest), *map(_pointer, rooms), self.threads)
+        return bool(function(ctypes.c_int64(len(stop)), *pointers, *more))
 
     def table(self) -> Packed | None:
         functions = self.ready_made.of("table")
@@ -468,29 +579,28 @@ class _Run:
         functions = self.ready_made.of("grouped")
         if functions is None:
             return None
-        counting, writing = functions
+        collecting, writing = functions
         field = self.pair.key.fields[self.pair.level.group]
         low, high = field.limits(self.digits.sizes)
-        stored = self.given[f"array:{self.pair.source.values[0].name}"].size
+        stored, groups, place = self.stored, self.groups(), np.dtype(self.pair.place)
         length = high - low + 1
-        if length > 4 * stored + 2**16:
+        if max(length, groups) > 4 * stored + 2**16:
             return None
         parts = max(1, min(self.threads, 4 * stored // length))
-        seen = np.zeros((parts, length), np.int64)
-        count = np.zeros((1, self.groups()), self.pair.place)
-        more = {"parts": parts, "base": high if field.down else low, "range": length, "seen": seen, "count": count}
-        if counting({**self.given, **more}):
+        count = _zeros((groups + 1,), place)
+        more = {"parts": parts, "base": high if field.down else low, "range": length, "count": count}
+        more["room"] = room = min(stored, groups * length)
+        more |= {"seen": np.zeros((parts, length), place), "keys": np.empty((parts, room), place)}
+        words = np.empty((parts, length), np.uint64)
+        if collecting({**self.given, **more, "words": words, "bits": max(1, (length - 1).bit_length())}):
             raise _Fall
-        total, widest = self.totals(count, apart=False)
+        total, _ = self.totals(count[None], apart=False)
         found = self.made(total, total)
         if found is None:
             return None
         sizes, arrays = found
-        self.write_bounds(arrays, count[0], total)
-        seen[...] = -1
-        keys = np.empty((parts, widest), np.uint64)
-        bits = max(1, (length - 1).bit_length())
-        writing({**self.ready(sizes, arrays), **more, "keys": keys, "widest": widest, "bits": bits})
+        self.write_bounds(arrays, count[:-1], total)
+        writing({**self.ready(sizes, arrays), **more})
         return Packed(sizes, arrays)
 
     def keys(self) -> Packed | None:
@@ -614,6 +724,20 @@ def _sorted(library: ctypes.CDLL, words: Array, bits: int, threads: int) -> Arra
     return places
 
 
+def _rooms(threads: int, most: int, keys: Array, values: Array) -> list[Array]:
+    """For each thread room for so many keys (and 32 more), values and words."""
+    of_keys = np.empty(threads * (most + 32), keys.dtype)
+    return [of_keys, np.empty(threads * most, values.dtype), np.empty(threads * most, np.uint64)]
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros; where they are new memory, in large pages: numpy asks for these only where it does not clear."""
+    array = np.zeros(shape, dtype)
+    if array.nbytes >= LARGE:
+        _library().spfgen_in_large_pages(_pointer(array), ctypes.c_int64(array.nbytes))
+    return array
+
+
 def _made_arrays(
     key: KeyPlan,
     sizes: Mapping[str, int],
@@ -637,7 +761,7 @@ def _made_arrays(
         if not key.pads and prod(shape) in totals:
             arrays[value.name] = np.empty(shape, dtype)
         elif layout.fill == 0:
-            arrays[value.name] = np.zeros(shape, dtype)
+            arrays[value.name] = _zeros(shape, dtype)
         else:
             arrays[value.name] = np.full(shape, np.asarray(layout.fill).astype(dtype), dtype)
     except (MemoryError, ValueError):

@@ -227,13 +227,93 @@ def test_tensors_use_it():
     assert (values == 2).all()
 
 
+def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
+    """Grows by whether the way was right, each time that it is tried."""
+    seen: list[bool] = []
+    own = getattr(packing._Run, way)
+
+    def tried(run, *given):
+        found = own(run, *given)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(packing._Run, way, tried)
+    return seen
+
+
+@pytest.mark.parametrize("far", [0, 10**9], ids=["buckets", "fetched ahead"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_entries_that_lie_far_apart(monkeypatch, far, threads):
+    """Rows of 0, 1, 2, 8, 9, 16, 17, 32, 33 and 300 entries, each sorted in its own manner; rows without order."""
+    monkeypatch.setattr(packing._Run, "is_scattered", lambda *_: True)
+    monkeypatch.setattr(packing, "FAR", far)
+    monkeypatch.setattr(packing, "BUCKET", 50)
+    seen = calls_of(monkeypatch, "scattered")
+    lengths = [0, 1, 2, 8, 9, 0, 16, 17, 32, 33, 300, 3, 0, 0, 5, 2, 0]
+    columns = np.concatenate([RANDOM.permutation(400)[:n] for n in lengths])
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    shape, values = (len(lengths), 400), np.arange(1.0, len(rows) + 1)
+    for order in (RANDOM.permutation(len(rows)), np.arange(len(rows))):
+        coords = rows[order], columns[order]
+        expected = pack(get("csr"), shape, coords, values)
+        same(pack_entries(get("csr"), shape, coords, values, threads=threads, small=0), expected)
+        same(
+            convert_arrays(get("csr"), expected.sizes, expected.arrays, get("csc"), threads=threads, small=0),
+            pack(get("csc"), shape, coords, values),
+        )
+    assert seen == ([] if far else [True] * 4)
+    twice = tuple(np.append(c, c[7]) for c in coords)
+    same(
+        pack_entries(get("csr"), shape, twice, np.append(values, 2.0), threads=threads, small=0),
+        pack(get("csr"), shape, twice, np.append(values, 2.0)),
+    )
+    outside = (np.append(rows, len(lengths)), np.append(columns, 0))
+    with pytest.raises(DataError, match="within the shape"):
+        pack_entries(get("csr"), shape, outside, np.append(values, 2.0), threads=threads, small=0)
+
+
+def test_what_lies_far_apart():
+    """Columns anywhere do, neighbouring ones do not."""
+    csr, csc, count = get("csr"), get("csc"), 200_000
+    rows = np.repeat(np.arange(count // 4), 4)
+    for near, columns in ((True, rows // 4 * 4 + np.arange(count) % 4), (False, RANDOM.integers(0, count, count))):
+        packed = pack(csr, (len(rows), count), (rows, columns), np.ones(count))
+        ready = packing._prepared(csr, csc, ("int32", "int32", "float64"), ("int32", "int32"), "int32", False)
+        digits = packing._Digits.of(ready.pair.key, (len(rows), count), ready.pair.target.indexes)
+        run = packing._Run(ready, digits, packing._given(csr, packed.sizes, packed.arrays), 1, "sum", None)
+        functions = ready.of("counted")
+        assert functions is not None
+        assert run.is_scattered(functions[3], run.groups()) is not near
+
+
+@pytest.mark.parametrize("threads", [1, 3, 5])
+def test_entries_in_order_are_copied(monkeypatch, threads):
+    seen = calls_of(monkeypatch, "sequence")
+    for lengths in ([3, 0, 20, 1, 0, 0, 4], [0, 0, 30], [7], [1] * 12, [0, 25, 0]):
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        columns = np.concatenate([np.sort(RANDOM.permutation(40)[:n]) for n in lengths])
+        shape, values = (len(lengths), 40), np.arange(1.0, len(rows) + 1)
+        for name in ("csr", "dcsr", "csc", "four_arrays"):
+            expected = pack(get(name), shape, (rows, columns), values)
+            same(pack_entries(get(name), shape, (rows, columns), values, threads=threads, small=0), expected)
+        assert [seen[0], len(seen)] == [True, 3], "three of them have groups that are known beforehand"
+        seen.clear()
+        last = np.arange(len(rows)) == len(rows) - 1
+        for wrong in ((rows, np.where(last, 40, columns)), (np.where(last, len(lengths), rows), columns)):
+            with pytest.raises(DataError, match="within the shape"):
+                pack_entries(get("csr"), shape, wrong, values, threads=threads, small=0)
+        assert not any(seen)
+        seen.clear()
+
+
 def test_layouts_without_a_key_say_why():
     for name, reason in [("with_diagonal", "several pieces"), ("one_each", "written at places")]:
         with pytest.raises(NoKey, match=reason):
             key_plan(get(name), key_orders(get(name)))
 
 
-WAYS = [("csr", "csc", "counted"), ("csr", "bcsr", "grouped"), ("csr", "dia", "table"), ("bcsr", "four_arrays", "keys"),
+WAYS = [("csr", "csc", "counted"), ("csr", "csc", "scattered"), ("coo_unsorted", "csr", "sequence"),
+        ("csr", "bcsr", "grouped"), ("csr", "dia", "table"), ("bcsr", "four_arrays", "keys"),
         ("with_diagonal", "csr", "counted"), ("dense", "ell", "counted"), ("csr", "csf", "keys")]  # fmt: skip
 
 
@@ -245,6 +325,9 @@ def test_no_warnings(compiler, openmp, tmp_path):
         pytest.skip(f"{compiler} is not on PATH")
     files = [tmp_path / "keys.c"]
     files[0].write_text(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n")
+    for place, key, value in (("int32", "int32", "complex64"), ("int64", "int64", "bool")):
+        files.append(tmp_path / f"order_{place}.c")
+        files[-1].write_text(packing.ordering_text(place, key, value))
     for number, (first, second, way) in enumerate(WAYS):
         source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in (first, second))
         value = ("float64", "int8", "bool", "complex64")[number % 4]

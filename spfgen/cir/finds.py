@@ -16,7 +16,7 @@ from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Bound, Find, Key, Segment, Table
+from spfgen.plan.nodes import Bound, Find, Key, Reach, Segment, Table
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -187,6 +187,17 @@ def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
     lines, wanted = sought(low, plan.dim, plan.low, plan.high, plan.call, key, scope)
     first = c.Declare(f"const {INT}", low.names[plan.name], wanted.first(wanted.low, wanted.value))
     return [*lines, first]
+
+
+def reach(low: Lowering, plan: Reach, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
+    """Whether a sorted array has values within bounds: there are positions, and neither all lie before nor behind."""
+    lines, wanted = sought(low, plan.dim, plan.low, plan.high, plan.call, Key(plan.dim, plan.first), scope)
+    least, most = wanted.low, c.Bin("-", wanted.high, c.Int(1))
+    first, last = wanted.value, low.expr(plan.last, scope)
+    some = c.Bin("<", wanted.low, wanted.high)
+    if plan.descending:
+        return lines, joined("&&", [some, c.Bin("<", wanted.at(most), last), c.Bin(">=", wanted.at(least), first)])
+    return lines, joined("&&", [some, c.Bin("<", wanted.at(least), last), c.Bin(">=", wanted.at(most), first)])
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Prefetch,
+    Reach,
     Reduce,
     Row,
     Scan,
@@ -202,6 +203,9 @@ class Lowering(Values):
                 return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
             case Bound(body=body):
                 return [*finds.bound(self, plan, scope), *self.plan(body, scope)]
+            case Reach(body=body):
+                lines, reaches = finds.reach(self, plan, scope)
+                return [*lines, c.Comment(plan.because), c.If(reaches, c.Block(tuple(self.plan(body, scope))))]
             case State():
                 return around.state(self, plan, scope)
             case Table():
@@ -500,7 +504,7 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan):
-        if isinstance(node, Scan | Find | Locate | Load | Table):  # the find of a table may go by another name
+        if isinstance(node, Scan | Find | Locate | Load | Table | Reach):  # the find of a table may go by another name
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]

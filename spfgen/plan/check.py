@@ -17,6 +17,7 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Reach,
     Reduce,
     Scan,
     Segment,
@@ -94,7 +95,7 @@ class _Reader:
                 self.require(*(Compare("<", Var(dim), e) for e in high if variables(e) <= own))
                 self.require(condition)
                 self.read(body)
-            case Reduce(_, _, body) | State(body=body) | Table(body=body) | Segment(body=body):
+            case Reduce(_, _, body) | Reach(body=body) | State(body=body) | Table(body=body) | Segment(body=body):
                 self.read(body)
             case Do():
                 missing = set(self.instance.domain.space.names) - self.defined

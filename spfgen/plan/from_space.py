@@ -28,7 +28,7 @@ from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.legal import annotated, atomically, parallel_loop
+from spfgen.plan.legal import annotated, atomically, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
 from spfgen.plan.prefetch import fetched_ahead
@@ -85,6 +85,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     with everything."""
     instance = with_equal_positions(instance)
     for steps in driven(instance, context):
+        check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
         chosen = choose_finds(instance, nest, steps, context)
         compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, Var, rename, variables
 from spfgen.facts.prove import implied
-from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reduce, Scan, Seq, chain, with_body
+from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reach, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.scan import Step, sources, with_quotients
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
@@ -58,6 +59,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
     assert known is not None
     limits: list[_Limit] = []
     wraps: list[Bound] = []
+    reaches: list[Reach] = []
     low, high = scan.low, scan.high
     for node in inside:
         if isinstance(node, Locate):
@@ -71,6 +73,8 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
         if descending is None:
             continue
         limits += about
+        if {limit.below for limit in about} == {False, True}:
+            reaches.append(_reach(scan, node.call, about, descending))
         for limit in about:
             wraps.append(_bound(scan, node.call, limit, descending, low, high, len(wraps)))
             if limit.below != descending:
@@ -81,7 +85,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
         return scan
     holds = [limit.constraint for limit in limits]
     result: Plan = replace(scan, low=low, high=high, body=_without_implied(scan.body, known.with_constraints(holds)))
-    for wrap in reversed(wraps):
+    for wrap in (*reversed(wraps), *reaches):
         result = with_body(wrap, result)
     return result
 
@@ -159,6 +163,15 @@ def _bound(
         Seq(()),
         f"{call.function} {'falls' if descending else 'rises'} within these bounds",
     )
+
+
+def _reach(scan: Scan, call: Call, limits: Sequence[_Limit], descending: bool) -> Reach:
+    """That there is such a position at all, which takes no search."""
+    first = reduce(lambda a, b: Bin("max", a, b), [limit.value for limit in limits if not limit.below])
+    last = reduce(lambda a, b: Bin("min", a, b), [limit.value for limit in limits if limit.below])
+    word = "falls" if descending else "rises"
+    why = f"what has nothing in the tile is passed over without a search, since {call.function} {word} there"
+    return Reach(scan.dim, scan.low, scan.high, call, first, last, descending, Seq(()), why)
 
 
 def _without_implied(plan: Plan, known: Piece) -> Plan:

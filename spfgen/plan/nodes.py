@@ -9,6 +9,7 @@
            | Find(dim, low, high, loads, conditions, algorithm, hit, miss)
            | Segment(start, end)   the positions of one key lie side by side, in [start, end)
            | Bound(name)           the first position from which on a sorted index array holds a value or one behind it
+           | Reach(dim, low, high)  the body runs if a sorted index array has values there that lie within bounds
            | State(name)           where a find by sequential iteration stands, kept over the loops inside
            | Table(name)           where each value of an index array stands, for the finds inside
            | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
@@ -218,6 +219,22 @@ class Bound(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Reach(Plan):
+    """The body runs if the values that `call` holds at the positions `dim` of [low, high) reach into [first, last): the
+    first and the last of them say so, since it rises there (falls: `descending`)."""
+
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    call: Call
+    first: Expr
+    last: Expr
+    descending: bool
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State(Plan):
     """A position that a sequential find keeps from one iteration of the loops inside to the next.
 
@@ -356,7 +373,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
-        case Prefetch(body=inner) | Bound(body=inner):
+        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -17,6 +17,7 @@ from spfgen.plan.nodes import (
     Locate,
     Plan,
     Prefetch,
+    Reach,
     Reduce,
     Row,
     Scan,
@@ -97,6 +98,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             past = f"{show(call)} {'<=' if descending else '>='} {show(value)}"
             add(f"let {name} be the first {dim} in {interval(low, high)} with {past}", why)
             _lines(body, depth, lines)
+        case Reach(dim, low, high, call, first, last, _, body, why):
+            add(f"if {show(call)} for {dim} in {interval(low, high)} reaches into [{show(first)}, {show(last)})", why)
+            _lines(body, depth + 1, lines)
         case State(name, low, high, backward, over, extents, body, why):
             kind = f"one for each of {', '.join(map(show, over))}" if over else "one"
             kept = "in an array" if extents else "started anew when it changes" if over else "kept in the loops inside"

@@ -25,6 +25,7 @@ from spfgen.plan.nodes import (
     Loaded,
     Locate,
     Plan,
+    Reach,
     Reduce,
     Row,
     Scan,
@@ -133,6 +134,11 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             call = _in_terms(rename(call, own), values)
             body = _renamed(body, names, values, indices)
             return replace(plan, dim=name, low=many(low), high=many(high), call=call, value=new(value), body=body)
+        case Reach(low=low, high=high, call=call, first=first, last=last, body=body):
+            call = _in_terms(rename(call, {**names, plan.dim: plan.dim}), values)
+            body = _renamed(body, names, values, indices)
+            first, last = new(first), new(last)
+            return replace(plan, low=many(low), high=many(high), call=call, first=first, last=last, body=body)
         case State(low=low, high=high, extents=extents, body=body):
             body = _renamed(body, names, values, indices)
             return replace(plan, low=many(low), high=many(high), extents=many(extents), body=body)
@@ -199,7 +205,7 @@ def _without_unused(plan: Plan) -> Plan:
             return replace(plan, body=kept) if dim in used(kept) else kept
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=_without_unused(body))
-        case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body):
+        case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body) | Reach(body=body):
             return replace(plan, body=_without_unused(body))
         case Fold(body=body, then=then):
             return replace(plan, body=_without_unused(body), then=_without_unused(then))

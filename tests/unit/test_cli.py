@@ -212,6 +212,18 @@ def test_find(run, tmp_path) -> None:
     assert all(name in run("explain", "-h")[1] for name in FINDS)
 
 
+def test_schedule(run) -> None:
+    """Clauses in place of the kernel's own, for each command that compiles."""
+    options = (KERNELS, "-k", "spmv", "--schedule", "tile i by 4 as it; serial it")
+    assert "scan it in [0, " in run("explain", *options)[1]
+    assert "it < (nrow + 3) / 4" in run("generate", *options, "-o", "-")[1]
+    data = "--data A=random --data x=random --size i=9 --size j=8 --repeat 1 --check"
+    assert run("run", *options, *data.split())[0] == 0
+    code, out, err = run("explain", KERNELS, "-k", "spmv", "--schedule", "vectorize i")
+    assert (code, out) == (3, "")
+    assert "<schedule>:1:11: expected the innermost loop" in err
+
+
 def test_explain_without_obligations(run) -> None:
     assert "obligations" not in run("explain", KERNELS, "-k", "spmv")[1]
     assert json.loads(run("explain", KERNELS, "-k", "spmv", "--json")[1])["obligations"] == []

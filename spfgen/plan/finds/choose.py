@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spfgen.errors import SpecError
-from spfgen.facts.formula import ONE, Expr, variables
+from spfgen.facts.formula import ONE, Bin, Expr, variables
 from spfgen.facts.prove import Answer, recorded, smaller
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, cheapest, plus
 from spfgen.plan.finds import loop, search, sequential, table
-from spfgen.plan.finds.proposal import Offer, Proposal, Setup
+from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
-from spfgen.plan.nodes import Bound, Find, Plan, Rejected, Scan, Variant, chain, with_body
-from spfgen.plan.scan import Step
+from spfgen.plan.nodes import Bound, Find, Plan, Reach, Rejected, Scan, Variant, chain, with_body
+from spfgen.plan.scan import Step, with_quotients
 from spfgen.space.nodes import ForcedFind, Instance
 
 ALGORITHMS = {
@@ -29,6 +29,8 @@ ALGORITHMS = {
     **table.ALGORITHMS,
 }
 """What a schedule calls an algorithm, and what it is called in words."""
+TESTED = (search.NAME, loop.NAME)
+"""Algorithms that look through the whole range."""
 MOST = (3, 2)
 """Variants of one nest with one find, and with several: more would hardly be faster, and a reader has to read them."""
 
@@ -40,6 +42,7 @@ class _Found:
     dim: str
     offers: tuple[Offer, ...]
     setups: tuple[Setup, ...]
+    test: Reach | None = None
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -125,7 +128,23 @@ def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found
         if not isinstance(wanted, Proposal):
             raise _refused(query, forced, wanted, asked)
         offers = [wanted]
-    return _Found(query.find.dim, tuple(offers), setups)
+    return _Found(query.find.dim, tuple(offers), setups, _test(query))
+
+
+def _test(query: Query) -> Reach | None:
+    """Whether a key can stand in a tile of positions at all, where its array is sorted: most tiles are passed over."""
+    bounds = {n for e in (*query.find.low, *query.find.high) for n in variables(e)}
+    if not query.keys or not bounds & set(query.instance.made):
+        return None
+    key = query.keys[0]
+    descending = query.order(key).descending
+    if descending is None:
+        return None
+    value = with_quotients(key.value, query.before)
+    why = f"tiles without the key are passed over, since {query.order(key).words}"
+    find = query.find
+    last = Bin("+", value, ONE)
+    return Reach(find.dim, find.low, find.high, key.call, value, last, descending, NOTHING, why)
 
 
 def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Sequence[Answer]) -> SpecError:
@@ -150,11 +169,14 @@ def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Se
 def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:
     """The nest with the chosen finds, and what they need above the loops that they name."""
     finds = {f.dim: _noted(f, p) for f, p in zip(found, chosen, strict=True)}
+    tests = {f.dim: f.test for f, p in zip(found, chosen, strict=True) if f.test is not None and p.name in TESTED}
     setups = [s for f, p in zip(found, chosen, strict=True) for s in (*f.setups, *p.setups)]
     nodes = list(chain(plan))
     result = nodes[-1]
     for node in reversed(nodes[:-1]):
         result = with_body(finds[node.dim] if isinstance(node, Find) else node, result)
+        if isinstance(node, Find) and node.dim in tests:
+            result = with_body(tests[node.dim], result)
         if isinstance(node, Scan | Find):
             for setup in reversed([s for s in setups if s.above == node.dim]):
                 result = with_body(setup.node, result)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Bound, Guard
+from spfgen.plan.nodes import Bound, Guard, Reach, Scan
 
 UNSORTED = """
 layout loose(n, m) {
@@ -57,3 +58,38 @@ def test_an_array_that_falls() -> None:
     matrix = spfgen.tensor(falling, shape=(4, 7), ptr=ptr, idx=idx, val=np.arange(1.0, 8.0))
     x = np.arange(1.0, 8.0)
     assert np.array_equal(kernel(A=matrix, x=x), matrix.to_numpy() @ x)
+
+
+def reached(layout: object, schedule: str) -> list[str]:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=layout, x="dense", y="dense", schedule=schedule)
+    return [n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, Reach)]
+
+
+def test_tiles_that_are_passed_over() -> None:
+    """A tile that is looked through for a key is entered if the key lies between its first and its last value."""
+    blocks = "order j, i; split A.pi by 2 as block; find A.pi : {}; find A.pj : search"
+    assert reached("dcsr", blocks.format("search")) == ["A.pi"]
+    assert reached("dcsr", blocks.format("loop")) == ["A.pi"]
+    assert reached("dcsr", blocks.format("sequential")) == []  # it stands behind the tile already
+    assert reached("csr", "tile j by 8") == ["A.pj"]
+    assert reached(spfgen.parse(UNSORTED).layouts["loose"], "tile j by 8") == []
+    dense = np.zeros((9, 5))
+    dense[[0, 2, 3, 7, 8], [1, 4, 0, 3, 3]] = [1.0, 2.0, 3.0, 4.0, 5.0]
+    x = np.arange(1.0, 6.0)
+    for name in ("search", "loop"):
+        kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="dcsr", x="dense", y="dense", schedule=blocks.format(name))
+        assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
+
+
+@pytest.mark.parametrize("where", ["j <= i", "j >= i", "i - 2 <= j and j <= i + 1"])
+def test_tiles_of_triangles_and_bands(where: str) -> None:
+    """Tiles without a point are not in the loops over tiles."""
+    kernel = spfgen.compile(
+        f"s = A[i, j] where {where}", A="dense", schedule="tile i by 4, j by 4; order i_tile, j_tile, i, j"
+    )
+    loop = next(n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.dim == "j_tile")
+    assert any("i_tile" in variables(e) for e in (*loop.low, *loop.high))
+    a = np.arange(1.0, 100.0).reshape(11, 9)
+    i, j = np.indices(a.shape)
+    inside = {"j <= i": j <= i, "j >= i": j >= i}.get(where, (i - 2 <= j) & (j <= i + 1))
+    assert kernel(A=a) == a[inside].sum()

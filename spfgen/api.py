@@ -16,7 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
-from spfgen.lang.spec import SOLVED, SpecTree, load_tree, parse_tree
+from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.layout.nodes import Layout
 
 if TYPE_CHECKING:
@@ -411,9 +411,9 @@ def handle_of(layout: LayoutHandle | str, constants: Mapping[str, int] | None = 
         return layout
     if not isinstance(layout, str):
         raise UsageError(f"expected a layout or its name, but this is a {type(layout).__name__}")
-    use = parse_layout_use(layout)
-    SpecTree().find(use.name, use.span)
-    return LayoutHandle(SpecTree(), use)
+    tree, use = meant(layout, SpecTree())
+    tree.find(use.name, use.span)
+    return LayoutHandle(tree, use)
 
 
 __all__ = [

@@ -9,11 +9,12 @@ from spfgen.errors import UsageError
 from spfgen.facts.formula import show
 from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import LayoutAlias
-from spfgen.lang.parse import parse_layout_use
-from spfgen.lang.spec import SpecTree, builtin, builtin_names, load_tree
+from spfgen.lang.spec import SpecTree, builtin, builtin_names, load_tree, meant
 from spfgen.layout.checks import ONE_BY_ONE, checks_of
 from spfgen.layout.nodes import Binding, Layout
 
+RELATION, LEVELS, TACO = "relation", "levels", "taco"
+"""The forms in which a layout can be shown."""
 SHOWN_RANK = 2
 """Families are shown for matrices."""
 
@@ -23,8 +24,8 @@ def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> 
     the rank that is shown. Raises SpecError, DataError for the file."""
     from spfgen.pipeline import RANK, layout_of
 
-    use = parse_layout_use(text)
-    declaration, settings = (SpecTree() if file is None else load_tree(file)).resolve(use)
+    tree, use = meant(text, SpecTree() if file is None else load_tree(file))
+    declaration, settings = tree.resolve(use)
     if RANK in dict(declaration.constants):
         settings.setdefault(RANK, rank)
     return layout_of(declaration, settings)
@@ -52,8 +53,8 @@ def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()
     found: dict[str, Layout] = {}
 
     def add(tree: SpecTree, text: str, *, wanted: bool = False) -> None:
-        use = parse_layout_use(text)
-        declaration, settings = tree.resolve(use)
+        declared, use = meant(text, tree)
+        declaration, settings = declared.resolve(use)
         if RANK in dict(declaration.constants):
             settings.setdefault(RANK, max(1, rank))
         layout = layout_of(declaration, settings)
@@ -80,9 +81,9 @@ def _text(layout: Layout) -> str:
     return f"{layout.name}({constants})" if constants else layout.name
 
 
-def describe(name: str) -> str:
+def describe(name: str, file: str | None = None) -> str:
     """Everything that is declared of a layout, facts with their formulas and how they are checked."""
-    layout = layout_named(name)
+    layout = layout_named(name, file)
     checked = {check.fact: check.because for check in checks_of(layout)}
     constants = "".join(f"; {n} = {v}" for n, v in layout.constants)
     lines = [f"{layout.name}({', '.join(layout.parameters)}{constants})", "", layout.doc, ""]
@@ -103,9 +104,32 @@ def describe(name: str) -> str:
     return "\n".join(lines)
 
 
-def details(name: str) -> dict[str, Any]:
+def written_as(text: str, form: str, file: str | None = None) -> str:
+    """A layout as the text of its `relation`, as `levels`, or as `taco` writes its format.
+
+    Raises Unsupported when levels cannot say it.
+    """
+    from spfgen.lang.taco import format_of
+    from spfgen.layout.as_levels import levels_of
+
+    if form == RELATION:
+        return source_text(text, file)
+    levels = levels_of(layout_named(text, file))
+    return str(levels) if form == LEVELS else format_of(levels)
+
+
+def source_text(text: str, file: str | None = None) -> str:
+    """The declaration of a layout, as it stands in its file or is made of levels."""
+    tree, use = meant(text, SpecTree() if file is None else load_tree(file))
+    declaration, _ = tree.resolve(use)
+    source = declaration.source.text
+    tree_meta = declaration.tree.meta
+    return source[tree_meta.start_pos : tree_meta.end_pos]
+
+
+def details(name: str, file: str | None = None) -> dict[str, Any]:
     """The same for programs."""
-    layout = layout_named(name)
+    layout = layout_named(name, file)
     checked = {check.fact: check.because for check in checks_of(layout)}
     return {
         "name": layout.name,

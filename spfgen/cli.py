@@ -476,27 +476,82 @@ def check(file: str, seed: int, as_json: bool) -> None:
 
 @command.command()
 @click.argument("name", required=False, shell_complete=layout_names)
+@click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
+@click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def layouts(name: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen, or show one.
+def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
+    """List the layouts that come with spfgen, or show one; levels, as MLIR writes them, stand for a layout too.
 
     \b
     spfgen layouts
     spfgen layouts csr
+    spfgen layouts csr --as levels
+    spfgen layouts '(i, j) -> (i : compressed(nonunique), j : singleton)' --as relation
     spfgen layouts 'bcsr(R=4, C=4)' --json
     """
-    from spfgen.catalogue import catalogue, describe, details
+    from spfgen.catalogue import catalogue, describe, details, written_as
 
-    if name is not None and as_json:
-        show_json(details(name))
+    if name is None and (form is not None or spec is not None):
+        raise UsageError("expected the name of a layout for --as and -s, but there is none")
+    if name is not None and form is not None:
+        found = written_as(name, form, spec)
+        show_json({"name": name, form: found}) if as_json else show(found)
+    elif name is not None and as_json:
+        show_json(details(name, spec))
     elif name is not None:
-        show(describe(name))
+        show(describe(name, spec))
     elif as_json:
         show_json(dict(catalogue()))
     else:
         rows = catalogue()
         width = max(len(n) for n, _ in rows)
         show("\n".join(f"{own:<{width}}  {sentence}" for own, sentence in rows))
+
+
+@command.command()
+@click.argument("expression")
+@click.option(
+    "-f", "formats", multiple=True, metavar="A:ds[:0,1]", help="Levels of a tensor: d, s, u, q, c. As TACO's."
+)
+@click.option("-t", "types", multiple=True, metavar="A:float", help="The element type of a tensor (default: double).")
+@click.option("-o", "output", metavar="FILE.c", shell_complete=files, help="Where the C goes (default: stdout).")
+@click.option("--schedule", metavar="CLAUSES", default="", help="A schedule: `tile i by 32; parallel i_tile`.")
+@click.option("--name", default="compute", show_default=True, help="Of the function.")
+@click.option("--spec", "as_spec", is_flag=True, help="The spec file that says the same, instead of C.")
+@click.option("--force", is_flag=True, help="Overwrite a file that exists and differs.")
+def taco(
+    expression: str,
+    formats: tuple[str, ...],
+    types: tuple[str, ...],
+    output: str | None,
+    schedule: str,
+    name: str,
+    as_spec: bool,
+    force: bool,
+) -> None:
+    """Generate C for an expression in TACO's notation.
+
+    \b
+    spfgen taco "y(i) = A(i,j)*x(j)" -f=A:ds -o=spmv.c
+    spfgen taco "C(i,j) = A(i,j)*B(i,j)" -f=A:ds -f=B:ds:1,0 --spec
+    """
+    import spfgen
+    from spfgen.lang.spec import builtins_binding
+    from spfgen.lang.taco import parse_format, spec_text
+
+    read = [parse_format(text.removeprefix("=")) for text in formats]
+    if len({f.tensor for f in read}) < len(read):
+        raise UsageError("expected one format for a tensor, but one has two")
+    kinds = dict(text.removeprefix("=").partition(":")[::2] for text in types)
+    plain = builtins_binding("numpy")[0]
+    text = spec_text(expression, {f.tensor: f.levels for f in read}, kinds, name, plain, schedule)
+    made = text if as_spec else spfgen.parse(text, "<taco>").kernels[name].compile().generated.whole
+    if output is None:
+        show(made, newline=False)
+        return
+    target = Path(output.removeprefix("="))
+    for path, changed in write_files(target.parent, {target.name: made}, force).items():
+        message(f"wrote {path}" if changed else f"{path} is up to date")
 
 
 @command.command()
@@ -666,9 +721,11 @@ def draw(layout: str, spec: str | None, data: str | None, shape: str | None, out
     spfgen draw mine -s mine.spf -o - > mine.svg
     """
     from spfgen.catalogue import layout_named
+    from spfgen.lang.levels import is_levels, parse_levels
     from spfgen.run.drawing import drawn
 
-    target = Path(output or f"{layout.partition('(')[0].strip()}.svg")
+    name = parse_levels(layout).name if is_levels(layout) else layout.partition("(")[0].strip()
+    target = Path(output or f"{name}.svg")
     if output != "-" and target.suffix.lower() != ".svg":
         raise UsageError(f"expected a picture ending in .svg, but it is {output}")
     given = None if shape is None else extents("--shape", shape)

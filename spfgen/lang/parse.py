@@ -7,6 +7,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -20,6 +21,7 @@ from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import Expr, Num, calls, conjunction, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import Reader, raise_all, rebound
+from spfgen.lang.levels import Levels, declaration, parse_levels
 from spfgen.lang.nodes import (
     Access,
     Binary,
@@ -72,13 +74,20 @@ def parse_file(text: str, file: str = "<text>") -> SpecFile:
             case "layout":
                 layouts.append(_layout(reader, item))
             case "alias":
-                layouts.append(_alias(reader, item))
+                layouts.append(_leveled(reader, item) or _alias(reader, item))
             case "kernel":
                 kernels.append(_kernel(reader, item))
             case "import_file":
                 path = item.children[0]
                 imports.append(Import(str(path)[1:-1], reader.span(path)))
     return SpecFile(source, tuple(layouts), tuple(kernels), tuple(imports))
+
+
+def parse_leveled(levels: Levels, name: str, span: Span | None = None) -> LayoutDecl:
+    """The layout of levels such as `(i, j) -> (i : dense, j : compressed)`. Raises Unsupported."""
+    made = parse_file(declaration(levels, name), f"<{name}>").layouts[0]
+    assert isinstance(made, LayoutDecl)
+    return replace(made, span=span or made.span)
 
 
 def parse_statements(text: str, file: str = "<expression>") -> tuple[Statement, ...]:
@@ -109,6 +118,7 @@ def parse_schedule(text: str, file: str = "<schedule>") -> Schedule:
 
 _WORDS = {
     "NAME": "a name",
+    "LEVELS": "levels such as `(i, j) -> (i : dense, j : compressed)`",
     "INT": "a number",
     "FLOAT": "a number",
     "SPECIAL": "a number",
@@ -215,7 +225,9 @@ class _SyntaxMistake:
         self.unknown_sign = isinstance(error, UnexpectedCharacters)
         position = len(self.text) if self.at_end else error.pos_in_stream
         self.start = len(self.text) if position is None else position
-        self.end = self.start + (len(token) if isinstance(token, Token) and not self.at_end else 1)
+        # of levels in a wrong place the bracket is shown
+        length = len(token) if isinstance(token, Token) and token.type != "LEVELS" and not self.at_end else 1
+        self.end = self.start + length
         self.widened = self._widen()
         self.before = _blanked(self.text[: self.start])
 
@@ -421,6 +433,15 @@ def _layout(reader: Reader, tree: Tree[Any]) -> LayoutDecl:
             key, value = child.children[0], child.children[-1]
             constants.append((str(key), None if value is None or value is key else reader.number(value)))
     return LayoutDecl(str(name), tree, reader.source, tuple(constants), reader.span(name))
+
+
+def _leveled(reader: Reader, tree: Tree[Any]) -> LayoutDecl | None:
+    """A layout that is written as levels; None for the other name of a layout."""
+    name, _, levels = tree.children
+    if isinstance(levels, Tree):
+        return None
+    span = reader.span(levels)
+    return parse_leveled(parse_levels(str(levels), span), str(name), reader.span(name))
 
 
 def _alias(reader: Reader, tree: Tree[Any]) -> LayoutAlias:

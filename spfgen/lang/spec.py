@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from spfgen.errors import DataError, Span, SpecError
 from spfgen.lang.expressions import did_you_mean, word_in
+from spfgen.lang.levels import is_levels, parse_levels
 from spfgen.lang.nodes import Kernel, LayoutAlias, LayoutDecl, LayoutUse, SpecFile
-from spfgen.lang.parse import parse_file
+from spfgen.lang.parse import parse_file, parse_layout_use, parse_leveled
 
 Declaration = LayoutDecl | LayoutAlias
 Item = TypeVar("Item", LayoutDecl | LayoutAlias, Kernel)
@@ -97,6 +98,18 @@ def _divisors(declaration: LayoutDecl) -> set[str]:
             if operator in ("/", "%", "mod") and operand.data == "name":
                 found.add(str(operand.children[0]))
     return found
+
+
+def meant(text: str, tree: SpecTree) -> tuple[SpecTree, LayoutUse]:
+    """What stands for a layout, and where it is declared: `bcsr(R=4, C=4)`, or levels such as
+    `(i, j) -> (i : dense, j : compressed)`. Raises SpecError, Unsupported."""
+    return _leveled(text) if is_levels(text) else (tree, parse_layout_use(text))
+
+
+@cache
+def _leveled(text: str) -> tuple[SpecTree, LayoutUse]:
+    levels = parse_levels(text)
+    return SpecTree({levels.name: parse_leveled(levels, levels.name)}), LayoutUse(levels.name)
 
 
 def load_tree(path: str | Path) -> SpecTree:

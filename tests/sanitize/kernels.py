@@ -115,5 +115,27 @@ def every_find(
         yield from forced(made)
 
 
+SCHEDULES: tuple[tuple[str, int, dict[str, str], str], ...] = (
+    # statement, rank of A and B, layouts, schedule: tiles that end within segments, bounds that are searched
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "tile j by 2; parallel i; vectorize A.pj"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "tile A.pj by 3; prefetch A.pj by 2"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "split i by 2; unroll i by 3; prefetch A.pj by 4"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "coo"}, "tile i by 2, A.p by 3; parallel i_tile"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "dcsr"}, "order j, i; split A.pi by 2; find A.pi : search"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "bcsr"}, "tile j by 3; relation { [i, j] -> [t, j] : t = i + j }"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "dcsr", "x": "sv"}, "split A.pi by 2; order j, i; parallel i"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csr", "B": "csr"}, "tile j by 2, i by 3"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "dense", "B": "dense"}, "parallel i; fuse i, j"),
+    ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "dense", "B": "dense"}, "parallel i; vectorize j"),
+    ("z[j] += A[i, j] where j < i", 2, {"A": "csr"}, "tile j by 3, i by 2; order i_tile, j_tile"),
+    ("C[i, j] = A[i, j, k]*t[k]", 3, {"A": "csf"}, "tile k by 2, A.p_2 by 2"),
+)
+
+
+def every_schedule() -> Iterator[Case]:
+    for text, rank, layouts, schedule in SCHEDULES:
+        yield case(f"{text}\n    schedule {{ {schedule} }}", layouts, rank)
+
+
 def every_kernel() -> list[Case]:
-    return [*every_layout(), *every_output(), *every_type(), *every_find()]
+    return [*every_layout(), *every_output(), *every_type(), *every_find(), *every_schedule()]

@@ -15,9 +15,15 @@ from spfgen.run.compile import find_compiler
 from spfgen.run.sanitized import ENVIRONMENT, FLAGS
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_type
+from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_schedule, every_type
 
-GROUPS = {"layouts": every_layout, "outputs": every_output, "types": every_type, "finds": every_find}
+GROUPS = {
+    "layouts": every_layout,
+    "outputs": every_output,
+    "types": every_type,
+    "finds": every_find,
+    "schedules": every_schedule,
+}
 
 
 def command() -> list[str]:

@@ -12,7 +12,7 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.run.validate import c_source
 from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
-from tests.sanitize.kernels import case, every_find, every_output, every_type
+from tests.sanitize.kernels import case, every_find, every_output, every_schedule, every_type
 
 FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-c")
 JOBS = 2
@@ -28,7 +28,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         case("s = A[i, j]*B[i, j] - 2.5*A[j, i]/s2", layouts, 2),
         case("C[i, j] += A[2*i, j - 1]", {"A": "tiled"}, 2),
     ]
-    build, _ = generated([*every_type(("csr", "hyb")), *every_output(), *every_find(), *conditions])
+    build, _ = generated([*every_type(("csr", "hyb")), *every_output(), *every_find(), *every_schedule(), *conditions])
     paths = []
     validators = [c_source(x, {a.name: INDEX_TYPES[k % 2] for k, a in enumerate(x.indexes)}) for x in chosen()]
     for number, source in enumerate([*build.sources.values(), *validators]):

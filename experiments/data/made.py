@@ -20,6 +20,31 @@ def stencil(k: int) -> csr_array:
     return as_csr(grid)
 
 
+def grid(k: int, points: int, seed: int = 7) -> csr_array:
+    """A stencil of 7 or 27 points on a k*k*k grid, random values."""
+    near = (-1, 0, 1)
+    steps = [(a, b, c) for a in near for b in near for c in near if points == 27 or abs(a) + abs(b) + abs(c) < 2]
+    places = np.arange(k**3)
+    at = (places // (k * k), places // k % k, places % k)
+    rows, columns = [], []
+    for step in steps:
+        inside = np.logical_and.reduce([(p + s >= 0) & (p + s < k) for p, s in zip(at, step, strict=True)])
+        rows.append(places[inside])
+        columns.append(places[inside] + (step[0] * k + step[1]) * k + step[2])
+    return _from_pairs(np.concatenate(rows), np.concatenate(columns), (k**3, k**3), np.random.default_rng(seed))
+
+
+def blocks(matrix: csr_array, size: int, seed: int = 8) -> csr_array:
+    """Each entry of the matrix grown to a dense block of size*size random values: several unknowns at each point."""
+    random = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    inner = np.arange(size)
+    row = (size * rows[:, None, None] + inner[None, :, None]).repeat(size, axis=2)
+    column = (size * matrix.indices[:, None, None].astype(np.int64) + inner[None, None, :]).repeat(size, axis=1)
+    shape = (size * matrix.shape[0], size * matrix.shape[1])
+    return _from_pairs(row.ravel(), column.ravel(), shape, random)
+
+
 def banded(size: int, half_width: int, seed: int = 1) -> csr_array:
     """All diagonals from -half_width to half_width, random values."""
     random = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.case import Missing, Runner
-from experiments.harness.native import load, pointer
+from experiments.harness.native import bind, load, pointer
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +52,16 @@ def prepare_dots(matrix: Any, index: Array, value: Array, threads: int) -> Runne
     handle = _Handle("rows", matrix, index, value)
     call = partial(handle.code.rows_dots, handle.address, ctypes.c_int(threads))
     return Runner(call, partial(handle.result, "dense"), (handle,))
+
+
+def prepare_spmv(matrix: Any, x: Array, threads: int) -> Runner:
+    """y = A x with A in csr and x dense; Eigen shares out the rows."""
+    code = load(Path(__file__).with_name("eigen_spmv.cpp"), (f"-I{headers()}", "-DNDEBUG"))
+    function = getattr(code, f"spmv_{matrix.dtype.name}")
+    function.restype = None
+    y = np.full(matrix.shape[0], np.nan, matrix.dtype)
+    call = bind(function, threads, *matrix.shape, matrix.indptr, matrix.indices, matrix.data, x, y)
+    return Runner(call, lambda: y, (matrix, x))
 
 
 class _Handle:

@@ -7,9 +7,9 @@ import ctypes.util
 import sys
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from experiments.harness.case import Missing, Runner
 from experiments.harness.native import pointer
@@ -17,8 +17,11 @@ from experiments.harness.native import pointer
 NOT_TRANSPOSED = 10
 GENERAL = 20
 ZERO_BASED = 0
+BY_ROWS = 101
 GNU_THREADS = 3
 EXPECTED_CALLS = 1000
+LETTERS = {"float32": "s", "float64": "d"}
+REALS = {"s": ctypes.c_float, "d": ctypes.c_double}
 
 
 class Description(ctypes.Structure):
@@ -39,54 +42,76 @@ def library() -> ctypes.CDLL:
     raise Missing("no libmkl_rt; pip install mkl")
 
 
-def prepare_spmv(matrix: csr_array, x: np.ndarray, threads: int, inspect: bool) -> Runner:
-    """y = A x. With `inspect`, MKL may look at the matrix and keep a form of its own beforehand."""
+def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Runner:
+    """y = A x with A of scipy in csr, csc, coo or bsr; float32 or float64, indices int32 or int64.
+
+    With `inspect`, MKL may look at the matrix and keep a form of its own beforehand.
+    """
     mkl = library()
     mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
-    y = np.full(matrix.shape[0], np.nan)
+    letter = LETTERS[matrix.dtype.name]
+    number, suffix, arrays = _arguments(matrix)
+    y = np.full(matrix.shape[0], np.nan, matrix.dtype)
     handle = ctypes.c_void_p()
-    starts = matrix.indptr.ctypes.data
-    _require(
-        mkl.mkl_sparse_d_create_csr(
-            ctypes.byref(handle),
-            ctypes.c_int(ZERO_BASED),
-            ctypes.c_int(matrix.shape[0]),
-            ctypes.c_int(matrix.shape[1]),
-            ctypes.c_void_p(starts),
-            ctypes.c_void_p(starts + matrix.indptr.itemsize),
-            pointer(matrix.indices),
-            pointer(matrix.data),
-        ),
-        "mkl_sparse_d_create_csr",
-    )
+    create = f"mkl_sparse_{letter}_create_{matrix.format}{suffix}"
+    _require(_function(create)(ctypes.byref(handle), ctypes.c_int(ZERO_BASED), *arrays), create)
+    kept = _Handle(_function(f"mkl_sparse_destroy{suffix}"), handle)
     description = Description(GENERAL, 0, 0)
     if inspect:
         operation = ctypes.c_int(NOT_TRANSPOSED)
-        hint = mkl.mkl_sparse_set_mv_hint(handle, operation, description, ctypes.c_int(EXPECTED_CALLS))
+        hint = _function(f"mkl_sparse_set_mv_hint{suffix}")(handle, operation, description, number(EXPECTED_CALLS))
         _require(hint, "mkl_sparse_set_mv_hint")
-        _require(mkl.mkl_sparse_optimize(handle), "mkl_sparse_optimize")
+        _require(_function(f"mkl_sparse_optimize{suffix}")(handle), "mkl_sparse_optimize")
+    real = REALS[letter]
     call = partial(
-        mkl.mkl_sparse_d_mv,
+        _function(f"mkl_sparse_{letter}_mv{suffix}"),
         ctypes.c_int(NOT_TRANSPOSED),
-        ctypes.c_double(1.0),
+        real(1.0),
         handle,
         description,
         pointer(x),
-        ctypes.c_double(0.0),
+        real(0.0),
         pointer(y),
     )
-    _require(call(), "mkl_sparse_d_mv")
-    return Runner(call, lambda: y, (matrix, x, _Handle(mkl, handle)))
+    _require(call(), "mkl_sparse_mv")
+    return Runner(call, lambda: y, (matrix, x, kept))
+
+
+def _arguments(matrix: Any) -> tuple[Any, str, list[Any]]:
+    """The C type of its indices, the end of the names of functions for it, and the arguments of a matrix."""
+    index = matrix.coords[0] if matrix.format == "coo" else matrix.indices
+    number, suffix = (ctypes.c_int64, "_64") if index.dtype == np.int64 else (ctypes.c_int, "")
+    rows, columns = matrix.shape
+    if matrix.format == "coo":
+        row, column = (pointer(c) for c in matrix.coords)
+        return number, suffix, [number(rows), number(columns), number(matrix.nnz), row, column, pointer(matrix.data)]
+    starts = matrix.indptr.ctypes.data
+    ends = ctypes.c_void_p(starts + matrix.indptr.itemsize)
+    sizes = [number(rows), number(columns)]
+    if matrix.format == "bsr":
+        height, width = matrix.blocksize
+        if height != width:
+            raise Missing("blocks that are not square")
+        sizes = [ctypes.c_int(BY_ROWS), number(rows // height), number(columns // width), number(height)]
+    return number, suffix, [*sizes, ctypes.c_void_p(starts), ends, pointer(matrix.indices), pointer(matrix.data)]
+
+
+def _function(name: str) -> Any:
+    """A function of the library."""
+    try:
+        return getattr(library(), name)
+    except AttributeError as error:
+        raise Missing(f"no {name} in this MKL") from error
 
 
 class _Handle:
     """Frees MKL's matrix when the runner goes."""
 
-    def __init__(self, mkl: ctypes.CDLL, handle: ctypes.c_void_p) -> None:
-        self.mkl, self.handle = mkl, handle
+    def __init__(self, destroy: Any, handle: ctypes.c_void_p) -> None:
+        self.destroy, self.handle = destroy, handle
 
     def __del__(self) -> None:
-        self.mkl.mkl_sparse_destroy(self.handle)
+        self.destroy(self.handle)
 
 
 def _require(status: int, what: str) -> None:

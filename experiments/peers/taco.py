@@ -96,10 +96,11 @@ def tensor(values: Array, dimensions: Sequence[int], levels: Sequence[Sequence[A
     return made, (values, sizes, order, types, rows, indices, levels)
 
 
-def prepare_spmv(matrix: csr_array, x: Array, schedule: str) -> Runner:
+def prepare_spmv(matrix: csr_array, x: Array, schedule: str, threads: int = 1) -> Runner:
     """y = A x with the rows in parallel."""
     formats = ("-f=A:ds", "-f=x:d", "-f=y:d")
     code = kernel(schedule, "y(i)=A(i,j)*x(j)", *formats, "-s=parallelize(i,CPUThread,NoRaces)")
+    code.omp_set_num_threads(ctypes.c_int(threads))
     y = np.full(matrix.shape[0], np.nan)
     result, kept_y = tensor(y, matrix.shape[:1], [()])
     left, kept_a = tensor(matrix.data, matrix.shape, [(), (matrix.indptr, matrix.indices)])

@@ -1,0 +1,67 @@
+"""What the figures come to, and whether the targets are met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiments.harness.race import Outcome
+from experiments.harness.timing import geometric_mean
+
+CSR_TARGETS = {"mkl": 1.0, "mkl-ie": 1.0, "taco": 1.2, "taco-best": 1.0, "scipy": 1.2, "eigen": 1.2, "graphblas": 1.2}
+NEVER_BELOW = 0.9
+PEERS = ("scipy", "mkl", "mkl-ie")
+
+NOTES = (
+    "ratios are times of the other / ours; scipy has one thread whatever the thread count",
+    "taco is its kernel with schedule(dynamic,32), taco-best the best of several schedules",
+    "ours-csr is our own kernel on the same matrix in csr",
+)
+
+Ratio = tuple[float, str]
+
+
+def closing(outcomes: Sequence[Outcome]) -> str:
+    """The end of the report: means over the cases of each layout and thread count."""
+    groups: dict[tuple[str, int], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.label.partition(",")[0], outcome.threads or 1), []).append(outcome)
+    lines = []
+    for (layout, threads), group in groups.items():
+        lines.append(f"A in {layout}, {threads} thread{'s' if threads > 1 else ''}, {len(group)} cases")
+        lines += (f"  {line}" for line in (_csr(group) if layout == "csr" else _layout(group)))
+    return "\n".join([*lines, *(f"note: {note}" for note in NOTES)])
+
+
+def _csr(group: Sequence[Outcome]) -> Iterator[str]:
+    for name, target in CSR_TARGETS.items():
+        yield from _figures(name, _ratios(group, (name,)), target, None)
+    yield from _figures("best peer", _ratios(group, tuple(CSR_TARGETS)), None, NEVER_BELOW)
+
+
+def _layout(group: Sequence[Outcome]) -> Iterator[str]:
+    names = dict.fromkeys(e.name for o in group for e in o.entries if e.name != "ours")
+    for name in names:
+        yield from _figures(name, _ratios(group, (name,)), None, None)
+    yield from _figures("best peer", _ratios(group, PEERS), 1.0, None)
+    yield from _figures("ours in csr", _ratios(group, ("ours-csr",)), 1.0, None)
+
+
+def _ratios(group: Sequence[Outcome], names: Sequence[str]) -> list[Ratio]:
+    """For each case the smallest ratio to ours among these."""
+    found = []
+    for outcome in group:
+        ratios = [(e.ratio, f"{e.title}: {outcome.label}") for e in outcome.best() if e.name in names and e.ratio]
+        if ratios:
+            found.append(min(ratios))
+    return found
+
+
+def _figures(title: str, ratios: Sequence[Ratio], target: float | None, floor: float | None) -> Iterator[str]:
+    if ratios:
+        mean, (least, where) = geometric_mean([r for r, _ in ratios]), min(ratios)
+        text = f"{title:<14}geometric mean {mean:.3f}{_verdict(mean, target)}"
+        yield f"{text}; least {least:.3f} ({where}){_verdict(least, floor)}"
+
+
+def _verdict(figure: float, target: float | None) -> str:
+    return "" if target is None else f", target {target:g}: {'met' if figure >= target else 'NOT met'}"

@@ -37,6 +37,7 @@ class Product:
         found = self.matrix
         if self.layout == "bcsr":
             found = self.matrix.tobsr((self.block, self.block))
+            found.sort_indices()
         elif self.layout in FROM_SCIPY:
             found = self.matrix.asformat(self.layout)
         return found

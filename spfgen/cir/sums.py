@@ -16,7 +16,7 @@ from spfgen.cir.build import joined
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain
 from spfgen.space.nodes import Operand, Read
@@ -118,15 +118,28 @@ def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr)
     """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty."""
     if plan.ahead is None:
         return []
-    later = c.Bin("+", start, c.Int(plan.ahead.places))
     lines: list[c.Stmt] = [c.Comment("short segments, and many: what comes later is fetched")]
+    name = low.names.new(f"{low.names[plan.dim]}_ahead") if plan.ahead.each else low.names[plan.dim]
     for read in plan.ahead.arrays:
         place = low.place(read, scope) if isinstance(read, Operand) else low.expr(read, scope)
         assert isinstance(place, c.Load)
+        later = c.Bin(
+            "+", _renamed(place.index, plan, low, c.Name(name) if plan.ahead.each else start), c.Int(plan.ahead.places)
+        )
         size = low.element_type(read).bytes
         lines.append(c.Do(c.Call("spfgen_prefetch_far", (place.array, c.Bin("*", later, c.Int(size))))))
+    if plan.ahead.each:
+        more = c.Bin("<", c.Name(name), end)
+        body = c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines[1:])))
+        return [c.If(low.all(plan.ahead.when, scope), c.Block((lines[0], body)))]
     pays = joined("&&", [low.all(plan.ahead.when, scope), c.Bin("<", start, end)])
     return [c.If(pays, c.Block(tuple(lines)))]
+
+
+def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
+    own = c.Name(low.names[plan.dim])
+    result: c.Expr = rewrite(lambda n: by if n == own else None, index)
+    return result
 
 
 def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:

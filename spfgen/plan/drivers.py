@@ -28,7 +28,7 @@ FAR = 2.0
 def driven(instance: Instance, context: Context) -> list[list[Step]]:
     """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
     order of the text, should the promise not be kept."""
-    best = first_of_all = _steps(instance, _ordered(instance, context, context.order))
+    best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
     if context.order or sum(o.sparse for o in instance.reads) < 2:
         return [best]
     tried = {tuple(s.dim for s in best)}
@@ -47,7 +47,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         if dims in tried:
             continue
         tried.add(dims)
-        other = _steps(instance, dims)
+        other = steps_in_order(instance, dims)
         price = _rough(instance, other)
         if mean_ratio(cost, price, context.stored) > FAR:
             best, cost = other, price
@@ -58,7 +58,8 @@ def _ordered(instance: Instance, context: Context, wanted: Sequence[str]) -> tup
     return scan_order(instance, wanted, context.outside, context.named)
 
 
-def _steps(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
+def steps_in_order(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
+    """How each dimension comes to its value when they come in this order."""
     domain = instance.domain.reordered(Space((*instance.sizes, *dims)))
     return scan_steps(instance, domain, dims)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
+from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
@@ -60,7 +61,9 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
+    given = instance
     instance, steps, chosen, stored = _arranged(instance, context, store)
+    blocks = [n for n in instance.made if n not in given.made]
     checked: set[object] = set()
     variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
     first: list[Plan] = []
@@ -75,6 +78,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = [
         replace(v, body=fetched_ahead(annotated(instance, simplify(v.body, names), steps, context))) for v in variants
     ]
+    if blocks:
+        variants = [replace(v, body=fetched(v.body)) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
@@ -84,7 +89,9 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
     with everything."""
     instance = with_equal_positions(instance)
-    for steps in driven(instance, context):
+    for given in driven(instance, context):
+        found = None if context.named else blocked(instance, given)
+        instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
         chosen = choose_finds(instance, nest, steps, context)

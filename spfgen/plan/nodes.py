@@ -56,12 +56,14 @@ class Clear(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Arrays of a loop that goes on where its last run ended: what lies `places` further is fetched at the start of
-    each run, if the conditions hold: on what there is and how short the runs are."""
+    """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
+    hold: on what there is and how short the runs are. What lies there for the first place of the run; or, with
+    `each`, for one place out of so many."""
 
     arrays: tuple[Call | Operand, ...]
     places: int
     when: tuple[Formula, ...]
+    each: int = 0
 
 
 @dataclass(frozen=True, slots=True)

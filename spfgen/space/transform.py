@@ -27,8 +27,8 @@ def transformed(groups: Sequence[Group], changes: Sequence[Change]) -> tuple[Gro
         groups = [
             replace(
                 g,
-                instances=tuple(_changed(i, change) for i in g.instances),
-                point=None if g.point is None else _changed(g.point, change),
+                instances=tuple(changed(i, change) for i in g.instances),
+                point=None if g.point is None else changed(g.point, change),
             )
             for g in groups
         ]
@@ -39,7 +39,7 @@ def _concerns(instance: Instance, change: Change) -> bool:
     return set(change.needs) <= set(instance.domain.space.names)
 
 
-def _changed(instance: Instance, change: Change) -> Instance:
+def changed(instance: Instance, change: Change) -> Instance:
     """The instance with the new dimensions, if it has those that they are made of."""
     if not _concerns(instance, change):
         return instance

@@ -67,9 +67,9 @@ def test_no_folder_of_data_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_options() -> None:
-    options = command.parse(["spmv_csr", "--quick", "--peers", "scipy, mkl", "--threads", "3"])
+    options = command.parse(["spmv", "--quick", "--peers", "scipy, mkl", "--threads", "3"])
     assert (options.peers, options.threads, options.rounds) == (("scipy", "mkl"), 3, 5)
-    assert options.json.parts[-3:] == ("experiments", "results", "spmv_csr.json")
-    assert {"spmv_csr", "codegen_time"} <= set(command.names())
+    assert options.json.parts[-3:] == ("experiments", "results", "spmv.json")
+    assert {"spmv", "codegen_time"} <= set(command.names())
     with pytest.raises(SystemExit):
-        command.parse(["spmv_csr", "--threads", "0"])
+        command.parse(["spmv", "--threads", "0"])

@@ -285,8 +285,9 @@ def _differs(path: Path, text: str, force: bool) -> bool:
 @kernel_arguments
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what is not so.")
+@click.option("--html", metavar="FILE.html", shell_complete=files, help="All of it, with the C, as a page.")
 @click.option("--smt", metavar="DIR", shell_complete=files, help="Write what Z3 was asked there, an SMT-LIB file each.")
-@click.option("--force", is_flag=True, help="Overwrite SMT-LIB files that exist and differ.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def explain(
     file: str,
     kernel_name: str | None,
@@ -294,6 +295,7 @@ def explain(
     find: tuple[str, ...],
     as_json: bool,
     details: bool,
+    html: str | None,
     smt: str | None,
     force: bool,
 ) -> None:
@@ -302,6 +304,7 @@ def explain(
     \b
     spfgen explain kernels.spf -k spmv
     spfgen explain kernels.spf -k spmv --json
+    spfgen explain kernels.spf -k spmv --html spmv.html
     spfgen explain kernels.spf -k spmv --smt proofs/
     spfgen explain kernels.spf -k csr_times_bcsr --find B.pb=loop
     """
@@ -312,6 +315,14 @@ def explain(
         files = smt_files(kernel.generated)
         changed = write_files(Path(smt), files, force) if files else {}
         message(f"{len(files)} obligations, {sum(changed.values())} files written to {smt}")
+    if html is not None:
+        from spfgen.explain_html import explain_html
+
+        target = Path(html)
+        for path, written in write_files(target.parent, {target.name: explain_html(kernel.generated)}, force).items():
+            message(f"wrote {path}" if written else f"{path} is up to date")
+        if not as_json:
+            return
     if as_json:
         show_json(kernel.explain(json=True))
     else:

@@ -1,0 +1,94 @@
+"""What a call of a kernel needs: bytes of its arrays and operations on values, as formulas in the sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
+from spfgen.ir import children, walk
+from spfgen.lang.types import TYPES
+from spfgen.plan.cost import Counts, plus, simplified, times
+from spfgen.plan.nodes import Choose, Do, Load, Plan, Scan
+from spfgen.space.nodes import Binary, Instance, Negate, Program, Tensor
+
+
+def memory(program: Program) -> list[tuple[str, str]]:
+    """(array, its bytes) of all arrays, shared ones once; then about their sum."""
+    found: dict[str, Expr] = {}
+    for tensor in program.tensors:
+        shared = {a: f for a, f in tensor.arrays if f.partition(".")[0] != tensor.name}
+        for array in tensor.layout.arrays:
+            if array not in shared:
+                found[f"{tensor.name}.{array}"] = _bytes(tensor, array)
+    total = plus(*found.values())
+    return [*((name, show(expr)) for name, expr in found.items()), ("all, about", _shown(total))]
+
+
+def _shown(formula: Expr) -> str:
+    """As a person reads it, whole numbers as such."""
+    return re.sub(r"(\d)\.0(?!\d)", r"\1", simplified(formula))
+
+
+def _bytes(tensor: Tensor, array: str) -> Expr:
+    """Of one array of a tensor."""
+    layout = tensor.layout
+    kind = dict(tensor.index_types).get(array, tensor.value_type)
+    names = dict(zip((*layout.parameters, *layout.sizes), (*tensor.extents, *tensor.sizes), strict=True))
+    extents = [substitute(e, {n: Var(d) for n, d in names.items()}) for e in layout.extents(array)]
+    return times(Num(TYPES[kind].bytes), *extents)
+
+
+def work(program: Program, plans: tuple[Plan, ...]) -> list[tuple[str, str]]:
+    """(statement, operations on values): additions, multiplications and divisions, where every find succeeds."""
+    rows = []
+    for group, plan in zip(program.groups, plans, strict=True):
+        total: Expr = ZERO
+        if group.instances:
+            for trips, do in _visits(plan, ONE, _Trips(group.instances[0], plan)):
+                total = plus(total, times(trips, Num(_operations(do))))
+        rows.append((group.text, _shown(total)))
+    return rows
+
+
+class _Trips:
+    """How often loops of a plan run on average."""
+
+    def __init__(self, instance: Instance, plan: Plan) -> None:
+        self.counts = Counts(instance)
+        self.loaded = {n.dim: n.call.function for n in walk(plan) if isinstance(n, Load)}
+        self.known = {call.function: dim for dim, call in instance.calls.items()}
+
+    def of(self, low: tuple[Expr, ...], high: tuple[Expr, ...]) -> Expr:
+        for a, b in product(low, high):
+            if isinstance(a, Var) and isinstance(b, Var) and self.loaded.get(a.name, a) == self.loaded.get(b.name, b):
+                length = self.counts.segment(self.known[self.loaded[a.name]])
+                if length is not None:
+                    return length
+        return self.counts.trips(low, high)
+
+
+def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]]:
+    """How often each computation is done."""
+    match plan:
+        case Do():
+            yield trips, plan
+        case Choose(variants):
+            yield from _visits(variants[0].body, trips, counts)
+        case Scan(_, low, high):
+            inner = times(trips, counts.of(low, high))
+            for child in _plans(plan):
+                yield from _visits(child, inner, counts)
+        case _:
+            for child in _plans(plan):
+                yield from _visits(child, trips, counts)
+
+
+def _plans(plan: Plan) -> Iterator[Plan]:
+    """The plans directly inside."""
+    return (child for child in children(plan) if isinstance(child, Plan))
+
+
+def _operations(do: Do) -> int:
+    return sum(isinstance(n, Binary | Negate) for n in walk(do.value)) + (do.op != "=")

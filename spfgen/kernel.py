@@ -139,8 +139,11 @@ class Kernel:
         return found[0][1] if len(found) == 1 else dict(found)
 
     def bind(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
-        """Check the operands and put them in place; the result runs the kernel each time it is called."""
-        return self.bound(operands, sizes, self.threads, self.validate)
+        """Check the operands and put them in place; the result runs the kernel each time it is called.
+
+        What decides the order of loops (the levels of a triangular solve) is found in the first of these calls.
+        """
+        return self.bound(operands, sizes, self.threads, self.validate).keep_levels()
 
     def bound(
         self,

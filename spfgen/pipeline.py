@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import spfgen
 from spfgen.cir import check as cir_check
@@ -25,6 +25,7 @@ from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
+from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.spec import SpecTree
@@ -32,7 +33,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
-from spfgen.plan.nodes import Plan
+from spfgen.plan.nodes import Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
 from spfgen.space.names import accesses
@@ -71,6 +72,7 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
+    program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
     function = simplify(lower(program, plans))
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

@@ -11,7 +11,7 @@ from spfgen.cir.build import INT, joined
 from spfgen.cir.print import print_expr
 from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
-from spfgen.plan.nodes import Find, Plan, Scan, Segment, State, Table
+from spfgen.plan.nodes import Find, Levels, Plan, Scan, Segment, State, Table
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
@@ -22,7 +22,7 @@ def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:
     node: Plan | None = plan.body
     while isinstance(node, State | Table | Segment):
         node = node.body
-    if isinstance(node, Scan | Find) and node.parallel:
+    if isinstance(node, Levels) or (isinstance(node, Scan | Find) and node.parallel):
         return low.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
     lines, where = kept(low, plan, scope, seated=bool(plan.low), once=not scope.looped)
     return [*lines, *low.plan(plan.body, replace(scope, states={**scope.states, plan.name: where}))]

@@ -64,3 +64,8 @@ def downwards(variable: str, low: c.Expr, high: c.Expr, body: Sequence[c.Stmt], 
     last = c.Bin("-", high, c.Int(1))
     more = c.Bin(">=", c.Name(variable), low)
     return c.For(INT, variable, last, more, -1, c.Block(tuple(body)), (pragma,) if pragma else ())
+
+
+def in_braces(lines: list[c.Stmt]) -> list[c.Stmt]:
+    """In braces of their own, if they declare something that other lines might declare too."""
+    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines

@@ -30,6 +30,7 @@ _PLAIN = {
         )
     },
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
+    **{f"levels_{n}": "levels" for n in ("kept", "begin", "pair", "end", "whole", "order")},
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
     **{
@@ -59,6 +60,7 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
     "workspace": "<stdlib.h>",
+    "levels": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored_float32": "<string.h>",
     "stored_float64": "<string.h>",
@@ -111,9 +113,11 @@ def header_file(program: Program, function: Function, comment: str) -> File:
     """NAME.h: the structs of the tensors and the prototype."""
     made = dict.fromkeys(structs(program).values())
     includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
+    kept = any(p.type.startswith("spfgen_levels") for p in function.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
-    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *made, function)
-    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>"), items, guard)
+    types = [Text(runtime("levels_type.h"))] if kept else []
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
+    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 
 
 def amalgamated(program: Program, source: str, header: str) -> str:

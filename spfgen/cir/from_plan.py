@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.cir import around, finds, sums
+from spfgen.cir import around, finds, folds, levels, sums
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, any_of, downwards, joined, loop
+from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
@@ -31,8 +31,11 @@ from spfgen.plan.nodes import (
     Find,
     Fold,
     Guard,
+    Kept,
+    Levels,
     Load,
     Locate,
+    Needs,
     Plan,
     Prefetch,
     Reach,
@@ -68,6 +71,8 @@ class Lowering(Values):
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
         self.structs = structs(program)
+        self.ordered: list[Levels] = []
+        self.orders = self.names.new("levels")
 
     # --- the function ----------------------------------------------------------------------------
 
@@ -80,6 +85,7 @@ class Lowering(Values):
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
+        params += levels.params(self)
         memory = [*self.choices, *taken(self.workspaces)]
         threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
         free = given_back(self.workspaces)
@@ -178,7 +184,7 @@ class Lowering(Values):
         match plan:
             case Seq(parts):
                 inside = scope.folded  # two nests within a loop may declare the same
-                return [s for p in parts for s in (_apart(self.plan(p, scope)) if inside else self.plan(p, scope))]
+                return [s for p in parts for s in (in_braces(self.plan(p, scope)) if inside else self.plan(p, scope))]
             case Clear(tensor, part=None):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
@@ -223,7 +229,13 @@ class Lowering(Values):
             case Reduce():
                 return self.reduce(plan, scope)
             case Fold():
-                return self.folded(plan, scope)
+                return folds.fold(self, plan, scope)
+            case Kept():
+                return folds.kept(self, plan, scope)
+            case Levels():
+                return levels.levels(self, plan, scope)
+            case Needs(value):
+                return [levels.pair(self, value, scope)]
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 return [c.Pragma("omp atomic"), stored] if scope.atomic else [stored]
@@ -440,18 +452,6 @@ class Lowering(Values):
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
         return [comment, *lines, self.loop(plan, scope, [*own, *body], private)]
 
-    def folded(self, plan: Fold, scope: Scope) -> list[c.Stmt]:
-        """A variable for each sum, the nests that add to them, then what uses them."""
-        lines: list[c.Stmt] = []
-        for tensor in plan.sums:
-            kind = self.kinds[tensor]
-            name = self.names.new(tensor)
-            scope = replace(scope, folded={**scope.folded, tensor: (name, kind)})
-            lines.append(c.Declare(kind.c, name, zero(kind)))
-        for nest in plan.body.parts if isinstance(plan.body, Seq) else (plan.body,):
-            lines += _apart(self.plan(nest, scope))
-        return [*lines, *self.plan(plan.then, scope)]
-
     def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)
         name = self.names.new(f"{plan.target.tensor}_sum")
@@ -484,11 +484,6 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
     return f"omp{simd}" if plan.vector else f"GCC unroll {plan.unroll}" if plan.unroll else ""
 
 
-def _apart(lines: list[c.Stmt]) -> list[c.Stmt]:
-    """In braces, if something is declared that the next lines might declare too."""
-    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
-
-
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
@@ -504,7 +499,7 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan):
-        if isinstance(node, Scan | Find | Locate | Load | Table | Reach):  # the find of a table may go by another name
+        if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a table's find may have another name
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]

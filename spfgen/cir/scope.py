@@ -37,12 +37,22 @@ class Built:
 
 
 @dataclass(frozen=True)
+class Paired:
+    """An inspector of levels: where its order is `kept`, its own iteration, and the first one that runs."""
+
+    kept: c.Expr
+    own: c.Expr
+    origin: c.Expr
+    down: bool
+
+
+@dataclass(frozen=True)
 class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop; `folded` are the variables of sums within a value."""
+    were read above the loop; `folded` are the variables of sums within a value; `paired` is the inspector around."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -58,6 +68,7 @@ class Scope:
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)
     folded: Mapping[str, tuple[str, ElementType]] = field(default_factory=dict)
+    paired: Paired | None = None
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

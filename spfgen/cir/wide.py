@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:
     """The type in which the statement must add; None where its target can hold what is added to it."""
     own = lowering.kinds[group.target]
-    parts = [lowering.value_type(n.value, own).name for n in walk(plan) if isinstance(n, Do)]
+    added = [n for n in walk(plan) if isinstance(n, Do) and n.target.tensor == group.target]
+    parts = [lowering.value_type(n.value, own).name for n in added]
     kind = promoted([own.name, *parts])
     is_lossy = kind.kind != "b" if own.kind == "b" else own.kind in "iu" and kind.kind in "fc"
-    return kind if is_lossy and _adds(plan) else None
+    return kind if is_lossy and _adds(plan, group.target) else None
 
 
 def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> list[c.Stmt]:
@@ -63,9 +64,9 @@ def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> 
     ]
 
 
-def _adds(node: object) -> bool:
+def _adds(node: object, tensor: str) -> bool:
     """Whether a place of the target may be added to in memory, rather than written once from a sum of its own."""
     match node:
-        case Reduce(op=op) | Do(op=op):
-            return op == "+="
-    return any(map(_adds, children(node)))  # variants are no plans, but have some
+        case Reduce(target, op) | Do(target, op):
+            return op == "+=" and target.tensor == tensor
+    return any(_adds(n, tensor) for n in children(node))  # variants are no plans, but have some

@@ -34,7 +34,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
     tried = {tuple(s.dim for s in best)}
     first = next((s.dim for s in best if s.kind == "scan"), "")
     alike = {_form(o) for o in instance.reads if first in o.positions}
-    cost = _rough(instance, best)
+    cost = rough(instance, best)
     for operand in instance.reads:
         leading = operand.positions[:1] if operand.sparse else ()
         if not leading or leading[0] in context.forced or _form(operand) in alike:
@@ -48,7 +48,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
             continue
         tried.add(dims)
         other = steps_in_order(instance, dims)
-        price = _rough(instance, other)
+        price = rough(instance, other)
         if mean_ratio(cost, price, context.stored) > FAR:
             best, cost = other, price
     return [best] if best is first_of_all else [best, first_of_all]
@@ -78,7 +78,7 @@ def _form(operand: Operand) -> tuple[object, ...]:
     return positions, operand.array, operand.subscripts
 
 
-def _rough(instance: Instance, steps: list[Step]) -> Expr:
+def rough(instance: Instance, steps: list[Step]) -> Expr:
     """About how many nanoseconds, whatever the algorithms of the finds are."""
     body: Plan = Do(instance.target, "+=", instance.value)
     for step in reversed(steps):

@@ -1,74 +1,62 @@
 """Statements whose value is an expression over sums: the sums are made where the point is known, then it is stored.
 
 The loops over the target's points are those of the statement; inside of them each sum has a nest of its own, whose
-first steps are the same. A sum whose steps go along with those of another one rides in its loops.
+first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops. Loops that
+nothing sparse depends on stay inside the sums, which then have one value for each of their iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from spfgen.errors import SpecError, Unsupported
-from spfgen.facts.formula import rename
-from spfgen.ir import walk
+from spfgen.facts.formula import variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan import parts
 from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.depend import covers, distinct_by_facts, distinct_places
-from spfgen.plan.finds import with_finds
-from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.nodes import (
-    Clear,
-    Do,
-    Fold,
-    Guard,
-    Load,
-    Locate,
-    Plan,
-    Reduce,
-    Scan,
-    Segment,
-    Seq,
-    State,
-    Table,
-    chain,
-    with_body,
-)
+from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, State, with_body
 from spfgen.plan.order import scan_order
-from spfgen.plan.recurrence import DOWN, Running, needs, order_text, running
-from spfgen.plan.scan import Step, scan_steps, with_quotients, wrapped
+from spfgen.plan.parts import Part, steps_of
+from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
+from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import weighted
 from spfgen.plan.simplify import simplify
-from spfgen.sets.named import Space
-from spfgen.space.nodes import Group, Instance
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Constraint, Piece
+from spfgen.space.nodes import Group, Instance, Operand, Value
+
+INSIDE, AFTER, BEFORE = "inside", "after", "before"
+Apart = Callable[[Instance, Context, bool], list[Plan]]
+"""Plans an instance in loops of its own."""
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A sum within the loops of the point: its instance, its steps (those of the point first), its nest with finds."""
-
-    instance: Instance
-    steps: tuple[Step, ...]
-    nest: Plan
-
-
-def plan_expression(group: Group, context: Context) -> Plan:
+def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     """One statement. Raises Unsupported when it needs values before it writes them."""
     assert group.point is not None
     point = group.point
-    names = [set(i.domain.space.names) for i in group.instances]
-    shared = [n for n in point.domain.space.names if n not in point.sizes and all(n in own for own in names)]
-    order = _Order(group, point, shared, context)
+    order = _Order(group, point, context)
     context = replace(context, falling=order.falling)
-    parts = [_part(i, point, order, context) for i in group.instances]
-    plan = _fused(point, order, parts)
+    places = _places(group, point, order, context)
+    kept = {i.target.tensor: i.target for i, place in zip(group.instances, places, strict=True) if place != INSIDE}
+    found = []
+    for instance, place in zip(group.instances, places, strict=True):
+        if place == BEFORE:
+            continue
+        single = AFTER if place == AFTER else order.single(group, instance, kept)
+        part = _part(instance, point, order, context, single)
+        found.append(parts.chosen(part, order.placed, len(order.outer), context))
+    plan: Plan = _Fusion(group, order, found, set(kept), context).plan()
     plan = weighted(simplify(plan, (*_indices(group), *context.named)))
     _check_marks(plan, context)
+    before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
+    first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
-        return Seq((Clear(group.target, "not every place is reached exactly once"), plan))
-    return plan
+        first.append(Clear(group.target, "not every place is reached exactly once"))
+    whole = Seq((*first, plan)) if first else plan
+    return Kept(tuple(kept.values()), whole) if kept else whole
 
 
 def _check_marks(plan: Plan, context: Context) -> None:
@@ -84,36 +72,56 @@ def _check_marks(plan: Plan, context: Context) -> None:
 
 
 def _indices(group: Group) -> tuple[str, ...]:
-    assert group.point is not None
-    return tuple(dict.fromkeys(n for i in (group.point, *group.instances) for n in i.indices))
+    return tuple(dict.fromkeys(n for i in group.all for n in i.indices))
 
 
 class _Order:
-    """The steps of the point: those that the sums share, and how their loops run; then those of its own reads."""
+    """The steps of the point: `outer` are those that the sums share, `inner` those of loops further in and of what the
+    value reads."""
 
-    def __init__(self, group: Group, point: Instance, shared: Sequence[str], context: Context) -> None:
+    def __init__(self, group: Group, point: Instance, context: Context) -> None:
+        names = [set(i.domain.space.names) for i in group.instances]
+        shared = [n for n in point.domain.space.names if n not in point.sizes and all(n in own for own in names)]
         self.found = needs(group, shared)
         order = scan_order(point, context.order, context.outside, context.named)
-        loops = self._loops(point, [n for n in order if n in shared])
-        self.running: Running = running(group, self.found, loops, bool(context.order))
+        loops = [s.dim for s in steps_of(point, tuple(n for n in order if n in shared)) if s.kind == "scan"]
+        self.running = running(group, self.found, loops, bool(context.order))
         wanted = [loop for loop, _ in self.running.loops]
         if wanted != loops:
             order = scan_order(point, wanted, context.outside, context.named)
-        self.shared = [n for n in order if n in shared]
-        rest = [n for n in order if n not in shared]
-        self.steps = _steps(point, (*self.shared, *rest))
-        self.outer = [s for s in self.steps if s.dim in self.shared or not s.dim]
-        self.inner = [s for s in self.steps if s.dim and s.dim not in self.shared]
-        self.loops = [s.dim for s in self.outer if s.kind == "scan"]
+        dims = [n for n in order if n in shared]
+        self.steps = steps_of(point, (*dims, *(n for n in order if n not in shared)))
+        self.loops = [s.dim for s in self.steps if s.kind == "scan" and s.dim in shared]
+        self.place = point.target.place
+        self.rows = self._rows(group)
+        last = next((k for k, s in enumerate(self.steps) if s.dim in self.rows), len(self.steps))
+        self.outer = [s for s in self.steps[:last] if s.dim in shared or not s.dim]
+        self.inner = [s for s in self.steps if s not in self.outer]
         self.falling = frozenset(d for d, way in self.running.loops if way == DOWN)
         self.parallel = self._parallel(point, context)
         known = self.steps[-1].known if self.steps else point.domain.space.universe()
         data_free = not any(s.kind == "load" for s in self.steps)
         self.covers = data_free and not point.guards and covers(point, known, self.loops)
 
-    @staticmethod
-    def _loops(point: Instance, dims: Sequence[str]) -> list[str]:
-        return [s.dim for s in _steps(point, tuple(dims)) if s.kind == "scan"]
+    def _rows(self, group: Group) -> list[str]:
+        """The innermost loops over which the sums are made side by side: nothing sparse has them, they run fastest
+        where values are read, and each subscript of the place belongs to them or to the loops outside."""
+        assert group.point is not None
+        rows: list[str] = []
+        if all(set(i.indices) <= set(group.point.indices) for i in group.instances):
+            return rows
+        for loop in reversed(self.loops[1:]):
+            if loop in self.running.carried or not all(_is_row(i, loop) for i in group.instances):
+                break
+            rows.insert(0, loop)
+        if not rows:
+            return rows
+        known = self.steps[-1].known
+        for expr in group.point.target.place:
+            own = {d for d in self.loops for n in variables(expr) if _is_equal(known, n, d)}
+            if len(own) != 1:
+                return []
+        return rows
 
     def _parallel(self, point: Instance, context: Context) -> tuple[str, str] | None:
         """The outermost loop, or that which the schedule says, if no iteration needs another one and they write
@@ -134,6 +142,25 @@ class _Order:
             return loop, f"{text} (by Z3 from the declared properties)"
         return None
 
+    def need(self, instance: Instance) -> Need | None:
+        """What an instance needs of the target, if it reads it."""
+        return next((n for n in self.found if n.instance is instance), None)
+
+    def row(self, target: Operand) -> Operand:
+        """The part of a place that the rows decide."""
+        known = self.steps[-1].known
+        names = [variables(e) for e in self.place]
+        own = [k for k, found in enumerate(names) if any(_is_equal(known, n, d) for n in found for d in self.rows)]
+        return replace(target, place=tuple(target.place[k] for k in own), extents=tuple(target.extents[k] for k in own))
+
+    def single(self, group: Group, instance: Instance, kept: Collection[str]) -> str:
+        """How the target of an instance is kept: in a variable, in a row of them, or with all its places."""
+        tensor = instance.target.tensor
+        if tensor in kept:
+            return "all"
+        alike = [i for i in group.instances if i.target.tensor == tensor]
+        return "variable" if all(parts.without(i, self.rows) for i in alike) or not self.rows else "row"
+
     def because(self, loop: str) -> str:
         """Why a loop runs as it does."""
         carried = self.running.carried.get(loop)
@@ -141,147 +168,171 @@ class _Order:
             return ""
         return f"it runs {self.running.way(loop)}, one iteration after another: {order_text(carried, self.loops)}"
 
-
-def _steps(instance: Instance, dims: tuple[str, ...], outer: Sequence[Step] = ()) -> list[Step]:
-    missing = [n for n in instance.domain.space.names if n not in dims and n not in instance.sizes]
-    domain = instance.domain if not missing else instance.domain.project({*instance.sizes, *dims})
-    return scan_steps(instance, domain.reordered(Space((*instance.sizes, *dims, *missing))), dims, outer)
-
-
-def _with_sizes(instance: Instance, sizes: Sequence[str]) -> Instance:
-    """The instance with further sizes, of which it says nothing."""
-    more = [s for s in sizes if s not in instance.sizes]
-    if not more:
-        return instance
-    space = Space((*instance.sizes, *more, *(n for n in instance.domain.space.names if n not in instance.sizes)))
-    return replace(instance, sizes=(*instance.sizes, *more), domain=instance.domain.reordered(space))
+    def placed(self, step: Step, body: Plan) -> Plan:
+        """The node of a step around its body, run as the order says."""
+        node = wrapped(step, body, self.parallel)
+        if isinstance(node, Scan) and node.dim in self.loops:
+            why = self.because(node.dim) or node.because
+            return replace(node, down=node.dim in self.falling, because=why)
+        return node
 
 
-def _part(instance: Instance, point: Instance, order: _Order, context: Context) -> _Part:
-    """The nest of a sum: the steps of the point, then its own."""
-    instance = with_equal_positions(_with_sizes(instance, point.sizes))
-    dims = scan_order(instance, context.order, context.outside, context.named, order.shared)
-    steps = _steps(instance, dims, order.outer)
-    known = steps[-1].known
-    target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
-    body: Plan = Do(target, "+=", with_quotients(instance.value, known))
-    if instance.guards:
-        conditions = tuple(with_quotients(g, known) for g in instance.guards)
-        body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
-    for k in range(len(steps) - 1, -1, -1):
-        if k == len(order.outer) - 1:
-            body = Reduce(target, "+=", body)
-        body = _placed(steps[k], body, order)
-    if not order.outer:
-        body = Reduce(target, "+=", body)
-    nest = choose_finds(instance, with_finds(body), steps, context)[0].body
-    check_nest(instance, nest)
-    return _Part(instance, tuple(steps), nest)
+def _is_row(instance: Instance, loop: str) -> bool:
+    """Whether no sparse operand has the loop, and it runs fastest in the others that have it."""
+    for operand in instance.reads:
+        if any(loop in variables(s) for s in operand.subscripts):
+            last = variables(operand.place[-1]) if operand.place else set()
+            if operand.sparse or not any(_is_equal(instance.domain, n, loop) for n in last):
+                return False
+    return True
 
 
-def _placed(step: Step, body: Plan, order: _Order) -> Plan:
-    """The node of a step around its body, run as the order says."""
-    node = wrapped(step, body, order.parallel)
-    if isinstance(node, Scan) and node.dim in order.loops:
-        why = order.because(node.dim) or node.because
-        return replace(node, down=node.dim in order.falling, because=why)
-    return node
+def _is_equal(known: Piece, one: str, two: str) -> bool:
+    return one == two or known.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
 
 
-def _fused(point: Instance, order: _Order, parts: Sequence[_Part]) -> Plan:
-    """The loops of the point, with the sums and then the value inside."""
-    known = order.steps[-1].known if order.steps else point.domain.space.universe()
-    target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-    then: Plan = Do(target, "=", with_quotients(point.value, known))
-    if point.guards:
-        then = Guard(tuple(with_quotients(g, known) for g in point.guards), then, "the place may not lie within it")
-    for step in reversed(order.inner):
-        then = wrapped(step, then)
-    check_nest(point, _folded(order, then, {}))
-    setups: dict[str, list[Plan]] = {}
-    bodies = {number: _inside(part) for number, part in enumerate(parts)}
-    for rider in list(bodies):
-        for carrier in bodies:
-            body = rider != carrier and _ridden(parts[carrier], bodies[carrier], parts[rider], len(order.outer))
-            if body:
-                bodies[carrier] = body
-                del bodies[rider]
-                break
-    for number in bodies:
-        _gather(parts[number], setups)
-    result: Plan = then
-    if parts:
-        sums = tuple(dict.fromkeys(p.instance.target.tensor for p in parts))
-        nests = tuple(bodies.values())
-        result = Fold(sums, nests[0] if len(nests) == 1 else Seq(nests), then)
-    return _folded(order, result, setups)
+def _places(group: Group, point: Instance, order: _Order, context: Context) -> list[str]:
+    """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all."""
+    found = [parts.inside(i, point, order.outer, context) for i in group.instances]
+    places = [INSIDE] * len(found)
+    for k, instance in enumerate(group.instances):
+        need = order.need(instance)
+        if need is not None and not order.rows and sum(n.instance is instance for n in order.found) == 1:
+            after = parts.after(need, point, order.outer, context)
+            if after is not None and parts.cheaper(found[k], after, context):
+                places[k] = AFTER
+    for k, instance in enumerate(group.instances):
+        if order.need(instance) is None and parts.cheaper(found[k], parts.alone(instance, context), context):
+            carriers = (found[n] for n in range(len(found)) if n != k and places[n] == INSIDE)
+            if not any(parts.alike(c, found[k], len(order.outer)) for c in carriers):
+                places[k] = BEFORE
+    return places
 
 
-def _folded(order: _Order, plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> Plan:
-    """The loops of the point around a plan, with what finds inside need above them."""
-    for step in reversed(order.outer):
-        plan = _placed(step, plan, order)
-        for setup in reversed(setups.get(step.dim, ()) if step.kind == "scan" else ()):
-            plan = with_body(setup, plan)
-    return plan
+def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
+    """The sum in its place; `single` says how its target is kept."""
+    need = order.need(instance)
+    if need is not None and single == AFTER:
+        after = parts.after(need, point, order.outer, context)
+        assert after is not None
+        return after
+    if single == "variable":
+        instance = (parts.without(instance, order.rows) if order.rows else None) or instance
+    elif single == "row":
+        instance = replace(instance, target=order.row(instance.target))
+    return replace(parts.inside(instance, point, order.outer, context), need=need)
 
 
-def _inside(part: _Part) -> Plan:
-    """What a nest has inside of the point's loops."""
-    return next(n.body for n in chain(part.nest) if isinstance(n, Reduce))
+class _Fusion:
+    """The loops of the point, with the sums and then the value inside. `kept` are temporaries with all their places."""
+
+    def __init__(
+        self, group: Group, order: _Order, found: Sequence[Part], kept: Collection[str], context: Context
+    ) -> None:
+        assert group.point is not None
+        self.point = group.point
+        self.order = order
+        self.found = found
+        self.context = context
+        self.rows: dict[str, Operand] = {}
+        self.sums: list[str] = []
+        for part in found:
+            target = part.instance.target
+            if target.tensor in kept or target.tensor in self.sums:
+                continue
+            if order.rows and target.place:
+                self.rows[target.tensor] = order.row(self.point.target)
+            else:
+                self.sums.append(target.tensor)
+
+    def plan(self) -> Plan:
+        outer = len(self.order.outer)
+        inside = [p for p in self.found if p.place == INSIDE]
+        bodies = {number: part.body for number, part in enumerate(inside)}
+        for rider in [n for n in bodies if inside[n].need is None]:
+            for carrier in bodies:
+                body = rider != carrier and parts.ridden(inside[carrier], bodies[carrier], inside[rider], outer)
+                if body:
+                    bodies[carrier] = body
+                    del bodies[rider]
+                    break
+        last = [p for p in self.found if p.place == AFTER]
+        setups: dict[str, list[Plan]] = {}
+        for part in (*(inside[n] for n in bodies), *last):
+            for loop, nodes in part.setups().items():
+                setups.setdefault(loop, []).extend(nodes)
+        then = self.value()
+        check_nest(self.point, self.folded(then, {}))
+        if self.found:
+            after = _joined([p.body for p in last]) if last else None
+            rows = tuple(replace(o, tensor=n) for n, o in self.rows.items())
+            then = Fold(tuple(self.sums), _joined(list(bodies.values())), then, rows, after)
+        if not last:
+            levels = self.levels(then, setups)
+            if levels is not None:
+                return levels
+        return self.folded(then, setups)
+
+    def value(self) -> Plan:
+        """The value, stored at the point."""
+        order, point = self.order, self.point
+        known = order.steps[-1].known if order.steps else point.domain.space.universe()
+        target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
+        result: Plan = Do(target, "=", with_quotients(self.with_rows(point.value), known))
+        if point.guards:
+            conditions = tuple(with_quotients(g, known) for g in point.guards)
+            result = Guard(conditions, result, "the place in the value array could not be proved to lie within it")
+        for step in reversed(order.inner):
+            result = order.placed(step, result)
+        return result
+
+    def with_rows(self, value: Value) -> Value:
+        """The value with the sums of rows read there."""
+
+        def rule(node: object) -> Operand | None:
+            if isinstance(node, Operand) and node.tensor in self.rows:
+                return replace(self.rows[node.tensor], tensor=node.tensor)
+            return None
+
+        result: Value = rewrite(rule, value)
+        return result
+
+    def folded(self, plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> Plan:
+        """The loops of the point around a plan, with what finds inside need above them."""
+        return self.around(plan, self.order.outer, setups)
+
+    def around(self, plan: Plan, steps: Sequence[Step], setups: Mapping[str, Sequence[Plan]]) -> Plan:
+        for step in reversed(steps):
+            plan = self.order.placed(step, plan)
+            for setup in reversed(setups.get(step.dim, ()) if step.kind == "scan" else ()):
+                plan = with_body(setup, plan)
+        return plan
+
+    def levels(self, plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> Plan | None:
+        """The same level by level: where the outermost loop carries what index arrays decide, and nothing that finds
+        need is kept from one iteration to any other."""
+        order = self.order
+        loop = order.loops[0] if order.loops else ""
+        carried = order.running.carried.get(loop, ())
+        if not any(n.instance.calls for n in carried) or self.context.marked("serial", loop) is not None:
+            return None
+        if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
+            return None
+        found = [p.inspected(loop) for p in self.found if p.need in carried]
+        if len(found) < len(carried) or any(f is None for f in found):
+            return None
+        at = next(k for k, s in enumerate(order.outer) if s.dim == loop)
+        step = order.outer[at]
+        inspect = self.around(_joined([f for f in found if f is not None]), order.outer[at + 1 :], {})
+        body = self.around(plan, order.outer[at + 1 :], setups)
+        if step.guards:
+            body, inspect = Guard(step.guards, body), Guard(step.guards, inspect)
+        why = f"{order.because(loop)}; what does not need one another runs at once"
+        result: Plan = Levels(loop, step.low, step.high, body, inspect, loop in order.falling, why)
+        for setup in reversed(setups.get(loop, ())):
+            result = with_body(setup, result)
+        return self.around(result, order.outer[:at], setups)
 
 
-def _gather(part: _Part, setups: dict[str, list[Plan]]) -> None:
-    """What the finds of a nest need above the point's loops, by loop."""
-    waiting: list[Plan] = []
-    for node in chain(part.nest):
-        match node:
-            case Reduce():
-                return
-            case State() | Table() | Segment():
-                waiting.append(node)
-            case Scan(dim):
-                setups.setdefault(dim, []).extend(waiting)
-                waiting = []
-
-
-def _ridden(carrier: _Part, body: Plan, rider: _Part, outer: int) -> Plan | None:
-    """The carrier's nest with the rider's value inside, where its steps begin like the carrier's and need no other
-    loop; None where they do not."""
-    own, other = rider.steps[outer:], carrier.steps[outer:]
-    names: dict[str, str] = {}
-    last = 0
-    if other[0].guards and other[0].guards != own[0].guards:
-        return None
-    for k in range(1, min(len(own), len(other))):
-        a, b = own[k], other[k]
-        mine = (a.kind, rename(a.value, names), _renamed(a.low, names), _renamed(a.high, names))
-        if mine != (b.kind, b.value, b.low, b.high):
-            break
-        names[a.dim] = b.dim
-        last = k
-        if _renamed(a.guards, names) != b.guards:
-            break
-    if not any(s.kind == "scan" for s in own[: last + 1]) or any(s.kind == "scan" for s in own[last + 1 :]):
-        return None
-    reduce = next(n for n in chain(rider.nest) if isinstance(n, Reduce))
-    do = next(n for n in walk(reduce) if isinstance(n, Do))
-    if rider.instance.guards:
-        return None
-    rest: Plan = do
-    for step in reversed(own[last + 1 :]):
-        rest = wrapped(step, rest)
-    guards = own[last].guards + (own[0].guards if not other[0].guards else ())
-    rest = rename(Guard(guards, rest) if guards else rest, names)
-    at = next((n for n in chain(body) if isinstance(n, Scan | Load | Locate) and n.dim == other[last].dim), None)
-    if at is None:
-        return None
-    result: Plan = with_body(at, Seq((at.body, rest)))
-    nodes = list(chain(body))
-    for node in reversed(nodes[: nodes.index(at)]):
-        result = with_body(node, result)
-    return result
-
-
-def _renamed(nodes: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
-    return tuple(rename(n, names) for n in nodes)
+def _joined(plans: Sequence[Plan]) -> Plan:
+    return plans[0] if len(plans) == 1 else Seq(tuple(plans))

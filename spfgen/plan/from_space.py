@@ -43,7 +43,7 @@ from spfgen.space.nodes import Group, Instance, Operand
 def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     if group.point is not None:
-        return plan_expression(group, context)
+        return plan_expression(group, context, plan_instance)
     parts: list[Plan] = []
     clear = group.op == "="
     if clear and group.target in context.several:

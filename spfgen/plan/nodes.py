@@ -18,6 +18,9 @@
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
+           | Kept(sums, body)      the values of temporaries are kept for all places
+           | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
+           | Needs(value)          this iteration of the levels needs that one
            | Do(target, value)     one value is added to (or stored in) the target
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -350,12 +353,43 @@ class Reduce(Plan):
 @dataclass(frozen=True, slots=True)
 class Fold(Plan):
     """Each of `sums`, temporaries at one place, is a variable that starts at 0; `body` adds to them, `then` reads
-    them."""
+    them, and last comes `after`. `rows` are temporaries that have several places here, in arrays of these extents."""
 
     sums: tuple[str, ...]
     body: Plan
     then: Plan
+    rows: tuple[Operand, ...] = ()
+    after: Plan | None = None
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Plan):
+    """The temporaries of these operands have all their places in a workspace, which starts at 0."""
+
+    sums: tuple[Operand, ...]
+    body: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Levels(Plan):
+    """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
+    those of one level run at once; without, one after another, downwards if `down`."""
+
+    dim: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    body: Plan
+    inspect: Plan
+    down: bool = False
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs(Plan):
+    """This iteration needs the iteration `value` of the levels around it."""
+
+    value: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +406,8 @@ def body(plan: Plan) -> Plan | None:
         case Find(hit=inner):
             return inner
         case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
+            return inner
+        case Levels(body=inner) | Kept(body=inner):
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner

@@ -13,8 +13,11 @@ from spfgen.plan.nodes import (
     Find,
     Fold,
     Guard,
+    Kept,
+    Levels,
     Load,
     Locate,
+    Needs,
     Plan,
     Prefetch,
     Reach,
@@ -127,10 +130,23 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Reduce(target, op, body, why):
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
-        case Fold(sums, body, then, why):
-            add(f"sum into {', '.join(sums)}", why)
+        case Fold(sums, body, then, rows, after, why):
+            add(f"sum into {', '.join((*sums, *map(show_operand, rows)))}" if sums or rows else "sum", why)
             _lines(body, depth + 1, lines)
             _lines(then, depth, lines)
+            if after is not None:
+                _lines(after, depth, lines)
+        case Kept(sums, body):
+            add(f"keep {', '.join(map(show_operand, sums))} for all places")
+            _lines(body, depth, lines)
+        case Levels(dim, low, high, body, inspect, down, why):
+            add(f"levels of {dim} in {interval(low, high)}{', downwards' if down else ''}", why)
+            add("  inspect each:")
+            _lines(inspect, depth + 2, lines)
+            add("  run each:")
+            _lines(body, depth + 2, lines)
+        case Needs(value):
+            add(f"after {show(value)}")
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:

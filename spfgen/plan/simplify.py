@@ -20,10 +20,13 @@ from spfgen.plan.nodes import (
     Find,
     Fold,
     Guard,
+    Kept,
     Key,
+    Levels,
     Load,
     Loaded,
     Locate,
+    Needs,
     Plan,
     Reach,
     Reduce,
@@ -95,9 +98,23 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             )
         case Guard(conditions, body):
             return replace(plan, conditions=many(conditions), body=_renamed(body, names, values, indices))
-        case Fold(body=body, then=then):
-            then = _renamed(then, names, values, indices)
-            return replace(plan, body=_renamed(body, names, values, indices), then=then)
+        case Fold(body=body, then=then, after=after):
+            return replace(
+                plan,
+                body=_renamed(body, names, values, indices),
+                then=_renamed(then, names, values, indices),
+                rows=tuple(_placed(new(o)) for o in plan.rows),
+                after=None if after is None else _renamed(after, names, values, indices),
+            )
+        case Kept(body=body):
+            return replace(plan, sums=tuple(_placed(o) for o in plan.sums), body=_renamed(body, names, values, indices))
+        case Levels(dim, low, high, body, inspect):
+            low, high = many(low), many(high)
+            name, names = _named(dim, body, names, indices)
+            body, inspect = (_renamed(part, names, values, indices) for part in (body, inspect))
+            return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
+        case Needs(value):
+            return Needs(new(value))
         case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
@@ -207,8 +224,13 @@ def _without_unused(plan: Plan) -> Plan:
             return replace(plan, body=_without_unused(body))
         case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body) | Reach(body=body):
             return replace(plan, body=_without_unused(body))
-        case Fold(body=body, then=then):
-            return replace(plan, body=_without_unused(body), then=_without_unused(then))
+        case Fold(body=body, then=then, after=after):
+            last = None if after is None else _without_unused(after)
+            return replace(plan, body=_without_unused(body), then=_without_unused(then), after=last)
+        case Levels(body=body, inspect=inspect):
+            return replace(plan, body=_without_unused(body), inspect=_without_unused(inspect))
+        case Kept(body=body):
+            return replace(plan, body=_without_unused(body))
         case Clear(body=body) if body is not None:
             return replace(plan, body=_without_unused(body))
         case Find(hit=hit, miss=miss):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -105,8 +106,31 @@ class Entry:
         return Bound(self.program, self.function, tensors, sizes, threads, self)
 
 
+class Levels(ctypes.Structure):
+    """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("iterations", "threads", "size", "levels")),
+        *((name, ctypes.c_void_p) for name in ("level", "unit", "block", "depth", "work")),
+    )
+
+    POINTERS = ("level", "unit", "block", "depth", "work")
+
+
+def _freed(kept: Iterable[Levels]) -> None:
+    """Give back the memory that kernels took for it."""
+    free = ctypes.CDLL(None).free
+    free.argtypes = (ctypes.c_void_p,)
+    for order in kept:
+        for name in Levels.POINTERS:
+            free(getattr(order, name))
+
+
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
+
+    Loops that run level by level (a triangular solve) find their levels in the first call after `keep_levels`, and use
+    them in the later ones; without it they are serial.
 
     `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS). In a child of a process that has run
     kernels with threads, one thread is used. Values may change between calls; index arrays were checked when the
@@ -141,6 +165,16 @@ class Bound:
             *[ctypes.c_int64(sizes[name]) for name in program.parameters],
             self._threads,
         ]
+        if program.levels:
+            self._arguments.append(None)
+
+    def keep_levels(self) -> Bound:
+        """The same; what decides the order of its loops is found once and kept, for many calls."""
+        if self.program.levels and self._arguments[-1] is None:
+            kept = (Levels * self.program.levels)()
+            weakref.finalize(self, _freed, kept)
+            self._arguments[-1] = kept
+        return self
 
     def __call__(self) -> None:
         """Run once. Raises DataError when there is no memory for a workspace."""

@@ -182,7 +182,8 @@ class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
     which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
     outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
-    values that the kernel keeps for itself, each at the places of a tensor that it writes."""
+    values that the kernel keeps for itself, each at the places of a tensor that it writes; `levels` says how many of
+    its loops run level by level, each of which has something to keep between calls (rt/levels_type.h)."""
 
     name: str
     doc: str
@@ -197,6 +198,7 @@ class Program:
     marks: tuple[Mark, ...] = ()
     outside: tuple[tuple[str, str], ...] = ()
     temporaries: tuple[Tensor, ...] = ()
+    levels: int = 0
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from spfgen.facts.formula import Formula, conjunction
+from spfgen.facts.formula import Formula, conjunction, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.space.extents import Extents
@@ -44,7 +44,7 @@ def instances_of(
 
 def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | None:
     """The additive terms of a value, products of sums multiplied out: each is a product of accesses and numbers, or of
-    one sum and numbers; with `quotients`, divided by such. None where the value is more than that."""
+    one sum and numbers; with `quotients` (inside of a sum), divided by such and times other sums. None where the value is more than that."""
     try:
         return list(_linear(value, quotients))
     except _NotLinearError:
@@ -65,10 +65,13 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
             for term in _linear(right, quotients):
                 yield replace(term, value=lang.Negate(term.value, term.value.span))
         case lang.Binary("*", left, right, span):
-            if has_sum(value) and (_has_tensor(left) and _has_tensor(right)):
+            several = has_sum(value) and _has_tensor(left) and _has_tensor(right)
+            if several and (not quotients or _summed(left) & _indices(right) or _summed(right) & _indices(left)):
                 raise _NotLinearError
             for a, b in product(list(_linear(left, quotients)), list(_linear(right, quotients))):
-                yield Term(lang.Binary("*", a.value, b.value, span), a.where if a.where is not None else b.where)
+                conditions = [c for c in (a.where, b.where) if c is not None]
+                where = conjunction(conditions) if conditions else None
+                yield Term(lang.Binary("*", a.value, b.value, span), where)
         case lang.Binary("/", left, right, span):
             if has_sum(right) or (_has_tensor(right) and not quotients):
                 raise _NotLinearError
@@ -83,6 +86,16 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
                 yield replace(term, where=conjunction(conditions) if conditions else None)
         case _:
             yield Term(value)
+
+
+def _summed(value: lang.Value) -> set[str]:
+    """The indices of the sums within a value."""
+    return {i for n in walk(value) if isinstance(n, lang.Sum) for i in n.indices}
+
+
+def _indices(value: lang.Value) -> set[str]:
+    """All indices of a value."""
+    return {n for a in accesses(value) for s in a.subscripts for n in variables(s)} | _summed(value)
 
 
 def has_sum(value: lang.Value) -> bool:

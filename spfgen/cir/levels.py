@@ -1,0 +1,111 @@
+"""Loops level by level, in C: an inspector gives the pairs of iterations that need one another to rt/levels.h, which
+puts blocks of iterations in levels; then the loop runs one level after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir import nodes as c
+from spfgen.cir.build import INT, downwards, loop, minus
+from spfgen.cir.scope import Paired, Scope
+from spfgen.facts.formula import Expr
+from spfgen.plan.nodes import Levels
+
+if TYPE_CHECKING:
+    from spfgen.cir.from_plan import Lowering
+
+STRUCT = "spfgen_levels"
+PLACES = 5
+"""Room for the order of a serial loop."""
+
+
+def params(low: Lowering) -> list[c.Param]:
+    """What the caller keeps between calls, when there is something."""
+    count = len(low.ordered)
+    if not count:
+        return []
+    many = "one" if count == 1 else f"{count}, one for each loop that runs level by level"
+    doc = f"NULL (serial), or {many}: all zero at first, then kept for the same pattern"
+    return [c.Param(f"{STRUCT} *", low.orders, doc)]
+
+
+def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
+    """The inspector, where the order is not there yet; then the loop."""
+    name = low.names[plan.dim]
+    number = len(low.ordered)
+    low.ordered.append(plan)
+    kept, whole, order, places, count = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "order", "places", "count")
+    )
+    first = low.fold("spfgen_max", plan.low, scope)
+    last = low.fold("spfgen_min", plan.high, scope)
+    length = minus(last, first)
+    inner = replace(
+        scope, paired=Paired(c.Name(kept), c.Name(name), c.Bin("-", last, c.Int(1)) if plan.down else first, plan.down)
+    )
+    body = low.plan(plan.inspect, inner)
+    run = downwards(name, first, last, body) if plan.down else loop(name, first, last, body)
+    begin = c.Call("spfgen_levels_begin", (c.Name(kept), c.Name(count), c.Name("threads")))
+    end = c.Do(c.Call("spfgen_levels_end", (c.Name(kept),)))
+    several = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number), c.Name("threads")))
+    return [
+        c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),
+        c.Declare(f"const {INT}", count, length),
+        c.Declare(f"{STRUCT} *", kept, several),
+        c.If(begin, c.Block((run, end))),
+        c.Declare(INT, places, length=PLACES),
+        c.Declare(f"const {STRUCT}", whole, c.Call("spfgen_levels_whole", (c.Name(places), c.Name(count)))),
+        c.Declare(
+            f"const {STRUCT} *",
+            order,
+            c.Call("spfgen_levels_order", (c.Name(kept), c.Un("&", c.Name(whole)))),
+        ),
+        c.Comment(f"level by level over {name}: {plan.because}"),
+        _executor(low, plan, scope, order, count, first, last),
+    ]
+
+
+def _executor(low: Lowering, plan: Levels, scope: Scope, order: str, count: str, first: c.Expr, last: c.Expr) -> c.Stmt:
+    """Levels one after another, their units at once, the blocks of a unit and their iterations in order."""
+    name = low.names[plan.dim]
+    level, unit, block, begin, end = (
+        low.names.new(n) for n in ("level", "unit", "block", f"{name}_begin", f"{name}_end")
+    )
+
+    def field(word: str, at: c.Expr) -> c.Expr:
+        return c.Load(c.Field(c.Name(order), word), at)
+
+    def next_(variable: str) -> c.Expr:
+        return c.Bin("+", c.Name(variable), c.Int(1))
+
+    started, within = low.started(replace(scope, thread=c.Call("spfgen_thread", ()), looped=True))
+    body = [*low.plan(plan.body, within)]
+    size = c.Field(c.Name(order), "size")
+    limits: list[c.Stmt] = [
+        c.Declare(f"const {INT}", begin, c.Bin("*", field("block", c.Name(block)), size)),
+        c.Declare(f"const {INT}", end, c.Call("spfgen_min", (c.Bin("+", c.Name(begin), size), c.Name(count)))),
+    ]
+    if plan.down:
+        iterations = downwards(name, c.Bin("-", last, c.Name(end)), c.Bin("-", last, c.Name(begin)), body)
+    else:
+        iterations = loop(name, _plus(first, c.Name(begin)), _plus(first, c.Name(end)), body)
+    blocks = loop(block, field("unit", c.Name(unit)), field("unit", next_(unit)), [*limits, *started, iterations])
+    units = loop(
+        unit, field("level", c.Name(level)), field("level", next_(level)), [blocks], "omp for schedule(static, 1)"
+    )
+    pragma = f"omp parallel num_threads((int){order}->threads)"
+    return loop(level, c.Int(0), c.Field(c.Name(order), "levels"), [units], pragma)
+
+
+def _plus(a: c.Expr, b: c.Expr) -> c.Expr:
+    return b if a == c.Int(0) else c.Bin("+", a, b)
+
+
+def pair(low: Lowering, needed: Expr, scope: Scope) -> c.Stmt:
+    """This iteration needs that one; both are counted from where the loop begins."""
+    assert scope.paired is not None
+    kept, own, origin, down = scope.paired.kept, scope.paired.own, scope.paired.origin, scope.paired.down
+    iterations = (own, low.expr(needed, scope, down or origin != c.Int(0)))
+    counted = [c.Bin("-", origin, e) if down else minus(e, origin) for e in iterations]
+    return c.Do(c.Call("spfgen_levels_pair", (kept, *counted)))

@@ -1,0 +1,292 @@
+"""The sums within a value, each with a nest of its own within the loops over the target's points, or before them.
+
+Inside: the sum of a point is made when the point is reached. After: what a value that the statement has just written
+adds to the sums of later points, which are kept for all points. Before: the sums of all points in loops of their own.
+Which it is, is chosen by a rough count of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spfgen.errors import SpfgenError
+from spfgen.facts.formula import Expr, rename, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.check import check_nest
+from spfgen.plan.context import Context
+from spfgen.plan.cost import mean_ratio
+from spfgen.plan.drivers import driven, rough
+from spfgen.plan.finds import with_finds
+from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.nodes import (
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Needs,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+    chain,
+    with_body,
+)
+from spfgen.plan.order import scan_order
+from spfgen.plan.recurrence import Need
+from spfgen.plan.scan import Step, scan_steps, with_quotients, wrapped
+from spfgen.sets.named import Piece, Space
+from spfgen.space.nodes import Instance
+
+FAR = 2.0
+"""How many times less work another place of a sum must mean to be taken."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sum within the loops of the point: its steps (those of the point first), and its nest with finds chosen.
+
+    `place` is inside or after; `need` is its read of the target."""
+
+    instance: Instance
+    steps: tuple[Step, ...]
+    nest: Plan
+    place: str = "inside"
+    need: Need | None = None
+
+    @property
+    def body(self) -> Plan:
+        """What the nest has inside of the point's loops."""
+        return next(n.body for n in chain(self.nest) if isinstance(n, Reduce))
+
+    def setups(self) -> dict[str, list[Plan]]:
+        """What its finds need above the point's loops, by loop."""
+        found: dict[str, list[Plan]] = {}
+        waiting: list[Plan] = []
+        for node in chain(self.nest):
+            match node:
+                case Reduce():
+                    break
+                case State() | Table() | Segment():
+                    waiting.append(node)
+                case Scan(dim):
+                    found.setdefault(dim, []).extend(waiting)
+                    waiting = []
+        return found
+
+    def inspected(self, loop: str) -> Plan | None:
+        """The nest's body with the iteration of the loop that each point needs, in place of what it computes there."""
+        before = None if self.need is None else self.need.writer(loop)
+        if before is None:
+            return None
+        nodes = list(chain(self.body))
+        result: Plan = Needs(before)
+        for node in reversed(nodes[:-1]):
+            if isinstance(node, Scan | Load | Locate) and node.dim not in variables(result):  # type: ignore[arg-type]
+                continue  # it makes no difference
+            result = with_body(node, result)
+        return result
+
+
+def steps_of(instance: Instance, dims: tuple[str, ...], outer: Sequence[Step] = ()) -> list[Step]:
+    """The steps of these dimensions; what the domain says of the others is projected."""
+    missing = [n for n in instance.domain.space.names if n not in dims and n not in instance.sizes]
+    domain = instance.domain if not missing else instance.domain.project({*instance.sizes, *dims})
+    return scan_steps(instance, domain.reordered(Space((*instance.sizes, *dims, *missing))), dims, outer)
+
+
+def inside(instance: Instance, point: Instance, outer: Sequence[Step], context: Context) -> Part:
+    """The sum of a point, made where the point's `outer` steps are done."""
+    instance = with_equal_positions(_with_sizes(instance, point.sizes))
+    first = [s.dim for s in outer if s.dim]
+    dims = scan_order(instance, context.order, context.outside, context.named, first)
+    return Part(instance, tuple(steps_of(instance, dims, outer)), Seq(()))
+
+
+def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) -> Part | None:
+    """What a value that is written adds to later sums: the same points, in the loops of the value that is read. None
+    where it cannot be scanned so."""
+    names = {**need.twins, **{new: old for old, new in need.twins.items()}}
+    space = Space(names.get(n, n) for n in need.pairs.space.names)
+    own = need.instance
+    moved: dict[str, Any] = {
+        field: _renamed(getattr(own, field), names) for field in ("target", "value", "reads", "facts", "guards")
+    }
+    calls = {names.get(n, n): rename(c, names) for n, c in own.calls.items()}
+    if any(n in need.twins for n in own.calls) or any(n in need.twins for n in own.quotients):
+        return None
+    instance = replace(
+        own,
+        domain=Piece(space, need.pairs.basic),
+        sizes=tuple(dict.fromkeys((*own.sizes, *point.sizes))),
+        indices=tuple(dict.fromkeys((*(names.get(n, n) for n in own.indices), *point.indices))),
+        positions=tuple(dict.fromkeys((*(names.get(n, n) for n in own.positions), *need.twins))),
+        calls=calls,
+        domains={names.get(n, n): _renamed(f, names) for n, f in own.domains.items()},
+        quotients={n: (rename(e, names), d) for n, (e, d) in own.quotients.items()},
+        **moved,
+    )
+    first = [s.dim for s in outer if s.dim]
+    try:
+        dims = scan_order(instance, context.order, context.outside, context.named, first)
+    except SpfgenError:
+        return None
+    return Part(instance, tuple(steps_of(instance, dims, outer)), Seq(()), "after")
+
+
+def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
+    """The part with its nest: algorithms of finds chosen, and checked. `placed` makes the node of a step."""
+    instance, steps = part.instance, part.steps
+    known = steps[-1].known
+    target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
+    body: Plan = Do(target, "+=", with_quotients(instance.value, known))
+    if instance.guards:
+        conditions = tuple(with_quotients(g, known) for g in instance.guards)
+        body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
+    for k in range(len(steps) - 1, -1, -1):
+        if k == outer - 1:
+            body = Reduce(target, "+=", body)
+        body = placed(steps[k], body)
+    if not outer:
+        body = Reduce(target, "+=", body)
+    nest = choose_finds(instance, with_finds(body), steps, context)[0].body
+    check_nest(instance, nest)
+    return replace(part, nest=nest)
+
+
+def cheaper(one: Part, two: Part | list[Step], context: Context) -> bool:
+    """Whether the second means far less work."""
+    steps = list(two.steps) if isinstance(two, Part) else two
+    other = two.instance if isinstance(two, Part) else one.instance
+    prices: list[Expr] = [rough(one.instance, list(one.steps)), rough(other, steps)]
+    return mean_ratio(prices[0], prices[1], context.stored) > FAR
+
+
+def alone(instance: Instance, context: Context) -> list[Step]:
+    """The steps of the sums of all points in loops of their own."""
+    return driven(with_equal_positions(instance), context)[0]
+
+
+def _with_sizes(instance: Instance, sizes: Sequence[str]) -> Instance:
+    """The instance with further sizes, of which it says nothing."""
+    more = [s for s in sizes if s not in instance.sizes]
+    if not more:
+        return instance
+    space = Space((*instance.sizes, *more, *(n for n in instance.domain.space.names if n not in instance.sizes)))
+    return replace(instance, sizes=(*instance.sizes, *more), domain=instance.domain.reordered(space))
+
+
+def without(instance: Instance, loops: Sequence[str]) -> Instance | None:
+    """The instance without loops of the point that only its target has, and what comes from them; None where another
+    part of it has them too."""
+    dropped = set(loops)
+    constraints = instance.domain.constraints()
+    grown = True
+    while grown:
+        grown = False
+        for constraint in constraints:
+            names = constraint.value.names() - set(instance.sizes)
+            if constraint.equality and names & dropped and not names <= dropped:
+                dropped |= names
+                grown = True
+    read = {n for o in instance.reads for e in (*o.place, *o.subscripts) for n in variables(e)}
+    read |= {n for c in instance.calls.values() for n in variables(c)} | set(instance.calls)
+    mixed = any(
+        (names := c.value.names() - set(instance.sizes)) & dropped and not names <= dropped for c in constraints
+    )
+    if mixed or dropped & read or instance.guards:
+        return None
+    kept = [n for n in instance.domain.space.names if n not in dropped]
+    domain = instance.domain.project(kept).without(dropped)
+    return replace(
+        instance,
+        domain=domain,
+        indices=tuple(n for n in instance.indices if n not in dropped),
+        positions=tuple(n for n in instance.positions if n not in dropped),
+        quotients={n: q for n, q in instance.quotients.items() if n not in dropped},
+        facts=tuple(f for f in instance.facts if not variables(f) & dropped),
+        target=replace(instance.target, place=(), extents=(), positions=(), subscripts=()),
+        made=tuple(n for n in instance.made if n not in dropped),
+    )
+
+
+def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str, str]] | None:
+    """The first steps of the rider that the carrier has too, and its names for them; None where the rider needs loops
+    besides."""
+    own, other = rider.steps[outer:], carrier.steps[outer:]
+    if rider.instance.guards or (other[0].guards and other[0].guards != own[0].guards):
+        return None
+    names: dict[str, str] = {}
+    matched: list[Step] = []
+    at = 1
+    for step in own[1:]:
+        mine = _form(step, names)
+        while at < len(other) and _form(other[at], {}) != mine and other[at].kind != "scan" and not other[at].guards:
+            at += 1  # something else that the carrier computes here
+        if at == len(other) or _form(other[at], {}) != mine:
+            break
+        names[step.dim] = other[at].dim
+        matched.append(step)
+        at += 1
+        if _renamed(step.guards, names) != other[at - 1].guards:
+            break
+    rest = own[1 + len(matched) :]
+    is_one = any(s.kind == "scan" for s in matched) and not any(s.kind == "scan" for s in rest)
+    return (matched, names) if is_one else None
+
+
+def ridden(carrier: Part, body: Plan, rider: Part, outer: int) -> Plan | None:
+    """The carrier's nest with the rider's value inside, where its steps begin like the carrier's and need no other
+    loop; None where they do not."""
+    found = alike(carrier, rider, outer)
+    if found is None:
+        return None
+    matched, names = found
+    value: Plan = next(n for n in walk(rider.nest) if isinstance(n, Do))
+    for step in reversed(rider.steps[outer + 1 + len(matched) :]):
+        value = wrapped(step, value)
+    first = () if carrier.steps[outer].guards else rider.steps[outer].guards
+    guards = matched[-1].guards + first
+    value = rename(Guard(guards, value) if guards else value, names)
+    last = names[matched[-1].dim]
+    body = _loaded_apart(body, last)
+    node = next((n for n in chain(body) if isinstance(n, Scan | Load | Locate) and n.dim == last), None)
+    if node is None:
+        return None
+    result: Plan = with_body(node, Seq((node.body, value)))
+    nodes = list(chain(body))
+    for above in reversed(nodes[: nodes.index(node)]):
+        result = with_body(above, result)
+    return result
+
+
+def _loaded_apart(plan: Plan, dim: str) -> Plan:
+    """A find that loads this dimension last, not as its key, with the load and its conditions in the hit instead."""
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Find) or len(node.loads) < 2 or node.loads[-1].dim != dim or node.miss is not None:
+            return None
+        if node.key is None or node.key.dim == dim:
+            return None
+        last = tuple(c for c in node.conditions if dim in variables(c))
+        others = tuple(c for c in node.conditions if c not in last)
+        hit = Load(dim, node.loads[-1].call, Guard(last, node.hit) if last else node.hit)
+        return replace(node, loads=node.loads[:-1], conditions=others, hit=hit)
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+def _form(step: Step, names: Mapping[str, str]) -> tuple[Any, ...]:
+    value = None if step.value is None else rename(step.value, names)
+    return step.kind, value, _renamed(step.low, names), _renamed(step.high, names)
+
+
+def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+    return tuple(rename(n, names) for n in node) if isinstance(node, tuple) else rename(node, names)

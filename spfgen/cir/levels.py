@@ -41,9 +41,9 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
     length = minus(last, first)
-    inner = replace(
-        scope, paired=Paired(c.Name(kept), c.Name(name), c.Bin("-", last, c.Int(1)) if plan.down else first, plan.down)
-    )
+    origin = c.Bin("-", last, c.Int(1)) if plan.down else first
+    started, inner = low.started(scope)
+    inner = replace(inner, looped=True, paired=Paired(c.Name(kept), c.Name(name), origin, plan.down))
     body = low.plan(plan.inspect, inner)
     run = downwards(name, first, last, body) if plan.down else loop(name, first, last, body)
     begin = c.Call("spfgen_levels_begin", (c.Name(kept), c.Name(count), c.Name("threads")))
@@ -53,7 +53,7 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
         c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),
         c.Declare(f"const {INT}", count, length),
         c.Declare(f"{STRUCT} *", kept, several),
-        c.If(begin, c.Block((run, end))),
+        c.If(begin, c.Block((*started, run, end))),
         c.Declare(INT, places, length=PLACES),
         c.Declare(f"const {STRUCT}", whole, c.Call("spfgen_levels_whole", (c.Name(places), c.Name(count)))),
         c.Declare(

@@ -44,7 +44,8 @@ def instances_of(
 
 def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | None:
     """The additive terms of a value, products of sums multiplied out: each is a product of accesses and numbers, or of
-    one sum and numbers; with `quotients` (inside of a sum), divided by such and times other sums. None where the value is more than that."""
+    one sum and numbers; with `quotients` (inside of a sum), divided by such and times other sums. None where the value
+    is more than that."""
     try:
         return list(_linear(value, quotients))
     except _NotLinearError:

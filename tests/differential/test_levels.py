@@ -1,0 +1,154 @@
+"""Loops that run level by level: the same values, bit for bit, whatever the number of threads and the blocks are."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import spfgen
+from spfgen.pipeline import Generated
+from spfgen.run.call import Bound, Levels
+from spfgen.run.compile import find_compiler
+from tests.differential.support import Batch, Program, packed
+
+LOWER = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
+UPPER = "x[i] = (b[i] - sum(j > i: L[i, j]*x[j]))/L[i, i]"
+ROWS = "X[i, r] = (B[i, r] - sum(j < i: L[i, j]*X[j, r]))/L[i, i]"
+SHIFTED = "x[i] = b[i] + sum(j < i - 2: L[i, j]*x[j + 1]*L[i, j + 2])"
+PART = "x[i] = b[i] - sum(j > i: L[i, j]*x[j])/2 where 5 <= i"
+TEXTS = (LOWER, UPPER, ROWS, SHIFTED, PART)
+LAYOUTS = ("csr", "coo", "bcsr(R=2, C=2)", "dcsr", "ell", "dia", "coo_unsorted", "jds")
+THREADS = (1, 2, 4, 7)
+RNG = np.random.default_rng(23)
+
+
+def matrix(size: int, density: float) -> np.ndarray:
+    dense = np.where(RNG.random((size, size)) < density, RNG.random((size, size)), 0)
+    np.fill_diagonal(dense, 1 + RNG.random(size))
+    return dense
+
+
+def keen(made: Generated) -> Generated:
+    """The kernel as if threads met in no time: then levels are worth it however small the loop is."""
+    count = made.source.count("SPFGEN_LEVELS_BARRIER = 1000")
+    assert count == bool(made.program.levels), "the constant is not where it was"
+    return replace(made, source=made.source.replace("SPFGEN_LEVELS_BARRIER = 1000", "SPFGEN_LEVELS_BARRIER = 0"))
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    programs = []
+    for number, text in enumerate(TEXTS):
+        vectors = dict.fromkeys("XB" if text == ROWS else "xb", "dense")
+        for layout in LAYOUTS if number < 2 else (LAYOUTS[number - 2], LAYOUTS[number]):
+            programs.append(Program(text, {**vectors, "L": layout}))
+    made = [keen(p.generated(f"kernel_{n}")) for n, p in enumerate(programs)]
+    return Batch(programs, eager=True, generated=made)
+
+
+@pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01)])
+def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) -> None:
+    dense = matrix(size, density)
+    used = 0
+    for program, made in zip(batch.programs, batch.generated, strict=True):
+        right = RNG.random((size, 3) if program.text == ROWS else size)
+        function = getattr(batch.library, made.program.name)
+        expected = None
+        for threads in (1, *(THREADS if program.layouts["L"] == "csr" else THREADS[1::2])):
+            tensors = {
+                t.name: packed(t.layout, dense if t.name == "L" else right if t.name in "bB" else np.ones_like(right))
+                for t in made.program.tensors
+            }
+            bound = Bound(made.program, function, tensors, {}, threads)
+            bound() if expected is None else bound.keep_levels()()
+            bound()
+            found = tensors["X" if program.text == ROWS else "x"].to_numpy()
+            expected = found if expected is None else expected
+            np.testing.assert_array_equal(found, expected, err_msg=f"{program} on {threads} threads")
+            if made.program.levels and bound._arguments[-1] is not None:
+                used += bound._arguments[-1][0].levels > 1
+        if program.text in (LOWER, UPPER, ROWS):
+            triangle = np.triu(dense) if program.text == UPPER else np.tril(dense)
+            np.testing.assert_allclose(expected, np.linalg.solve(triangle, right), rtol=1e-9)
+    assert used or size < 2 or not density, "levels are what is tested here"
+
+
+def test_values_may_change_between_calls() -> None:
+    lower = scipy.sparse.csr_array(np.tril(matrix(50, 0.1)))
+    kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=2)
+    b, x = RNG.random(50), np.empty(50)
+    bound = kernel.bind(L=lower, b=b, x=x)
+    for _ in range(3):
+        bound()
+        np.testing.assert_allclose(lower @ x, b)
+        lower.data *= 2
+        b += 1
+
+
+def test_the_levels_of_a_call_are_given_back() -> None:
+    """Their memory goes with the kernel that was bound, not before."""
+    kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=2)
+    bound = kernel.bind(L=scipy.sparse.eye_array(20000, format="csr"), b=np.ones(20000))
+    bound()
+    kept = bound._arguments[-1][0]
+    assert isinstance(kept, Levels)
+    assert kept.iterations == 20000
+    del kept, bound
+    gc.collect()
+
+
+def test_a_kernel_with_two_solves_keeps_levels_of_both() -> None:
+    kernel = spfgen.compile(
+        "y[i] = (b[i] - sum(j < i: L[i, j]*y[j]))/L[i, i]; x[i] = (y[i] - sum(j > i: U[i, j]*x[j]))/U[i, i]",
+        L="csr", U="csr", b="dense", x="dense", y="dense", threads=2,
+    )  # fmt: skip
+    assert kernel.generated.program.levels == 2
+    dense = matrix(60, 0.1)
+    lower, upper = np.tril(dense), np.triu(dense)
+    b = RNG.random(60)
+    bound = kernel.bind(L=scipy.sparse.csr_array(lower), U=scipy.sparse.csr_array(upper), b=b)
+    bound()
+    np.testing.assert_allclose(lower @ (upper @ bound.tensors["x"].to_numpy()), b)
+
+
+USE = """
+#include <stdio.h>
+#include "solve.h"
+int main(void) {
+    int32_t rowptr[] = {0, 1, 3, 4}, colidx[] = {0, 0, 1, 2};
+    double val[] = {2, 1, 4, 5}, right[] = {2, 9, 10}, out[3];
+    csr_f64_i32_t L = {.nrow = 3, .ncol = 3, .nnz = 4, .rowptr = rowptr, .colidx = colidx, .val = val};
+    dense_rank1_f64_t b = {.n_1 = 3, .val = right}, x = {.n_1 = 3, .val = out};
+    spfgen_levels levels = {0};
+    int status = 0;
+    for (int k = 0; k < 2; k++) status |= solve(&x, &b, &L, 2, &levels);
+    status |= solve(&x, &b, &L, 2, NULL);
+    spfgen_levels_free(&levels);
+    printf("%d %g %g %g", status, out[0], out[1], out[2]);
+    return 0;
+}
+"""
+
+
+def test_the_header_is_enough_for_c(tmp_path: Path) -> None:
+    kernel = spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr")
+    (tmp_path / "solve.c").write_text(kernel.source)
+    (tmp_path / "solve.h").write_text(kernel.header)
+    (tmp_path / "use.c").write_text(USE)
+    compiler = find_compiler()
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", *compiler.openmp]
+    subprocess.run([*compiler.command, *flags, "use.c", "solve.c", "-lm", "-o", "use"], cwd=tmp_path, check=True)
+    found = subprocess.run([tmp_path / "use"], capture_output=True, text=True, check=True)
+    assert found.stdout == "0 1 2 2"
+
+
+def test_no_memory_for_levels_is_no_error() -> None:
+    """The struct in Python is the one in C."""
+    assert ctypes.sizeof(Levels) == 9 * 8

@@ -499,9 +499,7 @@ def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
     for node in walk(plan):
-        if isinstance(
-            node, Scan | Find | Locate | Load | Table | Reach | Levels
-        ):  # a find may have another
+        if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a find may have another
             result.append(node.dim)
         if isinstance(node, Find):
             result += [d for d, _ in node.loads]

@@ -342,9 +342,11 @@ class _Builder:
                 shares = f" shares {t.shares}" if t.shares else ""
                 lines.append(f"    tensor {t.name}{extents} : {t.layout}{shares}")
         lines = [*(f"    size {s}" for s in sorted(self.sizes)), *lines]
-        loops = self.loops(used, statements) if self.chance(80 if self.focus == "order" else 10) else []
-        if loops:
-            lines.append(f"    schedule {{ order {', '.join(loops)} }}")
+        loops = self.loops(used, statements) if self.chance(80 if self.focus in ("order", "schedules") else 10) else []
+        clauses = self.clauses(loops) if self.focus == "schedules" else []
+        clauses += [f"order {', '.join(loops)}"] if loops and (not clauses or self.chance(30)) else []
+        if clauses:
+            lines.append(f"    schedule {{ {'; '.join(clauses)} }}")
         text = "\n".join(["kernel NAME {", *lines, *(f"    {s}" for s in statements), "}"])
         dims = tuple((t.name, t.dims) for t in used)
         data = tuple(self.data() for _ in range(self.pick((2, 3))))
@@ -365,6 +367,16 @@ class _Builder:
         wanted = self.draw(st.permutations(names)) if names else []
         return list(wanted[: self.draw(st.integers(1, 4))])
 
+    def clauses(self, loops: Sequence[str]) -> list[str]:
+        """Tiles of some of the loops, and perhaps a parallel one."""
+        result = []
+        for number, loop in enumerate(loops[:2]):
+            word = self.pick(("tile", "tile", "split"))
+            result.append(f"{word} {loop} by {self.pick((1, 2, 3, 5))} as tile_{number}")
+        if result and self.chance(30):
+            result.append(f"parallel {self.pick((*loops, 'tile_0'))}")
+        return result
+
     def data(self) -> Data:
         extents = tuple((c, self.pick((0, 1, 2, 3, 4, 5, 6))) for c in CLASSES)
         sizes = (("w", self.draw(st.integers(0, 5))),)
@@ -373,7 +385,7 @@ class _Builder:
 
 @st.composite
 def cases(draw: Any, focus: str) -> Case:
-    """`focus` is one of `dense`, `outputs`, `unseen`, `order`, `finds`: what there is more of."""
+    """`focus` is one of `dense`, `outputs`, `unseen`, `order`, `finds`, `schedules`: what there is more of."""
     if focus == "finds":
         return _with_forced_finds(draw, _Builder(draw, draw(st.sampled_from(("unseen", "order")))).case())
     return _Builder(draw, focus).case()

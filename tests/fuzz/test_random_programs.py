@@ -21,7 +21,7 @@ from spfgen.layout.validate import check_arrays
 from tests.fuzz import meaning, runner, unseen
 from tests.fuzz.programs import Case, cases, known_layouts
 
-FOCI = ("dense", "outputs", "unseen", "order", "finds")
+FOCI = ("dense", "outputs", "unseen", "order", "finds", "schedules")
 PROGRAMS = 10
 """At most so many programs in one call of the C compiler."""
 PATIENCE = 30.0

@@ -13,8 +13,9 @@ from spfgen.pipeline import Generated
 from spfgen.plan.context import context_of
 from spfgen.plan.cost import simplified
 from spfgen.plan.depend import INDEPENDENT, Meeting, in_words
+from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
-from spfgen.plan.from_space import dependences, looked_for, scanned
+from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment, Sweep
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.nodes import Group, Program
@@ -146,27 +147,31 @@ class SharedByLoop:
 def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[SharedByLoop]:
     """The loops of a statement, those of each of its nests from the outside in; each text once."""
     context = context_of(program)
-    threads = {n.dim for n in walk(plan) if isinstance(n, Scan | Find) and n.parallel}
-    threads |= {n.row for n in walk(plan) if isinstance(n, Sweep) and n.parallel}
+    loops = [n for n in walk(plan) if isinstance(n, Scan | Find | Sweep)]
+    threads = {n.row if isinstance(n, Sweep) else n.dim for n in loops if n.parallel}
+    reasons = {n.dim: n.because for n in loops if isinstance(n, Scan) and n.because}
     seen = set()
-    for instance in group.instances:
-        outer = ""
-        for meeting, text in dependences(instance, context):
-            if meeting.loop in threads:
-                why, outer = "parallel", meeting.loop
-            elif outer:
-                why = f"serial, within the iterations of {outer}"
-            elif context.marked("serial", meeting.loop) is not None:
-                why = "serial, as the schedule says"
-            else:
-                inner = meeting.kind == INDEPENDENT and meeting.outer
-                why = (
-                    f"serial: threads would start anew in each iteration of {meeting.outer[-1]}" if inner else "serial"
-                )
-            found = SharedByLoop(meeting, text, why)
-            if found not in seen:
-                seen.add(found)
-                yield found
+    outer = ""
+    for meeting, text in dependences(group, plan, context):
+        outer = outer if meeting.outer else ""  # else a nest begins
+        reason = reasons.get(meeting.loop, "")
+        if meeting.loop in threads:
+            why = f"parallel: {reason}" if reason and meeting.kind != INDEPENDENT else "parallel"
+            outer = meeting.loop
+        elif outer:
+            why = f"serial, within the iterations of {outer}"
+        elif context.marked("serial", meeting.loop) is not None:
+            why = "serial, as the schedule says"
+        elif reason:
+            why = f"serial: {reason}"
+        elif meeting.kind == INDEPENDENT and meeting.outer:
+            why = f"serial: threads would start anew in each iteration of {meeting.outer[-1]}"
+        else:
+            why = "serial"
+        found = SharedByLoop(meeting, text, why)
+        if found not in seen:
+            seen.add(found)
+            yield found
 
 
 def proved(plan: Plan) -> list[str]:

@@ -141,7 +141,8 @@ def _distinct(instance: Instance, domain: Piece, loops: list[str]) -> bool:
 
 # --- what iterations of a loop share --------------------------------------------------------------------
 
-INDEPENDENT, REDUCTION, DEPENDENCE = "independent", "reduction", "dependence"
+KINDS = INDEPENDENT, REDUCTION, DEPENDENCE = "independent", "reduction", "dependence"
+"""What iterations of a loop may share, the stricter the later."""
 
 
 @dataclass(frozen=True)
@@ -168,20 +169,19 @@ class Meeting:
         return replace(self, loop=names.get(self.loop, self.loop), outer=outer, example=example)
 
 
-def meetings(instance: Instance, steps: Sequence[Step], loop: str) -> Meeting:
+def meetings(instance: Instance, steps: Sequence[Step], loop: str, written: Operand | None = None) -> Meeting:
     """What different iterations of a loop, within one iteration of the loops around it, have to do with each other.
+    `written` is what the statement writes, where the instance is a sum within its value.
 
     Two copies of the iteration space: the loops around are equal, `loop` differs, and one access writes the coordinate
     that the other writes or reads. isl is asked with index arrays as unknowns, then Z3 with their declared properties.
     """
-    target = instance.target
-    pairs = [(r, DEPENDENCE) for r in instance.reads if r.tensor == target.tensor]
-    last = Meeting(loop, INDEPENDENT, outside(steps, loop), target, target)
-    for other, kind in [*pairs, (target, REDUCTION)]:
-        last = _met(instance, steps, loop, other, kind, ("<",) if kind == REDUCTION else ("<", ">"))
+    target = written or instance.target
+    for read in (r for r in instance.reads if r.tensor == target.tensor):
+        last = _met(instance, steps, loop, target, read, DEPENDENCE, ("<", ">"))
         if last.kind != INDEPENDENT:
             return last
-    return last
+    return _met(instance, steps, loop, instance.target, instance.target, REDUCTION, ("<",))
 
 
 def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
@@ -191,7 +191,7 @@ def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
     """
     for read in (r for r in instance.reads if r.tensor == instance.target.tensor):
         for loop in (s.dim for s in steps if s.kind == "scan"):
-            found = _met(instance, steps, loop, read, DEPENDENCE, (">",))
+            found = _met(instance, steps, loop, instance.target, read, DEPENDENCE, (">",))
             if found.kind != INDEPENDENT:
                 return found
     return None
@@ -204,12 +204,18 @@ def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
 
 
 def _met(
-    instance: Instance, steps: Sequence[Step], loop: str, other: Operand, kind: str, apart: Sequence[str]
+    instance: Instance,
+    steps: Sequence[Step],
+    loop: str,
+    write: Operand,
+    other: Operand,
+    kind: str,
+    apart: Sequence[str],
 ) -> Meeting:
     """Whether an iteration that writes and one that reads (or writes) meet, the first before or after the second."""
     outer = outside(steps, loop)
-    nothing = Meeting(loop, INDEPENDENT, outer, instance.target, other, "by isl")
-    sets = [_meeting_points(instance, loop, outer, other, op) for op in apart]
+    nothing = Meeting(loop, INDEPENDENT, outer, write, other, "by isl")
+    sets = [_meeting_points(instance, loop, outer, (write, other), op) for op in apart]
     if all(s is not None and s.is_empty() for s in sets):
         return nothing
     if not instance.calls:
@@ -217,7 +223,7 @@ def _met(
         return replace(nothing, kind=kind, how="by isl", example=tuple(sorted((point or {}).items())))
     found: list[Answer] = []
     for op in apart:
-        answers = _asked(instance, steps, loop, outer, other, op)
+        answers = _asked(instance, steps, loop, outer, (write, other), op)
         if not any(a.proved for a in answers):
             found.append(answers[-1])
     if not found:
@@ -227,11 +233,12 @@ def _met(
     return replace(nothing, kind=kind, how="by Z3" if values else "not proved", example=tuple(sorted(values.items())))
 
 
-def _meeting_points(instance: Instance, loop: str, outer: Sequence[str], other: Operand, op: str) -> Piece | None:
+def _meeting_points(
+    instance: Instance, loop: str, outer: Sequence[str], pair: tuple[Operand, Operand], op: str
+) -> Piece | None:
     """Two points of the iteration space that meet, as far as sets can say; None when the coordinates are not affine."""
     try:
-        one = [linear(with_floors(s)) for s in instance.target.subscripts]
-        two = [linear(with_floors(s)) for s in other.subscripts]
+        one, two = ([linear(with_floors(s)) for s in operand.subscripts] for operand in pair)
     except NotAffine:
         return None
     needed = {n for e in (*one, *two) for n in e.names()} | {loop, *outer}
@@ -249,10 +256,15 @@ def _meeting_points(instance: Instance, loop: str, outer: Sequence[str], other: 
 
 
 def _asked(
-    instance: Instance, steps: Sequence[Step], loop: str, outer: Sequence[str], other: Operand, op: str
+    instance: Instance,
+    steps: Sequence[Step],
+    loop: str,
+    outer: Sequence[str],
+    pair: tuple[Operand, Operand],
+    op: str,
 ) -> list[Answer]:
     """The same question of Z3: with what the coordinates come from, then with all that is known."""
-    named = {n for o in (instance.target, other) for s in o.subscripts for n in variables(s)}
+    named = {n for o in pair for s in o.subscripts for n in variables(s)}
     near = sources(steps, {loop, *outer, *named})
     everything = {*(s.dim for s in steps if s.dim), *near}
     answers = []
@@ -260,11 +272,11 @@ def _asked(
         names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
         one = _holds(instance, steps, fixed)
         two = [rename(f, names) for f in one]
-        pairs = zip(instance.target.subscripts, other.subscripts, strict=True)
-        same = [Compare("=", a, rename(b, names)) for a, b in pairs]
+        places = zip(pair[0].subscripts, pair[1].subscripts, strict=True)
+        same = [Compare("=", a, rename(b, names)) for a, b in places]
         same += [Compare("=", Var(n), Var(names[n])) for n in outer]
         apart = Compare(op, Var(loop), Var(names[loop]))
-        about = f"iterations of {loop} that meet at one place of {other.tensor}"
+        about = f"iterations of {loop} that meet at one place of {pair[1].tensor}"
         answers.append(implied([*one, *two, *same, apart], instance.axioms, Or(()), about=about))
         if answers[-1].proved:
             break

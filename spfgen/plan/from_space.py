@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.facts.formula import Var, variables
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
@@ -16,13 +16,10 @@ from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.depend import (
     INDEPENDENT,
-    Meeting,
     covers,
     distinct_by_facts,
     distinct_places,
-    meetings,
     place_inside,
-    relation,
 )
 from spfgen.plan.drivers import driven
 from spfgen.plan.expression import plan_expression
@@ -99,19 +96,6 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
         if compared <= set(context.forced):
             break
     return instance, steps, chosen, stored
-
-
-def dependences(instance: Instance, context: Context) -> list[tuple[Meeting, str]]:
-    """For each loop of the nest, outermost first, what its iterations share, and the relation in isl's notation."""
-    instance, steps, chosen, _ = _arranged(instance, context, store=False)
-    found = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find)}
-    names: dict[str, str] = {}
-    for step in steps:
-        copied = step.value.name if step.kind == "locate" and isinstance(step.value, Var) else ""
-        if copied and step.dim in instance.indices and copied not in context.named:
-            names.setdefault(copied, step.dim)
-    shared = [meetings(instance, steps, s.dim) for s in steps if s.kind == "scan" and s.dim not in found]
-    return [(m.renamed(names), relation(steps, m, names)) for m in shared]
 
 
 def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:

@@ -149,3 +149,14 @@ def test_explain_has_them() -> None:
     assert (positions["loop"], positions["kind"]) == ("A.pj", REDUCTION)
     assert positions["relation"] == "{ [i, A.pj] -> [i', A.pj'] : i' = i and A.pj < A.pj' }"
     assert "both add to y[" in positions["example"]
+
+
+def test_explain_of_a_recurrence() -> None:
+    """The sum reads what the statement writes: the loop over the rows carries that, whatever the sum itself writes."""
+    text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
+    (statement,) = spfgen.compile(text, L="csr", x="dense", b="dense").explain(json=True)["statements"]
+    rows, positions = statement["dependences"]
+    assert (rows["loop"], rows["kind"]) == ("i", DEPENDENCE)
+    assert rows["relation"] == "{ [i] -> [i'] : i != i' and i = L.colidx(L.pj') }"
+    assert rows["runs"] != "parallel"
+    assert (positions["loop"], positions["kind"]) == ("L.pj", REDUCTION)

@@ -27,7 +27,12 @@ def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names)
         found = [a for a in arrays if _wanted(node, a)]
         return _rotated(node, found, names) if found else None
 
-    return [rewrite(rule, s) for s in statements]
+    # Between loops that run as one nothing may stand.
+    return [s if any(_is_fused(n) for n in walk(s)) else rewrite(rule, s) for s in statements]
+
+
+def _is_fused(node: object) -> bool:
+    return isinstance(node, c.For) and any("collapse(" in pragma for pragma in node.pragmas)
 
 
 def _wanted(loop: c.For, array: str) -> bool:

@@ -126,6 +126,7 @@ SCHEDULES: tuple[tuple[str, int, dict[str, str], str], ...] = (
     ("y[i] = A[i, j]*x[j]", 2, {"A": "dcsr", "x": "sv"}, "split A.pi by 2; order j, i; parallel i"),
     ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "csr", "B": "csr"}, "tile j by 2, i by 3"),
     ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "dense", "B": "dense"}, "parallel i; fuse i, j"),
+    ("C[i, j] += A[k, j]", 2, {"A": "csr"}, "fuse i, k"),
     ("C[i, j] = A[i, j]*B[i, j]", 2, {"A": "dense", "B": "dense"}, "parallel i; vectorize j"),
     ("z[j] += A[i, j] where j < i", 2, {"A": "csr"}, "tile j by 3, i by 2; order i_tile, j_tile"),
     ("C[i, j] = A[i, j, k]*t[k]", 3, {"A": "csf"}, "tile k by 2, A.p_2 by 2"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
 from spfgen.cir.elements import zero
+from spfgen.cir.print import print_expr
 from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
@@ -185,8 +186,11 @@ def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
     """The first position from which on a sorted array is no longer before a value."""
     key = Key(plan.name, plan.value, plan.descending)
     lines, wanted = sought(low, plan.dim, plan.low, plan.high, plan.call, key, scope)
-    first = c.Declare(f"const {INT}", low.names[plan.name], wanted.first(wanted.low, wanted.value))
-    return [*lines, first]
+    name = low.names[plan.name]
+    value = low.expr(plan.value, scope)
+    past = print_expr(c.Bin("<=" if plan.descending else ">=", low.expr(plan.call, scope), value))
+    comment = c.Comment(f"{name}: the first {low.names[plan.dim]} with {past}, by binary search: {plan.because}")
+    return [*lines, comment, c.Declare(f"const {INT}", name, wanted.first(wanted.low, wanted.value))]
 
 
 def reach(low: Lowering, plan: Reach, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:

@@ -14,6 +14,7 @@ from functools import reduce
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, Var, rename, variables
 from spfgen.facts.prove import implied
+from spfgen.ir import fresh
 from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reach, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.scan import Step, sources, with_quotients
 from spfgen.sets.affine import NotAffine, divided, expression
@@ -76,7 +77,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
         if {limit.below for limit in about} == {False, True}:
             reaches.append(_reach(scan, node.call, about, descending))
         for limit in about:
-            wraps.append(_bound(scan, node.call, limit, descending, low, high, len(wraps)))
+            wraps.append(_bound(scan, node.call, limit, descending, low, high, [w.name for w in wraps]))
             if limit.below != descending:
                 high = (Var(wraps[-1].name),)
             else:
@@ -147,12 +148,18 @@ def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step]
 
 
 def _bound(
-    scan: Scan, call: Call, limit: _Limit, descending: bool, low: tuple[Expr, ...], high: tuple[Expr, ...], number: int
+    scan: Scan,
+    call: Call,
+    limit: _Limit,
+    descending: bool,
+    low: tuple[Expr, ...],
+    high: tuple[Expr, ...],
+    names: Sequence[str],
 ) -> Bound:
     """The first position at which the limit is met, or is no longer."""
     word = "to" if limit.below != descending else "from"
     return Bound(
-        f"{scan.dim} {word}{number or ''}",
+        fresh(f"{scan.dim} {word}", frozenset(names)),
         scan.dim,
         low,
         high,

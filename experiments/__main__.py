@@ -1,9 +1,10 @@
-"""`python -m experiments NAME`: read the options, fix the thread count, then run."""
+"""`python -m experiments NAME`: read the options, fix the thread count, then run; `all`, then the `report`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from experiments.harness.options import Options
 
 HERE = Path(__file__).resolve().parent
 SHARED = {"harness", "data", "peers", "results"}
+ALL, REPORT = "all", "report"
 
 
 def names() -> list[str]:
@@ -35,7 +37,8 @@ def words(text: str) -> tuple[str, ...]:
 def parse(arguments: list[str]) -> Options:
     """The options of one run."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
-    parser.add_argument("name", choices=names(), help="the experiment")
+    what = f"the experiment; `{ALL}` of them, then the report; or the `{REPORT}` alone"
+    parser.add_argument("name", choices=[*names(), ALL, REPORT], help=what)
     parser.add_argument("--quick", action="store_true", help="small data and few rounds")
     parser.add_argument("--peers", metavar="A,B", help="only these peers (default: all)")
     parser.add_argument("--cases", metavar="TEXT", default="", help="only cases whose label has this text")
@@ -64,9 +67,28 @@ def fix_threads(threads: int) -> None:
     os.environ["MKL_THREADING_LAYER"] = "GNU"
 
 
+def run_all(arguments: list[str]) -> int:
+    """Each experiment in a process of its own, then the report; the exit code is 1 when one of them failed."""
+    codes = []
+    for name in names():
+        own = [name if word == ALL else word for word in arguments]
+        codes.append(
+            subprocess.run([sys.executable, "-m", "experiments", *own], cwd=HERE.parent, check=False).returncode
+        )
+    from experiments.report import main as report
+
+    return report() or int(any(codes))
+
+
 def main(arguments: list[str]) -> int:
     """Run one experiment; the exit code is 1 when a result was wrong or ours did not take part."""
     options = parse(arguments)
+    if options.name == REPORT:
+        from experiments.report import main as report
+
+        return report()
+    if options.name == ALL:
+        return run_all(arguments)
     fix_threads(options.threads)
     from experiments.harness.session import run  # only now: it loads numpy and, with it, thread pools
 

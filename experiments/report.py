@@ -1,7 +1,299 @@
-"""`python -m experiments report`: RESULTS.md and plots from the records of the experiments."""
+"""`python -m experiments report`: RESULTS.md and plots, from the records that experiments leave in results/.
+
+Records hold every sample and stay on the machine. `results/summary.json` is what is kept of them: it is brought up to
+date with each record that is there, and everything else (RESULTS.md, the plots, the README's table, the page in the
+documentation) is made of it alone. A time of a peer is divided by ours: above 1 ours is faster.
+"""
 
 from __future__ import annotations
 
+import ast
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
 
-def report() -> tuple[str, dict[str, str]]:
-    return "", {}
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+SUMMARY = RESULTS / "summary.json"
+OURS, RIGHT = "ours", "right"
+OWN = ("ours", "spfgen-", "layouts-known")
+"""How the names of contestants begin that are spfgen too, in another setting."""
+
+HEADLINES = {
+    "codegen_time": "Zhao et al. 2022, Table 7: 36 ms for SpMV on csr, 91 ms for SpMSpM of bcsr and coo",
+    "spmv": "Zhao et al. 2022, Figure 12: comparable to TACO, Eigen and GraphBLAS; MKL with its inspector is faster",
+    "spmspv": "Zhao et al. 2022, Table 4 (geometric means, parallel): 2.72 times TACO, 4.06 Eigen, 2.50 GraphBLAS",
+    "spmspm": "Zhao et al. 2022, Table 5: 0.97 to 1.21 times TACO, by layouts",
+    "ttm": "Zhao et al. 2022, Table 6: serial as fast as TACO; parallel, which TACO's is not",
+    "conversion": "",
+    "validation": "",
+}
+"""What the papers say of these tables, as geometric means over the time of the other."""
+
+
+# --- from records to the summary -----------------------------------------------------------------------
+
+
+def summarised(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a record: medians, ratios, shares."""
+    machine = record["machine"]
+    return {
+        "quick": record["quick"],
+        "threads": record["threads"],
+        "rounds": record["rounds"],
+        "date": machine["date"][:10],
+        "cpu": machine["cpu"],
+        "cores": machine["cores"],
+        "cc": machine["versions"]["cc"],
+        "disturbed": _disturbed(record),
+        "cases": [_case(case) for case in record["cases"]],
+    }
+
+
+def _case(case: Mapping[str, Any]) -> dict[str, Any]:
+    """`us` is None where ours took no part, or was wrong; `absent` says why."""
+    best = [c for c in case["contestants"] if c["best_setting"]]
+    ours = next((c for c in best if c["name"] == OURS and c["status"] == RIGHT), {})
+    others = {c["name"]: round(c["time_over_ours"], 3) for c in best if c["name"] != OURS and c.get("time_over_ours")}
+    share = ours.get("share_of_roofline")
+    limit = case.get("limit_seconds")
+    return {
+        "label": case["label"],
+        "threads": case["threads"],
+        "us": round(ours["median_ns"] / 1e3, 2) if ours else None,
+        "roofline": None if share is None else round(share, 3),
+        "of_limit": None if limit is None or not ours else round(ours["median_ns"] * 1e-9 / limit, 3),
+        "others": others,
+        "absent": {c["name"]: f"{c['status']}: {c['reason']}" for c in best if c["status"] != RIGHT},
+    }
+
+
+def _disturbed(record: Mapping[str, Any]) -> float:
+    """The share of samples during which other processes had cores."""
+    timed = [c for case in record["cases"] for c in case["contestants"] if "samples_ns" in c]
+    taken = sum(len(c["samples_ns"]) for c in timed)
+    return round(sum(c["disturbed_samples"] for c in timed) / taken, 3) if taken else 0.0
+
+
+def updated(folder: Path, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary with the records of a folder in place of what was known of those experiments."""
+    found = dict(before)
+    for path in sorted(folder.glob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if "cases" in record and "experiment" in record and "threads" in record.get("cases", [{}])[0]:
+            found[record["experiment"]] = summarised(record)
+    return dict(sorted(found.items()))
+
+
+def known(path: Path = SUMMARY) -> dict[str, Any]:
+    """The summary that is kept; empty where there is none."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+# --- figures -------------------------------------------------------------------------------------------
+
+
+def peers_of(case: Mapping[str, Any]) -> dict[str, float]:
+    """The ratios of contestants that are not spfgen."""
+    return {n: r for n, r in case["others"].items() if not n.startswith(OWN)}
+
+
+def mean(values: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def best_peers(summary: Mapping[str, Any]) -> list[tuple[float, str, str]]:
+    """(ratio, peer, case): the fastest of the others in each case."""
+    found = []
+    for case in summary["cases"]:
+        ratios = peers_of(case)
+        if ratios and case["of_limit"] is None:
+            name = min(ratios, key=lambda n: ratios[n])
+            found.append((ratios[name], name, case["label"]))
+    return found
+
+
+def title_of(name: str) -> str:
+    """The first sentence of what the experiment says of itself."""
+    path = HERE / name / "__init__.py"
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else None
+    return " ".join((text or name).split("\n\n")[0].split())
+
+
+# --- Markdown ------------------------------------------------------------------------------------------
+
+
+def overview(summaries: Mapping[str, Any]) -> str:
+    """A line for each experiment: against the fastest of all others in each case."""
+    rows = [
+        "| experiment | cases | fastest other / ours, geometric mean | worst case | faster than all others in | "
+        "of the roofline, median |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, summary in summaries.items():
+        found = best_peers(summary)
+        limits = [c["of_limit"] for c in summary["cases"] if c["of_limit"] is not None]
+        shares = [c["roofline"] for c in summary["cases"] if c["roofline"] is not None]
+        share = f"{median(shares):.0%}" if shares else ""
+        if found:
+            ratio, peer, label = min(found)
+            wins = sum(r > 1 for r, _, _ in found)
+            figures = f"{mean([r for r, _, _ in found]):.2f} | {ratio:.2f} ({peer}; {label}) | {wins} of {len(found)}"
+        elif limits:
+            figures = f"{mean(limits):.2f} of the paper's time | {max(limits):.2f} of it | "
+        else:
+            figures = " | | "
+        rows.append(f"| {name} | {len(summary['cases'])} | {figures} | {share} |")
+    return "\n".join(rows)
+
+
+def chapter(name: str, summary: Mapping[str, Any], pictures: str) -> str:
+    """Everything about one experiment."""
+    quick = ", `--quick`" if summary["quick"] else ""
+    lines = [f"## {name}", "", title_of(name), ""]
+    if HEADLINES.get(name):
+        lines += [f"Paper's headline: {HEADLINES[name]}.", ""]
+    lines += [
+        f"{summary['cpu']}, {summary['cores']} cores, up to {summary['threads']} threads, "
+        f"{summary['rounds']} rounds{quick}, {summary['cc']}, {summary['date']}. Samples disturbed by other processes: {summary['disturbed']:.0%}.",
+        "",
+        *_peer_table(summary),
+    ]
+    if best_peers(summary):
+        lines += [f"![{name}: time of each other / ours, a dot for each case]({pictures}{name}.svg)", ""]
+    return "\n".join([*lines, *_case_table(summary), ""])
+
+
+def _peer_table(summary: Mapping[str, Any]) -> Iterator[str]:
+    ratios: dict[str, list[tuple[float, str]]] = {}
+    for case in summary["cases"]:
+        if case["of_limit"] is None:
+            for peer, ratio in case["others"].items():
+                ratios.setdefault(peer, []).append((ratio, case["label"]))
+    if not ratios:
+        return
+    yield "| other | other / ours, geometric mean | least | most | ours faster in |"
+    yield "| --- | --- | --- | --- | --- |"
+    for peer, found in sorted(ratios.items(), key=lambda item: mean([r for r, _ in item[1]])):
+        (least, where), (most, _) = min(found), max(found)
+        wins = sum(r > 1 for r, _ in found)
+        average = mean([r for r, _ in found])
+        yield f"| {peer} | {average:.2f} | {least:.2f} ({where}) | {most:.2f} | {wins} of {len(found)} |"
+    yield ""
+    absent: dict[str, list[str]] = {}
+    for case in summary["cases"]:
+        for peer, why in case["absent"].items():
+            absent.setdefault(f"{peer} ({why})", []).append(case["label"])
+    if absent:
+        yield "Not timed: " + "; ".join(f"{peer} in {len(labels)}" for peer, labels in absent.items()) + "."
+        yield ""
+
+
+def _case_table(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield "| case | ours, us | of the roofline | fastest other | its time / ours |"
+    yield "| --- | --- | --- | --- | --- |"
+    for case in summary["cases"]:
+        if case["us"] is None:
+            yield f"| {case['label']} | {case['absent'].get(OURS, 'did not take part')} | | | |"
+            continue
+        ratios = peers_of(case)
+        peer = min(ratios, key=lambda n: ratios[n]) if ratios else ""
+        share = "" if case["roofline"] is None else f"{case['roofline']:.0%}"
+        if case["of_limit"] is not None:
+            peer, ratio = "the paper's time", f"ours takes {case['of_limit']:.0%} of it"
+        elif peer:
+            ratio = f"{ratios[peer]:.2f}" + ("" if ratios[peer] > 1 else " (slower)")
+        else:
+            ratio = "none took part"
+        yield f"| {case['label']} | {case['us']:,.1f} | {share} | {peer} | {ratio} |"
+
+
+def results(summaries: Mapping[str, Any], pictures: str) -> str:
+    """The whole text."""
+    if not summaries:
+        return "No experiment has been recorded yet.\n"
+    chapters = [chapter(name, summary, pictures) for name, summary in summaries.items()]
+    plot = [f"![Fastest other / ours, a dot for each case]({pictures}overview.svg)", ""]
+    return "\n".join([overview(summaries), "", *plot, *chapters]).rstrip() + "\n"
+
+
+HEADING = """# Results
+
+Written by `python -m experiments report`; do not edit. A ratio is the time of another divided by ours: above 1 ours is
+faster. Everyone is at the best of their settings, with the same threads, in turns, in one process; results were checked
+in the run that timed them. Losses are shown like wins.
+
+"""
+
+
+def page() -> tuple[str, dict[str, str]]:
+    """(Markdown, plots by path) for the documentation."""
+    plots = {f"plots/{path.name}": path.read_text(encoding="utf-8") for path in sorted(RESULTS.glob("*.svg"))}
+    return results(known(), "plots/"), plots
+
+
+# --- plots ---------------------------------------------------------------------------------------------
+
+
+def plots(summaries: Mapping[str, Any]) -> dict[str, str]:
+    """SVG by name: all experiments, and each with its peers. Raises ImportError without matplotlib."""
+    rows = {n: [r for r, _, _ in best_peers(s)] for n, s in summaries.items() if best_peers(s)}
+    found = {"overview": _dots(rows, "fastest other / ours (above 1: ours is faster)")} if rows else {}
+    for name, summary in summaries.items():
+        peers: dict[str, list[float]] = {}
+        for case in summary["cases"]:
+            for peer, ratio in peers_of(case).items() if case["of_limit"] is None else ():
+                peers.setdefault(peer, []).append(ratio)
+        if peers:
+            found[name] = _dots(peers, "time / ours (above 1: ours is faster)")
+    return found
+
+
+def _dots(rows: Mapping[str, Sequence[float]], label: str) -> str:
+    """A row of dots for each name on a logarithmic axis, with the geometric mean as a bar."""
+    import io
+
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    with matplotlib.rc_context({"svg.hashsalt": "spfgen", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(7.5, 0.9 + 0.42 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        order = sorted(rows, key=lambda n: mean(rows[n]), reverse=True)
+        for place, name in enumerate(order):
+            axes.scatter(rows[name], [place] * len(rows[name]), s=26, alpha=0.55, linewidths=0, color="#2f6fb0")
+            axes.scatter([mean(rows[name])], [place], s=190, marker="|", color="#bd3a5f", linewidths=2.2)
+        axes.axvline(1, color="#8a9099", linewidth=1)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axes.set_yticks(range(len(order)), order)
+        axes.set_ylim(-0.6, len(order) - 0.4)
+        axes.grid(axis="x", which="both", color="#e6e8eb", linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(label)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def main(records: Path = RESULTS, target: Path = HERE) -> int:
+    """Bring summary, plots and RESULTS.md up to date."""
+    from experiments.harness.log import say
+
+    summaries = updated(records, known(target / "results" / SUMMARY.name))
+    (target / "results").mkdir(parents=True, exist_ok=True)
+    (target / "results" / SUMMARY.name).write_text(json.dumps(summaries, indent=1) + "\n", encoding="utf-8")
+    try:
+        for name, text in plots(summaries).items():
+            (target / "results" / f"{name}.svg").write_text(text, encoding="utf-8")
+    except ImportError:
+        say("no plots: pip install matplotlib")
+    (target / "RESULTS.md").write_text(HEADING + results(summaries, "results/"), encoding="utf-8")
+    say(f"wrote {target / 'RESULTS.md'}: {', '.join(summaries) or 'no records'}")
+    return 0

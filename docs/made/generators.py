@@ -181,9 +181,9 @@ def types() -> Made:
 
 def performance() -> Made:
     """The tables that the experiments recorded."""
-    from experiments.report import report
+    from experiments.report import page
 
-    return report()
+    return page()
 
 
 def features() -> Made:

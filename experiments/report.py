@@ -159,7 +159,8 @@ def chapter(name: str, summary: Mapping[str, Any], pictures: str) -> str:
         lines += [f"Paper's headline: {HEADLINES[name]}.", ""]
     lines += [
         f"{summary['cpu']}, {summary['cores']} cores, up to {summary['threads']} threads, "
-        f"{summary['rounds']} rounds{quick}, {summary['cc']}, {summary['date']}. Samples disturbed by other processes: {summary['disturbed']:.0%}.",
+        f"{summary['rounds']} rounds{quick}, {summary['cc']}, {summary['date']}. "
+        f"Samples disturbed by other processes: {summary['disturbed']:.0%}.",
         "",
         *_peer_table(summary),
     ]

@@ -23,7 +23,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.checks import Check, Groups, Part, Segments
 from spfgen.layout.nodes import Layout
 
-QUICK = 16
+QUICK = 4
 """A plain check looks at so many values in the time that a kernel takes for one: a team of threads pays later."""
 
 

@@ -35,6 +35,8 @@ SHAPE_COMMENT = "# spfgen shape:"
 """Our .tns files say their shape in a first comment; the format itself has no place for it."""
 
 LARGEST = 2**63 - 1
+LONG = 2**22
+"""Characters from which on the form of lines is checked by compiled C."""
 
 
 # No comparison by ==: what the equality of floating-point entries means is for the caller to say.
@@ -292,9 +294,11 @@ def _parsed_mtx(file: str, text: bytes, header: _Header) -> Any:
     banner = f"%%MatrixMarket matrix {kind} {header.field} general\n{lines}{' '.join(map(str, sizes))}\n"
     # Fortran writes 1.0D+02 and +1, both of which scipy misunderstands; now that the form of each line is
     # known, no other letter d and no plus that matters can occur.
-    entries = text[header.start :].translate(_FROM_FORTRAN, b"+")
+    entries: bytes | memoryview = memoryview(text)[header.start : len(text) - _space_at_end(text)]
+    if any(text.find(letter, header.start) >= 0 for letter in (b"d", b"D", b"+")):
+        entries = bytes(entries).translate(_FROM_FORTRAN, b"+")
     try:
-        return mmread(io.BytesIO((banner.encode() + entries).rstrip() + b"\n"))
+        return mmread(io.BytesIO(b"".join([banner.encode(), entries, b"\n"])))
     except (ValueError, OverflowError) as error:
         raise _mtx_error(file, text, header, str(error)) from error
 
@@ -419,13 +423,12 @@ def _mtx_header(file: str, text: bytes) -> _Header:
 
 def _check_mtx_entries(file: str, text: bytes, header: _Header) -> None:
     """Check the form of every line, and that as many as announced can follow, before memory is asked for."""
-    value, meaning = _VALUES[header.field]
+    meaning = _VALUES[header.field][1]
     if not header.dense:
-        value = _INDEX + _GAP + _INDEX + (_GAP + value if value else b"")
         meaning = "row, column" + ("" if header.field == "pattern" else f" and {meaning}")
-    form = re.compile(rb"(?:" + _BLANK + rb"(?:" + value + _BLANK + rb")?(?:\r?\n|\r?\Z))*+")
-    found = form.match(text, header.start)
-    good = found.end() if found else header.start
+    good = _formed(text, header) if len(text) >= LONG else None
+    if good is None:
+        good = _formed_by_pattern(text, header)
     if good < len(text):
         line = header.line + text.count(b"\n", header.start, good)
         wrong = text[good : good + 100].partition(b"\n")[0]
@@ -436,6 +439,43 @@ def _check_mtx_entries(file: str, text: bytes, header: _Header) -> None:
             f"{file}:{header.line - 1}: expected {header.stored} entries to follow, but {lines} lines do",
             notes=["the file may be truncated"],
         )
+
+
+def _space_at_end(text: bytes) -> int:
+    tail = text[-4096:]
+    return len(tail) - len(tail.rstrip()) if tail.strip() else len(text) - len(text.rstrip())
+
+
+def _formed_by_pattern(text: bytes, header: _Header) -> int:
+    """How much of the text is lines of the right form."""
+    value, _ = _VALUES[header.field]
+    if not header.dense:
+        value = _INDEX + _GAP + _INDEX + (_GAP + value if value else b"")
+    form = re.compile(rb"(?:" + _BLANK + rb"(?:" + value + _BLANK + rb")?(?:\r?\n|\r?\Z))*+")
+    found = form.match(text, header.start)
+    return found.end() if found else header.start
+
+
+def _formed(text: bytes, header: _Header) -> int | None:
+    """The same by compiled C; None when there is no compiler.
+
+    A pattern needs ten times as long as scipy needs to read the numbers.
+    """
+    import ctypes
+
+    from spfgen.cir.files import runtime
+    from spfgen.errors import ToolError
+    from spfgen.run.compile import build, load
+
+    try:
+        check = load(build(runtime("mtx_lines.h") + "\n")).spfgen_mtx_lines
+    except ToolError:
+        return None
+    check.restype = ctypes.c_int64
+    check.argtypes = [ctypes.c_char_p, *[ctypes.c_int64] * 2, *[ctypes.c_int] * 4]
+    numbers = {"pattern": 0, "complex": 2}.get(header.field, 1)
+    sign, fraction = header.field != "unsigned-integer", header.field in ("real", "double", "complex")
+    return int(check(text, header.start, len(text), 0 if header.dense else 2, numbers, sign, fraction))
 
 
 def _mtx_error(file: str, text: bytes, header: _Header, reason: str) -> DataError:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,15 @@ from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 
+if TYPE_CHECKING:
+    from spfgen.run.validate import ReadyCheck
+
 Array = NDArray[Any]
 
 DTYPES = frozenset(np.dtype(n) for n in TYPES)
 INDEX_DTYPES = frozenset(np.dtype(n) for n in INDEX_TYPES)
 
+_CHECKS: WeakKeyDictionary[Tensor, ReadyCheck] = WeakKeyDictionary()
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
 
@@ -80,9 +85,16 @@ class Tensor:
         because no quick check is known to be enough; () when all was checked. Raises DataError with the first array,
         places and values that break a property.
         """
-        from spfgen.run.validate import check_arrays
+        from spfgen.run.validate import check_arrays, ready_check
 
-        return tuple(p.text for p in check_arrays(self.layout, self.sizes, self.arrays, threads))
+        ready = _CHECKS.get(self)
+        if ready is not None and ready.is_for(self.sizes, self.arrays):
+            return tuple([p.text for p in ready(threads)])
+        unchecked = check_arrays(self.layout, self.sizes, self.arrays, threads)
+        ready = ready_check(self.layout, self.sizes, self.arrays)
+        if ready is not None:
+            _CHECKS[self] = ready
+        return tuple([p.text for p in unchecked])
 
     def to_coo(self) -> Coordinates:
         """The stored entries; an entry stored twice stands twice.

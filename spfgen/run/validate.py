@@ -35,6 +35,8 @@ EXACT = 4_000_000
 """Elements up to which Python is used where 64 bits may not be enough."""
 ENOUGH = 1_000_000
 """Elements that were checked with numpy after which it pays to have C compiled."""
+SLOW = 20
+"""An element that is checked with Python takes as long as so many with numpy."""
 
 MEMORY = 3
 
@@ -68,9 +70,11 @@ def check_arrays(
     plain.check_shapes(layout, sizes, arrays)
     found = _prepared(layout, arrays)
     total = sum([arrays[n].size for n, _ in found.kinds])
-    if total <= TINY if not found.is_linear or found.function else total <= SMALL:
+    is_small = total <= SMALL and found.is_linear
+    found.looked_at += SLOW * total if is_small else total
+    waits = found.looked_at < ENOUGH or found.is_tried
+    if total <= TINY or (is_small and waits and found.function is None):
         return _in_python(found, sizes, arrays)
-    found.looked_at += total
     if found.function is None and not found.is_tried and found.looked_at >= ENOUGH:
         found.is_tried = True
         found.function = _built(layout, found.kinds)
@@ -155,13 +159,28 @@ def _run(
     arrays: Mapping[str, Array],
     threads: int,
 ) -> tuple[Property, ...]:
-    layout, width = found.layout, found.width
-    report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
-    given = [sizes[n] for n in (*layout.parameters, *layout.sizes)]
+    return _called(found, function, _given(found, sizes, arrays), sizes, arrays, threads)
+
+
+def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[int, ...]:
+    """What the function is called with, up to the threads."""
+    numbers = [sizes[n] for n in (*found.layout.parameters, *found.layout.sizes)]
     indexes = {n: arrays[n] for n, _ in found.kinds}
     pointers = [a.__array_interface__["data"][0] for a in indexes.values()]
-    limit = 0 if found.is_linear else plain.allowed_work(indexes)
-    status = function(*given, *pointers, limit, threads_allowed(threads), report)
+    return (*numbers, *pointers, 0 if found.is_linear else plain.allowed_work(indexes))
+
+
+def _called(
+    found: _Prepared,
+    function: Callable[..., int],
+    given: tuple[int, ...],
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    threads: int,
+) -> tuple[Property, ...]:
+    width = found.width
+    report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
+    status = function(*given, threads_allowed(threads), report)
     if status == MEMORY:
         check = found.checks[report[0]]
         message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
@@ -171,6 +190,41 @@ def _run(
     if found.is_linear:
         return ()
     return tuple(c.fact for c, flag in zip(found.checks, report[1 + width :], strict=True) if flag)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyCheck:
+    """The compiled check of certain arrays, to be called as long as they are the same: the first call has found out
+    all that does not depend on their elements, which takes longer than to look at some thousands of those."""
+
+    sizes: Mapping[str, int]
+    arrays: Mapping[str, Array]
+    shapes: tuple[tuple[str, Array, tuple[int, ...], tuple[int, ...]], ...]
+    """Of each array: its name, itself, its shape and strides."""
+    prepared: _Prepared
+    function: Callable[..., int]
+    given: tuple[int, ...]
+
+    def is_for(self, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
+        """Whether nothing has changed but the elements."""
+        for name, array, shape, strides in self.shapes:
+            if arrays.get(name) is not array or array.shape != shape or array.strides != strides:
+                return False
+        return self.sizes == sizes and len(self.shapes) == len(arrays)
+
+    def __call__(self, threads: int) -> tuple[Property, ...]:
+        """As `check_arrays`."""
+        return _called(self.prepared, self.function, self.given, self.sizes, self.arrays, threads)
+
+
+def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> ReadyCheck | None:
+    """For arrays that `check_arrays` has found to be right; None where it did not need C."""
+    found = _prepared(layout, arrays)
+    total = sum([arrays[n].size for n, _ in found.kinds])
+    if found.function is None or total <= TINY or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
+        return None
+    shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
+    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))
 
 
 @lru_cache(maxsize=256)

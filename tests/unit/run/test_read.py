@@ -12,6 +12,7 @@ from scipy import sparse
 
 import spfgen
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.run import read as reading
 from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.write import write
 
@@ -305,6 +306,40 @@ WRONG_MTX = [
     (ARRAY + "real symmetric\n2 2\n1\n2\n3\n4\n", "x.mtx"),
     (b"\xff\xfe\x00\x01" * 30, "x.mtx:1: expected"),
 ]
+
+
+def test_lines_are_checked_by_c_as_by_a_pattern():
+    """Lines of pieces in any order, in every field: both stop at the same line, or at none."""
+    random = np.random.default_rng(5)
+    pieces = [
+        *"019 \t\r\n.-+eEdDx",
+        "1 2 3",
+        "1 2 1.5e-3",
+        "\n1 1 ",
+        "nan",
+        "INF",
+        "Infinity",
+        "1 2 0.5 2.",
+        " 3 4\r\n",
+    ]
+    stops = []
+    for field, dense in [(f, d) for f in reading._VALUES for d in (False, True) if not (d and f == "pattern")]:
+        header = reading._Header(dense, field, "general", (3, 3) if dense else (3, 3, 2), 2, 3)
+        for _ in range(300):
+            text = ("##" + "".join(random.choice(pieces, random.integers(0, 9)))).encode()
+            stops.append(reading._formed(text, header))
+            assert stops[-1] == reading._formed_by_pattern(text, header), text
+    assert len(set(stops)) > 8
+
+
+def test_long_files_as_short_ones(text, monkeypatch):
+    wrong = text(COORDINATE + "real general\n3 3 2\n1 1 1\n2 2 4abc\n")
+    right = text(COORDINATE + "real general\n3 3 2\n1 1 +1\n2 2 4d1 \n \n", "right.mtx")
+    for long in (0, 2**62):
+        monkeypatch.setattr(reading, "LONG", long)
+        with pytest.raises(DataError, match=":4: expected row, column and a real number, but got '2 2 4abc'"):
+            read(wrong)
+        assert entries(read(right)) == [(0, 0, 1.0), (1, 1, 40.0)]
 
 
 @pytest.mark.parametrize(("content", "message"), WRONG_MTX)

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import spfgen
 from spfgen.errors import DataError, SpecError, UsageError
+from spfgen.run import validate
 
 DENSE = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 3.0, 0.0, 4.0], [5.0, 0.0, 0.0, 6.0]])
 MATRICES = [
@@ -386,3 +387,29 @@ def test_no_picture_of_a_cube() -> None:
     text = spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_html_()
     assert "<svg" not in text
     assert "9 x 9 x 9" in text
+
+
+def test_validation_again_sees_what_has_changed(monkeypatch):
+    """The second time only the elements are looked at anew, as long as the arrays are the same ones."""
+    monkeypatch.setattr(validate, "ENOUGH", 0)
+    monkeypatch.setattr(validate, "TINY", 0)
+    matrix = sp.random_array((40, 30), density=0.3, format="csr", rng=np.random.default_rng(3))
+    columns = matrix.indices.astype(np.int32)
+    arrays = {"rowptr": matrix.indptr.astype(np.int32), "colidx": columns, "val": matrix.data}
+    tensor = spfgen.tensor("csr", shape=(40, 30), **arrays)
+    made = []
+    monkeypatch.setattr(validate, "check_arrays", lambda *a, _own=validate.check_arrays: made.append(a) or _own(*a))
+    for wrong in (30, -1, 7):
+        assert tensor.validate() == ()
+        kept, columns[7] = int(columns[7]), columns[6] if wrong == 7 else wrong
+        with pytest.raises(DataError, match=f"`colidx`.*{columns[7]}"):
+            tensor.validate(threads=2)
+        columns[7] = kept
+    assert len(made) == 1
+    tensor.arrays["colidx"] = columns[:-1]
+    with pytest.raises(DataError, match="with shape"):
+        tensor.validate()
+    tensor.arrays["colidx"] = columns + 30
+    with pytest.raises(DataError, match="colidx"):
+        tensor.validate()
+    assert len(made) == 3

@@ -50,7 +50,7 @@ static int csr_check_2(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (nrow + 1) / 16);
+    threads = spfgen_threads(threads, (nrow + 1) / 4);
     const int32_t rowptr_most = (int32_t)spfgen_min(nnz, INT32_MAX);
     int broken_1 = 0;
     int broken_2 = 0;
@@ -124,7 +124,7 @@ static int csr_check_6(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (nnz + (nrow + 1)) / 16);
+    threads = spfgen_threads(threads, (nnz + (nrow + 1)) / 4);
     const int32_t colidx_most = (int32_t)spfgen_min(ncol - 1, INT32_MAX);
     int64_t first = INT64_MAX;
     int64_t least = INT64_MAX;

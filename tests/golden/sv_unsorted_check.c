@@ -70,7 +70,7 @@ static int sv_unsorted_check_1(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, nnz / 16);
+    threads = spfgen_threads(threads, nnz / 4);
     int broken = 0;
     /* whether it is wrong for some p */
     #pragma omp parallel for num_threads(threads) reduction(| : broken)

@@ -23,6 +23,9 @@ _PLAIN = {
             "threads",
             "thread",
             "workspace",
+            "memory",
+            "copies",
+            "parts",
             "log2",
             "over",
             "part",
@@ -46,13 +49,15 @@ _PLAIN = {
         )
     },
 }
-_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "hash_build", "hash_chain", "hash_filter_build",
-          "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
+          "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
     "hash_filter_build": ("hash", "hash_filter"),
+    "split": ("share",),
+    "outer_split": ("outer",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
@@ -61,6 +66,7 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 _INCLUDES = {
     "workspace": "<stdlib.h>",
     "levels": "<stdlib.h>",
+    "memory": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored_float32": "<string.h>",
     "stored_float64": "<string.h>",
@@ -104,7 +110,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:
-            wanted |= dict.fromkeys([*((n, "") for n in _NEEDS.get(file, ())), (file, kind)])
+            needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
+            wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
     return pieces, tuple(dict.fromkeys(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES))
 

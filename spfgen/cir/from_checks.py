@@ -101,7 +101,7 @@ def _function(w: Writer) -> c.Function:
     if w.is_parallel:
         hashed = any(isinstance(part, Groups) for part in w.check.parts)
         share = _total(w) if hashed else c.Bin("/", _total(w), c.Int(QUICK))
-        threads = c.Call("spfgen_threads", (c.Name(w.threads), share))
+        threads = c.Call("spfgen_threads", (c.Name(w.threads), c.Cast("double", share)))
         body.insert(0, c.Assign(c.Name(w.threads), "=", threads))
     used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
     params = [c.Param(INT, w.names[n]) for n in (*w.layout.parameters, *w.layout.sizes)]

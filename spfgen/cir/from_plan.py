@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
-from spfgen.cir import around, finds, folds, levels, sums
+from spfgen.cir import around, finds, folds, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
+from spfgen.cir.cost import cost_expr
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -20,9 +22,10 @@ from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Bin, Call, Num, Var, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Call, Expr, Num, Var, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
+from spfgen.plan.cost import over, plus, times
 from spfgen.plan.nodes import (
     Bound,
     Choose,
@@ -49,7 +52,7 @@ from spfgen.plan.nodes import (
     Table,
     chain,
 )
-from spfgen.space.nodes import Group, Operand, Program, Read
+from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 
@@ -148,12 +151,17 @@ class Lowering(Values):
 
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
         if any(isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s)):
-            call = c.Call("spfgen_threads", (c.Name("threads"), self.values_held()))
-            return [c.Assign(c.Name("threads"), "=", call)]
+            works = [work_of(nest) for plan in self.plans for nest in _nests(plan)]
+            if all(w is not None for w in works):
+                total = plus(*(w for w in works if w is not None), *map(self.clearing, self.plans))
+                work = cost_expr(total, self, Scope())
+            else:
+                work = c.Cast("double", self.values_held())
+            return [c.Assign(c.Name("threads"), "=", c.Call("spfgen_threads", (c.Name("threads"), work)))]
         return [c.Do(c.Cast("void", c.Name("threads")))]
 
     def values_held(self) -> c.Expr:
-        """How many values all tensors hold: a measure of the work that needs no knowledge of the data."""
+        """How many values all tensors hold: a measure of the work that needs no knowledge of the loops."""
         total: c.Expr = c.Int(0)
         for tensor in self.program.tensors:
             for value in tensor.layout.values:
@@ -161,6 +169,15 @@ class Lowering(Values):
                     count = joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
                     total = count if total == c.Int(0) else c.Bin("+", total, count)
         return total
+
+    def clearing(self, plan: Plan) -> Expr:
+        """About half a nanosecond for each value of what is cleared by a pass of its own."""
+        total: list[Expr] = []
+        for name in {n.tensor: None for n in walk(plan) if isinstance(n, Clear) and n.part is None}:
+            tensor = self.program.tensor(name)
+            sizes = size_values(tensor, self.program.fixed)
+            total += [over(times(*(substitute(e, sizes) for e in v.extents)), Num(2)) for v in tensor.layout.values]
+        return plus(*total)
 
     # --- statements ------------------------------------------------------------------------------
 
@@ -238,7 +255,8 @@ class Lowering(Values):
                 return [levels.pair(self, value, scope)]
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
-                return [c.Pragma("omp atomic"), stored] if scope.atomic else [stored]
+                is_memory = (target.tensor, target.place) not in scope.sums
+                return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
         raise InternalError(f"unknown plan node {plan!r}")
 
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:
@@ -276,10 +294,8 @@ class Lowering(Values):
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
-        if plan.atomic:
-            return self.atomically(plan, scope)
-        if plan.weight:
-            return [*comment, *self.shared_out(plan, scope)]
+        if plan.parallel and parallel.needs_parts(plan):
+            return [*comment, *parallel.on_threads(self, plan, scope)]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             return [*before, *comment, self.as_said(plan, replace(scope, looped=True))]
@@ -339,14 +355,6 @@ class Lowering(Values):
         private = f" firstprivate({', '.join(names)})" if names else ""
         return [s for s in lines if s not in own], own, private, inner
 
-    def atomically(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
-        """Atomic additions cost several times what plain ones do: with one thread there are none."""
-        serial = replace(plan, parallel=False, atomic=False)
-        parallel = replace(plan, atomic=False)
-        shared = self.scan(parallel, replace(scope, atomic=True))
-        alone = self.scan(serial, scope)
-        return [c.If(c.Bin(">", c.Name("threads"), c.Int(1)), c.Block(tuple(shared)), c.Block(tuple(alone)))]
-
     def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
         lines: list[c.Stmt] = []
@@ -355,32 +363,6 @@ class Lowering(Values):
             lines += more
             scope = replace(scope, states={**scope.states, state.name: kept})
         return lines, replace(scope, waiting=())
-
-    def shared_out(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
-        """One part of the iterations for each thread, of about equal work by the weight's differences."""
-        name = self.names[plan.dim]
-        part, end = self.names.new("part"), self.names.new(f"{name}_end")
-        function, array = plan.weight.split(".", 1)
-        self.arrays[plan.weight] = None
-        kind = dict(self.program.tensor(function).index_types)[array]
-        low, high = self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope)
-
-        def share(number: c.Expr) -> c.Expr:
-            weights = c.Name(self.array_names[function, array])
-            return c.Call(f"spfgen_share_{kind}", (weights, low, high, number, c.Name("threads")))
-
-        started, within = self.started(replace(scope, thread=c.Name(part), looped=True))
-        inner = c.For(
-            INT, name, share(c.Name(part)), c.Bin("<", c.Name(name), c.Name(end)), 1,
-            c.Block(tuple(self.plan(plan.body, within))),
-        )  # fmt: skip
-        limit = c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1))))
-        pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
-        more = c.Bin("<", c.Name(part), c.Name("threads"))
-        comment = c.Comment(
-            f"each thread takes about the same part of {self.array_names[function, array]}'s differences"
-        )
-        return [comment, c.For("int", part, c.Int(0), more, 1, c.Block((limit, *started, inner)), (pragma,))]
 
     def prefetch(self, plan: Prefetch, scope: Scope) -> c.Stmt:
         later = c.Bin("+", c.Name(self.names[plan.dim]), c.Int(plan.ahead))
@@ -446,6 +428,8 @@ class Lowering(Values):
         return [*body, *hit], scope
 
     def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+        if plan.parallel and parallel.needs_parts(plan):
+            return parallel.on_threads(self, plan, scope)
         lines, own, private, within = self.divided(plan, scope)
         body, inner = self.hits(plan, within, found)
         keys = print_expr(self.all(plan.conditions, inner))
@@ -466,9 +450,11 @@ class Lowering(Values):
         else:
             body = self.plan(plan.body, inner)
         place = self.place(plan.target, scope)
+        atomic = [c.Pragma("omp atomic")] if scope.atomic else []
         return [
             c.Declare(kind.c, name, zero(kind)),
             *body,
+            *atomic,
             self.combine(place, plan.op, c.Name(name), self.kinds[plan.target.tensor], kind),
         ]
 
@@ -482,6 +468,21 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
         fused = f" collapse({plan.collapse})" if plan.collapse else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
     return f"omp{simd}" if plan.vector else f"GCC unroll {plan.unroll}" if plan.unroll else ""
+
+
+def work_of(plan: Plan) -> Expr | None:
+    """The nanoseconds that a nest takes, if that is known; of variants the least, as the fastest is expected to run."""
+    if isinstance(plan, Choose):
+        works = [work_of(v.body) for v in plan.variants]
+        known = [w for w in works if w is not None]
+        return reduce(lambda a, b: Bin("min", a, b), known) if len(known) == len(works) else None
+    if isinstance(plan, Seq):
+        parts = [work_of(p) for p in plan.parts]
+        return None if None in parts else plus(*(p for p in parts if p is not None))
+    if any(isinstance(n, Fold | Kept | Levels) for n in walk(plan)):
+        return None
+    found = next((n.share for n in walk(plan) if isinstance(n, Scan | Find | Sweep) and n.share is not None), None)
+    return ZERO if found is None else found.work
 
 
 def _nests(plan: Plan) -> tuple[Plan, ...]:

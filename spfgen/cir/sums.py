@@ -32,7 +32,7 @@ LONG = 32
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     """The sum, and its type, when the loop does nothing but add numbers to it."""
-    if plan.parallel or plan.atomic or any(isinstance(e, Num) and e.value < SHORT for e in plan.high):
+    if plan.parallel or any(isinstance(e, Num) and e.value < SHORT for e in plan.high):
         return None
     nodes = list(chain(plan.body))
     if not all(isinstance(n, Load | Locate | Do) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):

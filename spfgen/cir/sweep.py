@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spfgen.cir import finds
+from spfgen.cir import finds, parallel
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT
 from spfgen.cir.scope import Scope
@@ -23,32 +23,17 @@ MANY = 2**31 - 1
 
 def sweep(low: Lowering, plan: Sweep, scope: Scope) -> list[c.Stmt]:
     """A part of the rows for each thread; all its positions in blocks."""
-    row, end, part = low.names[plan.row], low.names.new(f"{low.names[plan.row]}_end"), low.names.new("part")
+    row, end = low.names[plan.row], low.names.new(f"{low.names[plan.row]}_end")
     first, last = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     comment = c.Comment(
         f"all positions {low.names[plan.dim]} of the segments of {row} in one loop; blocks of them none of whose keys "
         "is in the bitmap are passed over"
     )
-    if not plan.parallel:
-        lines: list[c.Stmt] = [c.Declare(f"const {INT}", end, last), c.Declare(INT, row, first)]
-        return [comment, c.Scope(c.Block((*lines, *blocks(low, plan, end, replace(scope, looped=True)))))]
-    inner = replace(scope, thread=c.Name(part), looped=True)
-
-    def share(number: c.Expr) -> c.Expr:
-        function, array = plan.pointer.split(".", 1)
-        kind = dict(low.program.tensor(function).index_types)[array]
-        weights = c.Name(low.array_names[function, array])
-        return c.Call(f"spfgen_share_{kind}", (weights, first, last, number, c.Name("threads")))
-
-    lines = [
-        c.Declare(f"const {INT}", end, share(c.Bin("+", c.Name(part), c.Int(1)))),
-        c.Declare(INT, row, share(c.Name(part))),
-    ]
-    pragma = "omp parallel for schedule(static, 1) num_threads(threads)"
-    more = c.Bin("<", c.Name(part), c.Name("threads"))
-    body = c.Block((*lines, *blocks(low, plan, end, inner)))
-    about = c.Comment(f"parallel over {row}: {plan.because}")
-    return [about, comment, c.For("int", part, c.Int(0), more, 1, body, (pragma,))]
+    if plan.parallel:
+        about = c.Comment(f"parallel over {row}: {plan.because}")
+        return [about, *parallel.on_threads(low, plan, scope)]
+    lines = (c.Declare(f"const {INT}", end, last), c.Declare(INT, row, first))
+    return [comment, c.Scope(c.Block((*lines, *blocks(low, plan, end, replace(scope, looped=True)))))]
 
 
 def blocks(low: Lowering, plan: Sweep, end: str, scope: Scope) -> list[c.Stmt]:

@@ -13,7 +13,8 @@ MEMORY_ERROR = "SPFGEN_ERROR_MEMORY"
 
 @dataclass(frozen=True)
 class Workspace:
-    """`count` elements of a C type, all zero bytes, or all `fill`; as many again for each thread if `shared` is not."""
+    """`count` elements of a C type, all zero bytes, or all `fill`, or anything where not `cleared`; as many again for
+    each thread where `each_thread`."""
 
     name: str
     kind: str
@@ -21,6 +22,7 @@ class Workspace:
     fill: c.Expr | None = None
     each_thread: bool = False
     when: c.Expr | None = None
+    cleared: bool = True
 
 
 def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
@@ -30,7 +32,7 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
         count = c.Select(w.when, w.count, c.Int(0)) if w.when is not None else w.count
         threads = c.Name("threads") if w.each_thread else c.Int(1)
         size = c.Call("sizeof", (c.Name(w.kind),))
-        value = c.Call("spfgen_workspace", (count, threads, size))
+        value = c.Call("spfgen_workspace" if w.cleared else "spfgen_memory", (count, threads, size))
         lines.append(c.Declare(f"{w.kind} *", w.name, value))
     if not workspaces:
         return lines

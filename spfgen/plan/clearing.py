@@ -31,7 +31,7 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         return None
     scan = nodes[place]
     assert isinstance(scan, Scan)
-    if scan.atomic:
+    if not scan.parallel:
         return None
     part = _part(instance, scan)
     if part is None:

@@ -17,7 +17,8 @@ from spfgen.space.nodes import ForcedFind, Mark, Program
 class Context:
     """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
-    whose values lie in more than one array; `falling` are loops that run downwards."""
+    whose values lie in more than one array; `falling` are loops that run downwards; `deterministic`: results may not
+    depend on the number of threads."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class Context:
     marks: tuple[Mark, ...] = ()
     outside: tuple[tuple[str, str], ...] = ()
     falling: frozenset[str] = frozenset()
+    deterministic: bool = False
 
     @cached_property
     def named(self) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
 from spfgen.plan.context import Context
-from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
+from spfgen.plan.cost import Counts, mean_ratio
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import Do, Find, Plan, Scan, chain
+from spfgen.plan.nodes import Do, Find, Plan
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, wrapped
+from spfgen.plan.work import LOOKUP, work
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
 
@@ -83,15 +84,8 @@ def rough(instance: Instance, steps: list[Step]) -> Expr:
     body: Plan = Do(instance.target, "+=", instance.value)
     for step in reversed(steps):
         body = wrapped(step, body)
-    counts = Counts(instance)
-    trips: list[Expr] = []
-    total: list[Expr] = []
-    for node in chain(with_finds(body)):
-        if isinstance(node, Scan):
-            trips.append(counts.trips(node.low, node.high))
-            total.append(times(*trips))
-        elif isinstance(node, Find):
-            length = counts.trips(node.low, node.high)
-            total.append(times(Num(5) if _quick(instance, node) else length, *trips))
-            trips.append(over(length, counts.extent(node.loads[0].dim)))
-    return plus(*total, times(Num(2), *trips))
+
+    def price(find: Find, length: Expr) -> Expr:
+        return Num(LOOKUP) if _quick(instance, find) else length
+
+    return work(Counts(instance), with_finds(body), price).nanoseconds

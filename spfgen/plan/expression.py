@@ -22,7 +22,7 @@ from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.scan import Step, with_quotients, wrapped
-from spfgen.plan.share import weighted
+from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
@@ -49,7 +49,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         part = _part(instance, point, order, context, single)
         found.append(parts.chosen(part, order.placed, len(order.outer), context))
     plan: Plan = _Fusion(group, order, found, set(kept), context).plan()
-    plan = weighted(simplify(plan, (*_indices(group), *context.named)))
+    plan = shared_out(point, simplify(plan, (*_indices(group), *context.named)))
     _check_marks(plan, context)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]

@@ -26,12 +26,12 @@ from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.legal import annotated, atomically, check_order, parallel_loop
+from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
-from spfgen.plan.share import weighted
+from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.sweep import swept
 from spfgen.space.nodes import Group, Instance, Operand
@@ -77,6 +77,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     ]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
+    variants = [replace(v, body=on_threads(instance, v.body, context)) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
@@ -101,7 +102,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
 def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:
     """The nest checked against the domain, its loops shared out. Nests that only differ in how they find what they
     find are checked once."""
-    nest = weighted(nest)
+    nest = measured(instance, nest, context)
     finds = [n for n in walk(nest) if isinstance(n, Find)]
     enforced = tuple((f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds)
     if enforced not in checked:
@@ -140,10 +141,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
             body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    nest = with_finds(narrowed(instance, body, steps))
-    if parallel is not None:
-        return nest, stored
-    return atomically(instance, nest, steps, context), stored
+    return with_finds(narrowed(instance, body, steps)), stored
 
 
 def _held(instance: Instance, steps: list[Step], loop: int) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import SpecError
 from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.atomic import with_atomic
 from spfgen.plan.context import Context
 from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, read_too_early, relation
 from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep
@@ -67,23 +66,6 @@ def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> Spe
         mark.span,
         (f"the dependence: {relation(steps, found)}",),
     )
-
-
-def atomically(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
-    """The nest with a loop parallel that only adds, if the schedule has nothing against it. Raises Unsupported when the
-    schedule wants it and it cannot be."""
-    first = next((s.dim for s in steps if s.kind == "scan"), "")
-    wanted = [m for s in steps if s.kind == "scan" and (m := context.marked("parallel", s.dim)) is not None]
-    if not wanted and context.marked("serial", first) is not None:
-        return nest
-    made = with_atomic(instance, nest, context.types)
-    if wanted and (made is nest or wanted[0].dim != first):
-        raise Unsupported(
-            f"`{wanted[0].dim}` cannot be parallel: its iterations add to one place, not by one atomic addition each",
-            wanted[0].span,
-            ("make a loop parallel whose iterations write different places",),
-        )
-    return made
 
 
 def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
@@ -142,7 +124,7 @@ def _unrolled(scan: Scan, mark: Mark, context: Context) -> Scan:
 
 def _fused(scan: Scan, mark: Mark) -> Scan:
     """Loops that are shared out as one: nothing stands between them, and the inner ones have bounds of their own."""
-    if not scan.parallel or scan.atomic:
+    if not scan.parallel:
         hint = f"fused loops have more iterations to share out: `parallel {mark.dim}` where that is legal"
         raise SpecError(f"expected a parallel loop, but `{mark.dim}` is not", mark.span, (hint,))
     node: Plan = scan
@@ -158,4 +140,4 @@ def _fused(scan: Scan, mark: Mark) -> Scan:
             hint = "loops are fused when the inner one runs from and to the same places in each iteration"
             raise SpecError(f"expected bounds of `{dim}` that do not change, but they do", mark.span, (hint,))
         outer.add(dim)
-    return replace(scan, collapse=1 + len(mark.inner), weight="")
+    return replace(scan, collapse=1 + len(mark.inner), share=None)

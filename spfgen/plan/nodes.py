@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.facts.formula import Call, Expr, Formula
+from spfgen.facts.formula import ONE, Call, Expr, Formula
 from spfgen.space.nodes import Operand, Value
 
 
@@ -70,13 +70,56 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """What an iteration i of a loop costs: f(i + 1) - f(i) for the array `pointer`, which are the iterations of the
+    loop inside, and `each` more (until it is known what an iteration clears: the nanoseconds that one of those takes).
+    `deeper` are arrays g such that the loop inside p runs over [g(p), g(p + 1)), and so on: then these count."""
+
+    pointer: str
+    deeper: tuple[str, ...] = ()
+    each: Expr = ONE
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The places of a target that one key (or row) has: each subscript is `base + rest`. The key alone decides `base`;
+    `rest` runs over [0, extents), whatever the key is."""
+
+    base: tuple[Expr, ...]
+    rest: tuple[Expr, ...]
+    extents: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How a parallel loop runs on several threads, and what is known of its work.
+
+    `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
+    `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to copies of the target
+    ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
+    that two threads meet at one place only where a part ends ("segments"). `slice` are the places of one key: those of
+    a row that two threads share, when the loop inside over `row` is split. `work` is how long the loop takes in
+    nanoseconds (None: not known), `additions` how often it adds. `fixed`: the parts do not depend on the number of
+    threads.
+    """
+
+    work: Expr | None
+    additions: Expr
+    weight: Weight | None = None
+    uneven: bool = False
+    adds: str = ""
+    atomic: bool = False
+    slice: Slice | None = None
+    row: str = ""
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Scan(Plan):
-    """A loop. `weight` names the index array f whose differences f(dim + 1) - f(dim) are the lengths of the loops
-    inside: the iterations of a parallel loop are shared out by them. `atomic`: iterations may write one place, each
-    addition is atomic when several threads run. `held` are the labels of accesses whose values may be read above the
-    loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched ahead in it.
-    `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the loops directly
-    inside, so many together, are shared out as one; `down`: it runs downwards."""
+    """A loop. `share` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose values
+    may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched
+    ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
+    loops directly inside, so many together, are shared out as one; `down`: it runs downwards."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -84,14 +127,13 @@ class Scan(Plan):
     body: Plan
     parallel: bool = False
     because: str = ""
-    weight: str = ""
-    atomic: bool = False
     held: tuple[str, ...] = ()
     vector: bool = False
     unroll: int = 0
     collapse: int = 0
     down: bool = False
     ahead: Ahead | None = None
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +220,7 @@ class Find(Plan):
     place: str = ""
     at: tuple[Expr, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    share: Share | None = None
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""
@@ -298,6 +341,7 @@ class Sweep(Plan):
     body: Plan
     parallel: bool = False
     because: str = ""
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Share,
     State,
     Sweep,
     Table,
@@ -68,9 +69,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             if part is not None and body is not None:
                 _lines(part, depth + 1, lines)
                 _lines(body, depth, lines)
-        case Scan(dim, low, high, body, parallel, why, weight, atomic):
-            shared = f", shared out by {weight}" if weight else ", adding atomically" if atomic else ""
-            add(f"scan {dim} in {interval(low, high)}{' parallel' if parallel else ''}{shared}{_marks(plan)}", why)
+        case Scan(dim, low, high, body, parallel, why, share=share):
+            shared = _shared(share) if parallel else ""
+            add(f"scan {dim} in {interval(low, high)}{shared}{_marks(plan)}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)
@@ -81,11 +82,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Guard(conditions, body, why):
             add(f"if {' and '.join(map(show, conditions))}", why)
             _lines(body, depth + 1, lines)
-        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key):
+        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key, share=share):
             wanted = [] if key is None else [f"{key.dim} = {show(key.value)}"]
             keys = " and ".join([*wanted, *map(show, conditions)])
             text = f"find {dim} in {interval(low, high)} with {keys} by {algorithm}"
-            add(text + (" parallel" if parallel else ""), why)
+            add(text + (_shared(share) if parallel else ""), why)
             if miss is None:
                 _lines(hit, depth + 1, lines)
             else:
@@ -112,9 +113,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Table(_, kind, dim, low, high, call, _, _, body, because=why):
             add(f"build a {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
             _lines(body, depth, lines)
-        case Sweep(dim, row, pointer, low, high, call, body=body, parallel=parallel, because=why):
+        case Sweep(dim, row, pointer, low, high, call, body=body, parallel=parallel, because=why, share=share):
             text = f"sweep {dim} over the segments of {pointer} for {row} in {interval(low, high)}"
-            add(f"{text}, in blocks{' parallel' if parallel else ''}", why)
+            add(f"{text}, in blocks{_shared(share) if parallel else ''}", why)
             add(f"  pass over blocks where the bitmap has no {show(call)}")
             _lines(body, depth + 1, lines)
         case Row(dim, pointer, position, body):
@@ -158,6 +159,25 @@ def _marks(scan: Scan) -> str:
     fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse else ""
     unrolled = f", unrolled by {scan.unroll}" if scan.unroll else ""
     return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}{', downwards' if scan.down else ''}"
+
+
+def _shared(share: Share | None) -> str:
+    """How a parallel loop is shared out and adds."""
+    words = [" parallel"]
+    if share is not None and share.weight is not None:
+        words.append(f"shared out by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
+    if share is not None and share.row:
+        words.append(f"a long {share.row} loop is split")
+    match share:
+        case Share(adds="sum"):
+            words.append("a sum for each part")
+        case Share(adds="segments"):
+            words.append("parts meet at the places of one key")
+        case Share(adds="copies", atomic=atomic):
+            words.append("adding to copies" + (" or atomically" if atomic else ""))
+    if share is not None and share.fixed and (share.adds or share.row):
+        words.append("in parts that do not depend on the number of threads")
+    return ", ".join(words)
 
 
 def interval(low: tuple[Expr, ...], high: tuple[Expr, ...]) -> str:

@@ -28,6 +28,7 @@ from spfgen.plan.nodes import (
     Locate,
     Needs,
     Plan,
+    Prefetch,
     Reach,
     Reduce,
     Row,
@@ -43,7 +44,7 @@ from spfgen.space.nodes import Operand
 
 def simplify(plan: Plan, indices: Sequence[str]) -> Plan:
     """The same nest with fewer names. `indices` are the indices of the computation."""
-    return _without_unused(_renamed(plan, {}, {}, frozenset(indices)))
+    return without_unused(_renamed(plan, {}, {}, frozenset(indices)))
 
 
 def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], indices: frozenset[str]) -> Plan:
@@ -213,28 +214,31 @@ def _loaded(
     return name, dict(names)
 
 
-def _without_unused(plan: Plan) -> Plan:
+def without_unused(plan: Plan) -> Plan:
+    """Without the loads and computed dimensions that nothing needs."""
     match plan:
         case Seq(parts):
-            return Seq(tuple(_without_unused(p) for p in parts))
+            return Seq(tuple(without_unused(p) for p in parts))
         case Locate(dim, _, body) | Load(dim, _, body):
-            kept = _without_unused(body)
+            kept = without_unused(body)
             return replace(plan, body=kept) if dim in used(kept) else kept
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
-            return replace(plan, body=_without_unused(body))
+            return replace(plan, body=without_unused(body))
         case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body) | Reach(body=body):
-            return replace(plan, body=_without_unused(body))
+            return replace(plan, body=without_unused(body))
         case Fold(body=body, then=then, after=after):
-            last = None if after is None else _without_unused(after)
-            return replace(plan, body=_without_unused(body), then=_without_unused(then), after=last)
+            last = None if after is None else without_unused(after)
+            return replace(plan, body=without_unused(body), then=without_unused(then), after=last)
         case Levels(body=body, inspect=inspect):
-            return replace(plan, body=_without_unused(body), inspect=_without_unused(inspect))
+            return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
         case Kept(body=body):
-            return replace(plan, body=_without_unused(body))
+            return replace(plan, body=without_unused(body))
+        case Prefetch(body=body):
+            return replace(plan, body=without_unused(body))
         case Clear(body=body) if body is not None:
-            return replace(plan, body=_without_unused(body))
+            return replace(plan, body=without_unused(body))
         case Find(hit=hit, miss=miss):
-            return replace(plan, hit=_without_unused(hit), miss=None if miss is None else _without_unused(miss))
+            return replace(plan, hit=without_unused(hit), miss=None if miss is None else without_unused(miss))
     return plan
 
 

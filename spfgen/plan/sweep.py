@@ -30,7 +30,7 @@ def swept(instance: Instance, plan: Plan) -> Plan:
     between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
     call = _key(find, before, positions.dim)
     pointer = _pointer(rows, positions, between)
-    if call is None or pointer is None or rows.atomic or not _separate(rows, between, before, find):
+    if call is None or pointer is None or not _separate(rows, between, before, find):
         return plan
     if not _rises(instance, rows, pointer):
         return plan
@@ -50,6 +50,7 @@ def swept(instance: Instance, plan: Plan) -> Plan:
         body,
         rows.parallel,
         rows.because,
+        rows.share,
     )
     result = _nested([n for n in nodes[:outer] if not isinstance(n, Reduce)], sweep)
     if stored is not None and stored.op == "=":

@@ -1,6 +1,6 @@
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;

@@ -13,9 +13,13 @@ static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+static inline int64_t spfgen_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -35,6 +39,15 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
         return NULL;
     }
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
+}
+
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -135,28 +148,47 @@ static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, in
     return low;
 }
 
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+                                        int parts) {
     if (part <= 0 || low >= high) {
         return low;
     }
     if (part >= parts) {
         return high;
     }
-    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;
     const int64_t first = low;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) * each < wanted) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
     return low;
+}
+
+/* The same, but a part may begin within an iteration that is long: at *at in [array[i], array[i + 1]]. */
+static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+                                        int parts, int64_t *at) {
+    int64_t i = spfgen_share_int32(array, low, high, each, part, parts);
+    *at = array[i];
+    if (part > 0 && part < parts && i > low) {
+        const int64_t before = array[i - 1];
+        const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
+        const int64_t wanted = total / parts * part + total % parts * part / parts;
+        const int64_t inside = wanted - (before - (int64_t)array[low] + (i - 1 - low) * each);
+        if (*at - before > total / parts / 32 && inside < *at - before) {
+            i--;
+            *at = before + inside;
+        }
+    }
+    return i;
 }
 
 /* Builds the table of [low, high) in `slots`, whatever they hold: for each key the first position p with
@@ -224,7 +256,88 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_1 = B->idx_1;
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
-    threads = spfgen_threads(threads, nb * 2 * 2 + nnz + nrow * n_2);
+    threads =
+            spfgen_threads(threads,
+            (spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
+            (double)ncol)) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
+            ? spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
+            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
+            (double)ncol))) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
+            ? (spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
+            (double)ncol)) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
+            ? spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
+            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol)))
+            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
+            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
+            + ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
+            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol)));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = (double)nnz * 1.5
             + ((double)nrow + 1.0) * spfgen_over((double)nb,
@@ -256,15 +369,30 @@ int bcsr_times_coo(
             : 1.0)));
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
+    int64_t *bi_shared = spfgen_memory(variant == 1 ? 2 * threads : 0, 1, sizeof(int64_t));
+    double *C_parts = spfgen_memory(variant == 1 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? 2 * threads : 0, 1, sizeof(int64_t));
+    double *C_parts_2 =
+            spfgen_memory(variant == 2 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
             spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
-    if (!B_idx_1_at || !B_idx_1_slots || !B_idx_1_filter) {
+    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? 2 * threads : 0, 1, sizeof(int64_t));
+    double *C_parts_3 =
+            spfgen_memory(variant == 3 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
+    if (!B_idx_1_at || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots
+            || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
+        free(bi_shared);
+        free(C_parts);
+        free(bi_shared_2);
+        free(C_parts_2);
         free(B_idx_1_slots);
         free(B_idx_1_filter);
+        free(bi_shared_3);
+        free(C_parts_3);
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, k] += A[i, j]*B[j, k] */
@@ -278,71 +406,181 @@ int bcsr_times_coo(
             B_idx_1_at[B_idx_1[p_2]] = p_2 + 1;
         }
         /* parallel over bi: its iterations write different places of C */
-        /* each thread takes about the same part of A_browptr's differences */
+        /* each part takes about the same of A_browptr's differences */
+        /* where one bi takes long, several threads share it */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part = 0; part < threads; part++) {
+            int64_t bi_from;
+            int64_t bi_to;
+            int64_t bi_next =
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, threads, &bi_from);
             const int64_t bi_end =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part + 1, threads);
-            const int64_t bi_begin =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part, threads);
-            /* where one segment ends the next one begins */
-            int64_t A_browptr_bi = bi_begin < bi_end ? A_browptr[bi_begin] : 0;
-            for (int64_t bi = bi_begin; bi < bi_end; bi++) {
-                const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
-                for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
-                    const int64_t bcolidx_pb = A_bcolidx[pb];
-                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                        const int64_t i = 2 * bi + r;
-                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            /*
-                             * find p with B_idx_1[p] == j by position array: B.idx_1 rises
-                             * within these bounds: equal values stand side by side
-                             */
-                            for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                    && B_idx_1[p] == j; p++) {
-                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                        + c] * B_val[p];
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, threads, &bi_to);
+            for (int piece = 0; piece < 2; piece++) {
+                const int number = 2 * part + piece;
+                bi_shared[number] = -1;
+                if (bi_from > A_browptr[bi_next]
+                        || (bi_next == bi_end && bi_to > A_browptr[bi_next])) {
+                    /* a part of bi = bi_next, which other threads share */
+                    const int64_t bi = bi_next;
+                    bi_shared[number] = bi_next;
+                    double *restrict C_part = C_parts + (int64_t)number * (2 * n_2);
+                    for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
+                        C_part[p_3] = 0.0;
+                    }
+                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from);
+                            pb < spfgen_min(A_browptr[bi + 1], bi_to); pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
+                                 * within these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_part[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
                             }
                         }
                     }
+                    bi_next++;
                 }
-                A_browptr_bi = A_browptr_bi_1;
+                /* where one segment ends the next one begins */
+                int64_t A_browptr_bi = bi_next < bi_end ? A_browptr[bi_next] : 0;
+                for (int64_t bi = bi_next; bi < bi_end; bi++) {
+                    const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
+                    for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            const int64_t i = 2 * bi + r;
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
+                                 * within these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
+                            }
+                        }
+                    }
+                    A_browptr_bi = A_browptr_bi_1;
+                }
+                if (bi_next < bi_end) {
+                    bi_next = bi_end;
+                }
+            }
+        }
+        /* what several threads have summed of one bi, in order */
+        for (int number_2 = 0; number_2 < 2 * threads; number_2++) {
+            if (bi_shared[number_2] >= 0) {
+                const int64_t bi = bi_shared[number_2];
+                if (2 * bi >= 0 && 2 * bi < nrow) {
+                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                            C_val[(2 * bi + r_2) * n_2
+                                    + r_3] += C_parts[(int64_t)number_2 * (2 * n_2)
+                                    + (r_2 * n_2 + r_3)];
+                        }
+                    }
+                }
             }
         }
     } else if (variant == 2) {
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
-        /* each thread takes about the same part of A_browptr's differences */
+        /* each part takes about the same of A_browptr's differences */
+        /* where one bi takes long, several threads share it */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part_2 = 0; part_2 < threads; part_2++) {
+            int64_t bi_from_2;
+            int64_t bi_to_2;
+            int64_t bi_next_2 =
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, threads,
+                    &bi_from_2);
             const int64_t bi_end_2 =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2 + 1, threads);
-            const int64_t bi_begin_2 =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_2, threads);
-            /* where one segment ends the next one begins */
-            int64_t A_browptr_bi_2 = bi_begin_2 < bi_end_2 ? A_browptr[bi_begin_2] : 0;
-            for (int64_t bi = bi_begin_2; bi < bi_end_2; bi++) {
-                const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
-                for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
-                    const int64_t bcolidx_pb = A_bcolidx[pb];
-                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                        const int64_t i = 2 * bi + r;
-                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            /*
-                             * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
-                             * these bounds (by Z3 from the declared properties)
-                             */
-                            for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                    && B_idx_1[p] == j; p++) {
-                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                        + c] * B_val[p];
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, threads,
+                    &bi_to_2);
+            for (int piece_2 = 0; piece_2 < 2; piece_2++) {
+                const int number_3 = 2 * part_2 + piece_2;
+                bi_shared_2[number_3] = -1;
+                if (bi_from_2 > A_browptr[bi_next_2]
+                        || (bi_next_2 == bi_end_2 && bi_to_2 > A_browptr[bi_next_2])) {
+                    /* a part of bi = bi_next_2, which other threads share */
+                    const int64_t bi = bi_next_2;
+                    bi_shared_2[number_3] = bi_next_2;
+                    double *restrict C_part_2 = C_parts_2 + (int64_t)number_3 * (2 * n_2);
+                    for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
+                        C_part_2[p_4] = 0.0;
+                    }
+                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_2);
+                            pb < spfgen_min(A_browptr[bi + 1], bi_to_2); pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
+                                 * within these bounds (by Z3 from the declared properties)
+                                 */
+                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_part_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
                             }
                         }
                     }
+                    bi_next_2++;
                 }
-                A_browptr_bi_2 = A_browptr_bi_1_2;
+                /* where one segment ends the next one begins */
+                int64_t A_browptr_bi_2 = bi_next_2 < bi_end_2 ? A_browptr[bi_next_2] : 0;
+                for (int64_t bi = bi_next_2; bi < bi_end_2; bi++) {
+                    const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
+                    for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            const int64_t i = 2 * bi + r;
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
+                                 * within these bounds (by Z3 from the declared properties)
+                                 */
+                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
+                            }
+                        }
+                    }
+                    A_browptr_bi_2 = A_browptr_bi_1_2;
+                }
+                if (bi_next_2 < bi_end_2) {
+                    bi_next_2 = bi_end_2;
+                }
+            }
+        }
+        /* what several threads have summed of one bi, in order */
+        for (int number_4 = 0; number_4 < 2 * threads; number_4++) {
+            if (bi_shared_2[number_4] >= 0) {
+                const int64_t bi = bi_shared_2[number_4];
+                if (2 * bi >= 0 && 2 * bi < nrow) {
+                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                            C_val[(2 * bi + r_2) * n_2
+                                    + r_3] += C_parts_2[(int64_t)number_4 * (2 * n_2)
+                                    + (r_2 * n_2 + r_3)];
+                        }
+                    }
+                }
             }
         }
     } else {
@@ -352,42 +590,105 @@ int bcsr_times_coo(
         spfgen_hash_build_int32(B_idx_1_slots, p_shift, B_idx_1, 0, 0, nnz);
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
-        /* each thread takes about the same part of A_browptr's differences */
+        /* each part takes about the same of A_browptr's differences */
+        /* where one bi takes long, several threads share it */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part_3 = 0; part_3 < threads; part_3++) {
+            int64_t bi_from_3;
+            int64_t bi_to_3;
+            int64_t bi_next_3 =
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, threads,
+                    &bi_from_3);
             const int64_t bi_end_3 =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3 + 1, threads);
-            const int64_t bi_begin_3 =
-                    spfgen_share_int32(A_browptr, 0, floor_nrow_1_2, part_3, threads);
-            /* where one segment ends the next one begins */
-            int64_t A_browptr_bi_3 = bi_begin_3 < bi_end_3 ? A_browptr[bi_begin_3] : 0;
-            for (int64_t bi = bi_begin_3; bi < bi_end_3; bi++) {
-                const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
-                for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
-                    const int64_t bcolidx_pb = A_bcolidx[pb];
-                    for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                        const int64_t i = 2 * bi + r;
-                        for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            /*
-                             * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
-                             * these bounds: equal values stand side by side
-                             */
-                            for (int64_t p =
-                                    spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                    p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                        + c] * B_val[p];
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, threads,
+                    &bi_to_3);
+            for (int piece_3 = 0; piece_3 < 2; piece_3++) {
+                const int number_5 = 2 * part_3 + piece_3;
+                bi_shared_3[number_5] = -1;
+                if (bi_from_3 > A_browptr[bi_next_3]
+                        || (bi_next_3 == bi_end_3 && bi_to_3 > A_browptr[bi_next_3])) {
+                    /* a part of bi = bi_next_3, which other threads share */
+                    const int64_t bi = bi_next_3;
+                    bi_shared_3[number_5] = bi_next_3;
+                    double *restrict C_part_3 = C_parts_3 + (int64_t)number_5 * (2 * n_2);
+                    for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
+                        C_part_3[p_5] = 0.0;
+                    }
+                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_3);
+                            pb < spfgen_min(A_browptr[bi + 1], bi_to_3); pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
+                                 * these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p =
+                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                    C_part_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
                             }
                         }
                     }
+                    bi_next_3++;
                 }
-                A_browptr_bi_3 = A_browptr_bi_1_3;
+                /* where one segment ends the next one begins */
+                int64_t A_browptr_bi_3 = bi_next_3 < bi_end_3 ? A_browptr[bi_next_3] : 0;
+                for (int64_t bi = bi_next_3; bi < bi_end_3; bi++) {
+                    const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
+                    for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            const int64_t i = 2 * bi + r;
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
+                                 * these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p =
+                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
+                                }
+                            }
+                        }
+                    }
+                    A_browptr_bi_3 = A_browptr_bi_1_3;
+                }
+                if (bi_next_3 < bi_end_3) {
+                    bi_next_3 = bi_end_3;
+                }
+            }
+        }
+        /* what several threads have summed of one bi, in order */
+        for (int number_6 = 0; number_6 < 2 * threads; number_6++) {
+            if (bi_shared_3[number_6] >= 0) {
+                const int64_t bi = bi_shared_3[number_6];
+                if (2 * bi >= 0 && 2 * bi < nrow) {
+                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                            C_val[(2 * bi + r_2) * n_2
+                                    + r_3] += C_parts_3[(int64_t)number_6 * (2 * n_2)
+                                    + (r_2 * n_2 + r_3)];
+                        }
+                    }
+                }
             }
         }
     }
     free(B_idx_1_at);
+    free(bi_shared);
+    free(C_parts);
+    free(bi_shared_2);
+    free(C_parts_2);
     free(B_idx_1_slots);
     free(B_idx_1_filter);
+    free(bi_shared_3);
+    free(C_parts_3);
     return SPFGEN_OK;
 }

@@ -24,9 +24,9 @@ static inline int64_t spfgen_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -50,7 +50,7 @@ static int csr_check_2(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (nrow + 1) / 4);
+    threads = spfgen_threads(threads, (double)((nrow + 1) / 4));
     const int32_t rowptr_most = (int32_t)spfgen_min(nnz, INT32_MAX);
     int broken_1 = 0;
     int broken_2 = 0;
@@ -124,7 +124,7 @@ static int csr_check_6(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (nnz + (nrow + 1)) / 4);
+    threads = spfgen_threads(threads, (double)((nnz + (nrow + 1)) / 4));
     const int32_t colidx_most = (int32_t)spfgen_min(ncol - 1, INT32_MAX);
     int64_t first = INT64_MAX;
     int64_t least = INT64_MAX;

@@ -14,9 +14,9 @@ static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
     return a / n - (a % n < 0);
 }
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -95,22 +95,23 @@ static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, in
     return low;
 }
 
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+                                        int parts) {
     if (part <= 0 || low >= high) {
         return low;
     }
     if (part >= parts) {
         return high;
     }
-    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;
     const int64_t first = low;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) * each < wanted) {
             low = middle + 1;
         } else {
             high = middle;
@@ -171,7 +172,19 @@ int csr_times_bcsr(
     const int32_t *restrict B_browptr = B->browptr;
     const int32_t *restrict B_bcolidx = B->bcolidx;
     double *restrict C_val = C->val;
-    threads = spfgen_threads(threads, nnz + nb * 2 * 2 + nrow * ncol);
+    threads =
+            spfgen_threads(threads, (double)nrow + (double)nnz + 5.0 * (double)nnz
+            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0))) < (double)nrow + (double)nnz + 5.0 * (double)nnz
+            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0)))
+            ? (double)nrow + (double)nnz + 5.0 * (double)nnz
+            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0)))
+            : (double)nrow + (double)nnz + 5.0 * (double)nnz
+            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
+            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0))));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 =
             (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)) * 1.5
@@ -202,6 +215,20 @@ int csr_times_bcsr(
             + 4.0 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
             + 2.0));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
+    /* what an iteration clears, in iterations of the loop inside */
+    const int64_t i_cost =
+            (int64_t)(1.0
+            + spfgen_over(spfgen_over((double)ncol, 2.0), 1.0
+            + (5.0
+            + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)))));
+    /* what an iteration clears, in iterations of the loop inside */
+    const int64_t i_cost_2 =
+            (int64_t)(1.0
+            + spfgen_over(spfgen_over((double)ncol, 2.0), 1.0
+            + (5.0
+            + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
+            spfgen_over((double)ncol + 1.0, 2.0)))));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
@@ -216,11 +243,11 @@ int csr_times_bcsr(
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
-        /* each thread takes about the same part of A_rowptr's differences */
+        /* each part takes about the same of A_rowptr's differences */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part = 0; part < threads; part++) {
-            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
-            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, part, threads);
+            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, threads);
+            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, threads);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
             for (int64_t i = i_begin; i < i_end; i++) {
@@ -265,11 +292,13 @@ int csr_times_bcsr(
         }
     } else {
         /* parallel over i: its iterations write different places of C */
-        /* each thread takes about the same part of A_rowptr's differences */
+        /* each part takes about the same of A_rowptr's differences */
         #pragma omp parallel for schedule(static, 1) num_threads(threads)
         for (int part_2 = 0; part_2 < threads; part_2++) {
-            const int64_t i_end_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2 + 1, threads);
-            const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, part_2, threads);
+            const int64_t i_begin_2 =
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2, threads);
+            const int64_t i_end_2 =
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2 + 1, threads);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
             for (int64_t i = i_begin_2; i < i_end_2; i++) {

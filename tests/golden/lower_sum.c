@@ -1,6 +1,7 @@
 /* lower_sum, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "lower_sum.h"
+#include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -10,6 +11,36 @@
 
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
+   one when there is so little work that starting a team would take longer. */
+static inline int spfgen_threads(int wanted, double work) {
+#ifdef _OPENMP
+    if (work < 8192) {
+        return 1;
+    }
+    return wanted > 0 ? wanted : omp_get_max_threads();
+#else
+    (void)wanted;
+    (void)work;
+    return 1;
+#endif
+}
+
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
+}
+
+/* Where part `part` of `parts` equal parts of [low, high) begins. */
+static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts) {
+    const int64_t length = high > low ? high - low : 0;
+    return low + length / parts * part + length % parts * part / parts;
 }
 
 /*
@@ -29,24 +60,48 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
     if (A->nrow < 0 || A->ncol < 0 || A->ndiag < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
+    const int64_t ndiag = A->ndiag;
     const int64_t ncol = A->ncol;
     const int64_t nrow = A->nrow;
-    const int64_t ndiag = A->ndiag;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_offset = A->offset;
     double *restrict s_val = s->val;
-    (void)threads;
+    threads =
+            spfgen_threads(threads, (double)ndiag
+            + 3.0 * ((double)ndiag * ((double)nrow + 0.0 < (double)ncol ? (double)nrow + 0.0
+            : (double)ncol)));
+    double *s_parts = spfgen_memory(threads, 1, sizeof(double));
+    if (!s_parts) {
+        free(s_parts);
+        return SPFGEN_ERROR_MEMORY;
+    }
     /* s = A[i, j] where j < i */
     double s_sum = 0.0;
-    for (int64_t pd = 0; pd < ndiag; pd++) {
-        const int64_t offset_pd = A_offset[pd];
-        if (0 > offset_pd) {
-            #pragma omp simd reduction(+:s_sum)
-            for (int64_t j = 0; j < spfgen_min(nrow + offset_pd, ncol); j++) {
-                s_sum += A_val[pd * ncol + j];
+    /*
+     * parallel over pd: its iterations only add to s, which each part does for itself; then the
+     * sums are added
+     */
+    /* the iterations in equal parts */
+    #pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t pd_begin = spfgen_part(0, ndiag, part, threads);
+        const int64_t pd_end = spfgen_part(0, ndiag, part + 1, threads);
+        double s_part = 0.0;
+        for (int64_t pd = pd_begin; pd < pd_end; pd++) {
+            const int64_t offset_pd = A_offset[pd];
+            if (0 > offset_pd) {
+                #pragma omp simd reduction(+:s_part)
+                for (int64_t j = 0; j < spfgen_min(nrow + offset_pd, ncol); j++) {
+                    s_part += A_val[pd * ncol + j];
+                }
             }
         }
+        s_parts[part] = s_part;
+    }
+    for (int part_2 = 0; part_2 < threads; part_2++) {
+        s_sum += s_parts[part_2];
     }
     s_val[0] = s_sum;
+    free(s_parts);
     return SPFGEN_OK;
 }

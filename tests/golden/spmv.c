@@ -1,6 +1,7 @@
 /* spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "spmv.h"
+#include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -8,9 +9,17 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+static inline int64_t spfgen_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t spfgen_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -21,6 +30,15 @@ static inline int spfgen_threads(int wanted, int64_t work) {
     (void)work;
     return 1;
 #endif
+}
+
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
 /* Asks for memory `bytes` behind the start of an array, needed later, to a cache behind the first one. It may lie
@@ -34,28 +52,47 @@ static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 #endif
 }
 
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + 1 adds up to
+/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int part, int parts) {
+static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+                                        int parts) {
     if (part <= 0 || low >= high) {
         return low;
     }
     if (part >= parts) {
         return high;
     }
-    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low);
+    const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;
     const int64_t first = low;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) < wanted) {
+        if ((int64_t)array[middle] - (int64_t)array[first] + (middle - first) * each < wanted) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
     return low;
+}
+
+/* The same, but a part may begin within an iteration that is long: at *at in [array[i], array[i + 1]]. */
+static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+                                        int parts, int64_t *at) {
+    int64_t i = spfgen_share_int32(array, low, high, each, part, parts);
+    *at = array[i];
+    if (part > 0 && part < parts && i > low) {
+        const int64_t before = array[i - 1];
+        const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
+        const int64_t wanted = total / parts * part + total % parts * part / parts;
+        const int64_t inside = wanted - (before - (int64_t)array[low] + (i - 1 - low) * each);
+        if (*at - before > total / parts / 32 && inside < *at - before) {
+            i--;
+            *at = before + inside;
+        }
+    }
+    return i;
 }
 
 /*
@@ -78,56 +115,125 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     }
     const int64_t nrow = A->nrow;
     const int64_t nnz = A->nnz;
-    const int64_t ncol = A->ncol;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
-    threads = spfgen_threads(threads, nnz + ncol + nrow);
+    threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
+    int64_t *i_shared = spfgen_memory(2 * threads, 1, sizeof(int64_t));
+    double *y_parts = spfgen_memory(2 * threads, 1, sizeof(double));
+    if (!i_shared || !y_parts) {
+        free(i_shared);
+        free(y_parts);
+        return SPFGEN_ERROR_MEMORY;
+    }
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    /* each thread takes about the same part of A_rowptr's differences */
+    /* each part takes about the same of A_rowptr's differences */
+    /* where one i takes long, several threads share it */
     #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < threads; part++) {
-        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, part + 1, threads);
-        const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, part, threads);
-        /* where one segment ends the next one begins */
-        int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
-        for (int64_t i = i_begin; i < i_end; i++) {
-            double y_sum = 0.0;
-            const int64_t pj_end = A_rowptr[i + 1];
-            if (nnz >= 1048576 && nnz <= 8 * nrow && A_rowptr_i < pj_end) {
-                /* short segments, and many: what comes later is fetched */
-                spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
-                spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
-            }
-            /* two sums, so that one addition need not wait for the other */
-            double y_sum_2 = 0.0;
-            int64_t pj_rest = A_rowptr_i;
-            if (pj_end - A_rowptr_i >= 32) {
-                double y_sum_3 = 0.0;
-                double y_sum_4 = 0.0;
-                pj_rest = pj_end - (pj_end - A_rowptr_i) % 4;
-                for (int64_t pj = A_rowptr_i; pj < pj_rest; pj += 4) {
+        int64_t i_from;
+        int64_t i_to;
+        int64_t i_next = spfgen_split_int32(A_rowptr, 0, nrow, 1, part, threads, &i_from);
+        const int64_t i_end = spfgen_split_int32(A_rowptr, 0, nrow, 1, part + 1, threads, &i_to);
+        for (int piece = 0; piece < 2; piece++) {
+            const int number = 2 * part + piece;
+            i_shared[number] = -1;
+            if (i_from > A_rowptr[i_next] || (i_next == i_end && i_to > A_rowptr[i_next])) {
+                /* a part of i = i_next, which other threads share */
+                const int64_t i = i_next;
+                i_shared[number] = i_next;
+                double *restrict y_part = y_parts + number;
+                y_part[0] = 0.0;
+                double y_sum = 0.0;
+                const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
+                if (nnz >= 1048576 && nnz <= 8 * nrow && spfgen_max(A_rowptr[i], i_from) < pj_end) {
+                    /* short segments, and many: what comes later is fetched */
+                    spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 8);
+                    spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
+                }
+                /* two sums, so that one addition need not wait for the other */
+                double y_sum_2 = 0.0;
+                int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
+                if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
+                    double y_sum_3 = 0.0;
+                    double y_sum_4 = 0.0;
+                    pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
+                    for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
+                        y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                        y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                        y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                    }
+                    y_sum += y_sum_3;
+                    y_sum_2 += y_sum_4;
+                }
+                for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
                     y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                    y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                    y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                    y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                    if (pj + 1 < pj_end) {
+                        y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                    }
                 }
-                y_sum += y_sum_3;
-                y_sum_2 += y_sum_4;
+                y_sum += y_sum_2;
+                y_part[0] += y_sum;
+                i_next++;
             }
-            for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
-                y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                if (pj + 1 < pj_end) {
-                    y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+            /* where one segment ends the next one begins */
+            int64_t A_rowptr_i = i_next < i_end ? A_rowptr[i_next] : 0;
+            for (int64_t i = i_next; i < i_end; i++) {
+                double y_sum_5 = 0.0;
+                const int64_t pj_end_2 = A_rowptr[i + 1];
+                if (nnz >= 1048576 && nnz <= 8 * nrow && A_rowptr_i < pj_end_2) {
+                    /* short segments, and many: what comes later is fetched */
+                    spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
+                    spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
                 }
+                /* two sums, so that one addition need not wait for the other */
+                double y_sum_5_2 = 0.0;
+                int64_t pj_rest_2 = A_rowptr_i;
+                if (pj_end_2 - A_rowptr_i >= 32) {
+                    double y_sum_5_3 = 0.0;
+                    double y_sum_5_4 = 0.0;
+                    pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
+                    for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
+                        y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
+                        y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        y_sum_5_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                        y_sum_5_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                    }
+                    y_sum_5 += y_sum_5_3;
+                    y_sum_5_2 += y_sum_5_4;
+                }
+                for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
+                    y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
+                    if (pj + 1 < pj_end_2) {
+                        y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                    }
+                }
+                y_sum_5 += y_sum_5_2;
+                y_val[i] = y_sum_5;
+                A_rowptr_i = pj_end_2;
             }
-            y_sum += y_sum_2;
-            y_val[i] = y_sum;
-            A_rowptr_i = pj_end;
+            if (i_next < i_end) {
+                i_next = i_end;
+            }
         }
     }
+    int64_t i_before = -1;
+    /* what several threads have summed of one i, in order */
+    for (int number_2 = 0; number_2 < 2 * threads; number_2++) {
+        if (i_shared[number_2] >= 0) {
+            const int64_t i = i_shared[number_2];
+            if (i != i_before) {
+                y_val[i] = 0.0;
+            }
+            y_val[i] += y_parts[number_2];
+            i_before = i;
+        }
+    }
+    free(i_shared);
+    free(y_parts);
     return SPFGEN_OK;
 }

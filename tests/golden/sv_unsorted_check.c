@@ -17,9 +17,9 @@ enum {
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -70,7 +70,7 @@ static int sv_unsorted_check_1(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, nnz / 4);
+    threads = spfgen_threads(threads, (double)(nnz / 4));
     int broken = 0;
     /* whether it is wrong for some p */
     #pragma omp parallel for num_threads(threads) reduction(| : broken)
@@ -101,7 +101,7 @@ static int sv_unsorted_check_2(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, nnz);
+    threads = spfgen_threads(threads, (double)nnz);
     int64_t found = INT64_MAX;
     const int64_t count = nnz;
     if (count <= 0) {

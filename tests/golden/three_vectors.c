@@ -10,9 +10,9 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -34,9 +34,24 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
+}
+
 /* a / b, where b counts as at least 1. */
 static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
+}
+
+/* Where part `part` of `parts` equal parts of [low, high) begins. */
+static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts) {
+    const int64_t length = high > low ? high - low : 0;
+    return low + length / parts * part + length % parts * part / parts;
 }
 
 /* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
@@ -120,6 +135,19 @@ static inline double spfgen_stored_float64(double place, double term) {
     return term;
 }
 
+/* The first position p in [low, high) with array[base + p] <= key, or high; the array falls there. */
+static inline int64_t spfgen_search_down_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (array[base + middle] > key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /* Builds the table of [low, high) in `slots`, whatever they hold: for each key the first position p with
    array[base + p] == key. The shift is spfgen_hash_shift(high - low), and there are spfgen_hash_slots(high - low)
    slots or more. Where equal keys stand side by side, the others follow. */
@@ -185,7 +213,20 @@ int three_vectors(
     const double *restrict z_val = z->val;
     const int32_t *restrict z_idx = z->idx;
     double *restrict s_val = s->val;
-    threads = spfgen_threads(threads, x_nnz + y_nnz + z_nnz);
+    threads =
+            spfgen_threads(threads, (double)x_nnz + 5.0 * (double)x_nnz
+            + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
+            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
+            (double)n) * spfgen_over((double)z_nnz, (double)n)) < (double)x_nnz
+            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
+            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
+            (double)n) * spfgen_over((double)z_nnz, (double)n)) ? (double)x_nnz
+            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
+            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
+            (double)n) * spfgen_over((double)z_nnz, (double)n)) : (double)x_nnz
+            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
+            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
+            (double)n) * spfgen_over((double)z_nnz, (double)n)));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = 0.5 * (double)y_nnz + (double)x_nnz * 4.0
             + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 1.7
@@ -216,6 +257,7 @@ int three_vectors(
             : 1.0))));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
+    double *s_parts = spfgen_memory(variant == 1 ? threads : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
             spfgen_workspace(variant == 2 ? spfgen_hash_slots(y_nnz) : 0, 1,
             sizeof(struct spfgen_slot));
@@ -228,12 +270,16 @@ int three_vectors(
     uint64_t *z_idx_filter =
             spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
             sizeof(uint64_t));
-    if (!z_idx_workspace || !y_idx_slots || !y_idx_filter || !z_idx_slots || !z_idx_filter) {
+    double *s_parts_2 = spfgen_memory(variant == 2 ? threads : 0, 1, sizeof(double));
+    if (!z_idx_workspace || !s_parts || !y_idx_slots || !y_idx_filter || !z_idx_slots
+            || !z_idx_filter || !s_parts_2) {
         free(z_idx_workspace);
+        free(s_parts);
         free(y_idx_slots);
         free(y_idx_filter);
         free(z_idx_slots);
         free(z_idx_filter);
+        free(s_parts_2);
         return SPFGEN_ERROR_MEMORY;
     }
     if (variant == 1) {
@@ -246,29 +292,48 @@ int three_vectors(
     /* s = x[i]*y[i]*z[i] */
     if (variant == 1) {
         double s_sum = 0.0;
-        int64_t p_state = y_nnz;
         /* scatter of the positions by z_idx[z_p]: [0, z.nnz) is the same in all inner loops */
         for (int64_t z_p_2 = 0; z_p_2 < z_nnz; z_p_2++) {
             z_idx_workspace[z_idx[z_p_2]] = z_val[z_p_2] + 0.0;
         }
-        for (int64_t x_p = 0; x_p < x_nnz; x_p++) {
-            const int64_t i = x_idx[x_p];
-            /*
-             * find y_p with y_idx[y_p] == i by sequential iteration: y.idx falls strictly within
-             * these bounds and the keys never fall (by Z3 from the declared properties)
-             */
-            while (p_state > 0 && y_idx[p_state - 1] < i) {
-                p_state -= 1;
-            }
-            const int64_t y_p = p_state - 1;
-            if (y_p >= 0 && y_idx[y_p] == i) {
+        /*
+         * parallel over x_p: its iterations only add to s, which each part does for itself; then
+         * the sums are added
+         */
+        /* the iterations in equal parts */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part = 0; part < threads; part++) {
+            const int64_t x_p_begin = spfgen_part(0, x_nnz, part, threads);
+            const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, threads);
+            double s_part = 0.0;
+            int64_t p_state = -1;
+            for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
+                const int64_t i = x_idx[x_p];
                 /*
-                 * find z_p with z_idx[z_p] == i by scatter: what z does not store adds nothing
-                 * here
+                 * find y_p with y_idx[y_p] == i by sequential iteration: y.idx falls strictly
+                 * within these bounds and the keys never fall (by Z3 from the declared
+                 * properties)
                  */
-                s_sum += spfgen_stored_float64(z_idx_workspace[i],
-                        x_val[x_p] * y_val[y_p] * z_idx_workspace[i]);
+                if (p_state < 0) {
+                    p_state = spfgen_search_down_int32(y_idx, 0, 0, y_nnz, i - 1);
+                }
+                while (p_state > 0 && y_idx[p_state - 1] < i) {
+                    p_state -= 1;
+                }
+                const int64_t y_p = p_state - 1;
+                if (y_p >= 0 && y_idx[y_p] == i) {
+                    /*
+                     * find z_p with z_idx[z_p] == i by scatter: what z does not store adds
+                     * nothing here
+                     */
+                    s_part += spfgen_stored_float64(z_idx_workspace[i],
+                            x_val[x_p] * y_val[y_p] * z_idx_workspace[i]);
+                }
             }
+            s_parts[part] = s_part;
+        }
+        for (int part_2 = 0; part_2 < threads; part_2++) {
+            s_sum += s_parts[part_2];
         }
         s_val[0] = s_sum;
     } else {
@@ -281,32 +346,50 @@ int three_vectors(
         /* hash map of the positions by z_idx[z_p]: [0, z.nnz) is the same in all inner loops */
         spfgen_hash_build_int32(z_idx_slots, z_p_shift, z_idx, 0, 0, z_nnz);
         spfgen_hash_filter_build_int32(z_idx_filter, z_p_shift, z_idx, 0, 0, z_nnz);
-        for (int64_t x_p = 0; x_p < x_nnz; x_p++) {
-            const int64_t i = x_idx[x_p];
-            /*
-             * find y_p with y_idx[y_p] == i by hash map: y.idx falls strictly within these
-             * bounds
-             */
-            const int64_t y_p =
-                    spfgen_hash_find_filtered(y_idx_slots, y_idx_filter, y_p_shift, y_nnz, i);
-            if (y_p < y_nnz) {
+        /*
+         * parallel over x_p: its iterations only add to s, which each part does for itself; then
+         * the sums are added
+         */
+        /* the iterations in equal parts */
+        #pragma omp parallel for schedule(static, 1) num_threads(threads)
+        for (int part_3 = 0; part_3 < threads; part_3++) {
+            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, threads);
+            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, threads);
+            double s_part_2 = 0.0;
+            for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
+                const int64_t i = x_idx[x_p];
                 /*
-                 * find z_p with z_idx[z_p] == i by hash map: z.idx holds no value twice within
-                 * these bounds
+                 * find y_p with y_idx[y_p] == i by hash map: y.idx falls strictly within these
+                 * bounds
                  */
-                const int64_t z_p =
-                        spfgen_hash_find_filtered(z_idx_slots, z_idx_filter, z_p_shift, z_nnz, i);
-                if (z_p < z_nnz) {
-                    s_sum_2 += x_val[x_p] * y_val[y_p] * z_val[z_p];
+                const int64_t y_p =
+                        spfgen_hash_find_filtered(y_idx_slots, y_idx_filter, y_p_shift, y_nnz, i);
+                if (y_p < y_nnz) {
+                    /*
+                     * find z_p with z_idx[z_p] == i by hash map: z.idx holds no value twice
+                     * within these bounds
+                     */
+                    const int64_t z_p =
+                            spfgen_hash_find_filtered(z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
+                            i);
+                    if (z_p < z_nnz) {
+                        s_part_2 += x_val[x_p] * y_val[y_p] * z_val[z_p];
+                    }
                 }
             }
+            s_parts_2[part_3] = s_part_2;
+        }
+        for (int part_4 = 0; part_4 < threads; part_4++) {
+            s_sum_2 += s_parts_2[part_4];
         }
         s_val[0] = s_sum_2;
     }
     free(z_idx_workspace);
+    free(s_parts);
     free(y_idx_slots);
     free(y_idx_filter);
     free(z_idx_slots);
     free(z_idx_filter);
+    free(s_parts_2);
     return SPFGEN_OK;
 }

@@ -8,18 +8,13 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* a / n rounded down, for n > 0. */
-static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
-    return a / n - (a % n < 0);
-}
-
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The number of threads to use for `work` values: `wanted`, or OpenMP's own choice when that is not positive;
+/* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
-static inline int spfgen_threads(int wanted, int64_t work) {
+static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < 8192) {
         return 1;
@@ -30,6 +25,11 @@ static inline int spfgen_threads(int wanted, int64_t work) {
     (void)work;
     return 1;
 #endif
+}
+
+/* a / b, where b counts as at least 1. */
+static inline double spfgen_over(double a, double b) {
+    return a / (b > 1.0 ? b : 1.0);
 }
 
 /*
@@ -55,7 +55,10 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     const double *restrict A_val = A->val;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
-    threads = spfgen_threads(threads, spfgen_floor_div(nrow * (nrow + 1), 2) + ncol + nrow);
+    threads =
+            spfgen_threads(threads, (double)nrow
+            + 3.0 * ((double)nrow * ((double)ncol < spfgen_over((double)nrow, 2.0) + 1.0
+            ? (double)ncol : spfgen_over((double)nrow, 2.0) + 1.0)));
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     #pragma omp parallel for schedule(static) num_threads(threads)

@@ -28,6 +28,13 @@ static void *counted_calloc(size_t count, size_t size) {
     live++;
     return calloc(count, size);
 }
+static void *counted_malloc(size_t size) {
+    if (left-- <= 0) {
+        return NULL;
+    }
+    live++;
+    return malloc(size);
+}
 static void counted_free(void *memory) {
     live -= memory != NULL;
     free(memory);
@@ -60,7 +67,8 @@ def test_every_allocation_may_fail(name: str, tmp_path: Path) -> None:
     kernel = spfgen.compile(text, order=order, finds=finds, **layouts, C="dense")
     source = eager_source(kernel.generated.whole)
     assert "calloc(" in source
-    source = source.replace("calloc(", "counted_calloc(").replace("free(", "counted_free(")
+    for name in ("calloc", "malloc", "free"):
+        source = source.replace(f"{name}(", f"counted_{name}(")
     (tmp_path / "kernel.c").write_text(COUNTED + source, encoding="utf-8")
     compiler = find_compiler()
     command = [

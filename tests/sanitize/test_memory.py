@@ -15,7 +15,7 @@ from spfgen.run.compile import find_compiler
 from spfgen.run.sanitized import ENVIRONMENT, FLAGS
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import DATA, FINDS, every_find, every_layout, every_output, every_schedule, every_type
+from tests.sanitize.kernels import DATA, FINDS, case, every_find, every_layout, every_output, every_schedule, every_type
 
 GROUPS = {
     "layouts": every_layout,
@@ -66,7 +66,8 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
 def test_any_number_of_threads(threads: int, tmp_path: Path) -> None:
     """0 or less leaves the choice to OpenMP; a kernel without parallel loops has work for threads all the same."""
     chosen = [s for s in FINDS if s[2] in ({"A": "sv"}, {"A": "csr", "B": "csr"})]
-    build, calls = prepared(list(every_find(DATA[:1], chosen)), threads=threads)
+    alone = case("s = A[1]*x[1]", {}, 1, DATA[:1])
+    build, calls = prepared([*every_find(DATA[:1], chosen), alone], threads=threads)
     assert any("#pragma omp" not in text for text in build.sources.values())
     program = compile_program(build, command(), tmp_path)
     code, output = run(program, calls, tmp_path, ENVIRONMENT)

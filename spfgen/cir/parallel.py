@@ -1,0 +1,576 @@
+"""Loops on threads (plan/share.py says how): parts of the iterations, and what is added up after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir import nodes as c
+from spfgen.cir.build import INT, flat, joined, loop, minus
+from spfgen.cir.cost import cost_expr
+from spfgen.cir.elements import zero
+from spfgen.cir.scope import Scope
+from spfgen.cir.workspaces import PARALLEL, Workspace
+from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Plan, Reduce, Scan, Share, Slice, Sweep, chain, with_body
+from spfgen.plan.simplify import without_unused
+from spfgen.space.nodes import Operand
+
+if TYPE_CHECKING:
+    from spfgen.cir.from_plan import Lowering
+
+THREADS = c.Name("threads")
+ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
+MOST = 64
+"""Parts of a loop whose parts do not depend on the number of threads."""
+FEW = 16
+"""The same where each has a copy of the target."""
+Loop = Scan | Find | Sweep
+
+
+def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
+    """The loop in parts, and what comes after them."""
+    share = plan.share
+    assert share is not None
+    match share.adds:
+        case "sum":
+            return _summed(low, plan, share, scope)
+        case "copies":
+            return _copied(low, plan, share, scope)
+        case "segments":
+            assert isinstance(plan, Scan)
+            return _segments(low, plan, share, scope)
+    if share.slice is not None and isinstance(plan, Scan):
+        return _rows(low, plan, share, share.slice, scope)
+    parts = _Parts(low, plan, scope, THREADS, ONE_EACH)
+    return [parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
+
+
+def needs_parts(plan: Loop) -> bool:
+    """Whether a pragma on the loop itself would not do."""
+    share = plan.share
+    return isinstance(plan, Sweep) or (share is not None and (share.weight is not None or bool(share.adds)))
+
+
+@dataclass
+class _Parts:
+    """A loop over parts: where each begins and ends."""
+
+    low: Lowering
+    plan: Loop
+    outside: Scope
+    count: c.Expr
+    pragma: str
+    cost: c.Name | None = None
+
+    def __post_init__(self) -> None:
+        low, plan = self.low, self.plan
+        names = low.names
+        name = names[plan.row if isinstance(plan, Sweep) else plan.dim]
+        self.part = c.Name(names.new("part"))
+        self.start, self.stop = c.Name(names.new(f"{name}_begin")), c.Name(names.new(f"{name}_end"))
+        self.name = name
+        self.bottom = low.fold("spfgen_max", plan.low, self.outside)
+        self.top = low.fold("spfgen_min", plan.high, self.outside)
+        self.following = c.Bin("+", self.part, c.Int(1))
+        thread = self.part if self.count == THREADS else c.Call("spfgen_thread", ())
+        self.states, self.scope = low.started(replace(self.outside, thread=thread, looped=True))
+
+    @property
+    def bounds(self) -> list[c.Stmt]:
+        """Where the part begins and ends."""
+        kind = f"const {INT}"
+        return [
+            c.Declare(kind, self.start.name, self.begin(self.part)),
+            c.Declare(kind, self.stop.name, self.begin(self.following)),
+        ]
+
+    def alone(self, scope: Scope | None = None) -> list[c.Stmt]:
+        """The iterations of one part."""
+        return [*self.states, *self.between(self.start, self.stop, scope or self.scope)]
+
+    def between(self, start: c.Name, stop: c.Name, scope: Scope) -> list[c.Stmt]:
+        """The iterations from one variable to another."""
+        return self.low.plan(between(self.low, self.plan, start, stop), scope)
+
+    @property
+    def comment(self) -> c.Stmt:
+        weight = self.plan.share.weight if self.plan.share is not None else None
+        if weight is None:
+            return c.Comment("the iterations in equal parts")
+        text = f"each part takes about the same of {self.array(weight.pointer)[0].name}'s differences"
+        if weight.deeper:
+            text += f", measured by {self.array(weight.deeper[-1])[0].name}"
+        return c.Comment(text)
+
+    def array(self, function: str) -> tuple[c.Name, str]:
+        """An index array and its type."""
+        tensor, array = function.split(".", 1)
+        self.low.arrays[function] = None
+        kind = dict(self.low.program.tensor(tensor).index_types)[array]
+        return c.Name(self.low.array_names[tensor, array]), kind
+
+    def begin(self, part: c.Expr) -> c.Expr:
+        """Where a part begins."""
+        weight = self.plan.share.weight if self.plan.share is not None else None
+        if weight is None:
+            return c.Call("spfgen_part", (self.bottom, self.top, part, self.count))
+        array, kind = self.array(weight.pointer)
+        if not weight.deeper:
+            arguments = (array, self.bottom, self.top, self.each(), part, self.count)
+            return c.Call(f"spfgen_share_{kind}", arguments)
+        position = self.position(part)
+        return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, part, self.count))
+
+    def split(self, part: c.Expr, at: c.Name) -> c.Expr:
+        """The same; the part may begin within an iteration, at `at`."""
+        weight = self.plan.share.weight if self.plan.share is not None else None
+        assert weight is not None
+        array, kind = self.array(weight.pointer)
+        place = c.Un("&", at)
+        if not weight.deeper:
+            arguments = (array, self.bottom, self.top, self.each(), part, self.count, place)
+            return c.Call(f"spfgen_split_{kind}", arguments)
+        position = self.position(part)
+        return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, part, self.count, place))
+
+    def position(self, part: c.Expr) -> c.Expr:
+        """Where a part begins among the positions of the loop inside, by the lengths of the loops in that."""
+        weight = self.plan.share.weight if self.plan.share is not None else None
+        assert weight is not None
+        functions = (weight.pointer, *weight.deeper)
+        ends = [(self.bottom, self.top)]
+        for function in functions[:-1]:
+            array, _ = self.array(function)
+            ends.append((c.Load(array, ends[-1][0]), c.Load(array, ends[-1][1])))
+        array, kind = self.array(functions[-1])
+        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
+        for function, (bottom, top) in zip(functions[-2:0:-1], ends[-2:0:-1], strict=True):
+            array, kind = self.array(function)
+            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, part, self.count))
+        return found
+
+    def each(self) -> c.Expr:
+        weight = self.plan.share.weight if self.plan.share is not None else None
+        assert weight is not None
+        if isinstance(weight.each, Num):
+            return c.Int(weight.each.value)
+        if self.cost is None:
+            self.cost = c.Name(self.low.names.new(f"{self.name}_cost"))
+            value = cost_expr(weight.each, self.low, self.outside)
+            comment = c.Comment("what an iteration clears, in iterations of the loop inside")
+            self.low.choices += [comment, c.Declare(f"const {INT}", self.cost.name, c.Cast(INT, value))]
+        return self.cost
+
+    def loop(self, body: list[c.Stmt]) -> c.For:
+        more = c.Bin("<", self.part, self.count)
+        return c.For("int", self.part.name, c.Int(0), more, 1, c.Block(tuple(body)), (self.pragma,))
+
+
+def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
+    """The loop from one variable to another, on one thread."""
+    return replace(
+        plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", share=None
+    )
+
+
+def variable(low: Lowering, name: c.Name) -> Var:
+    """A variable of the C in expressions of the plan."""
+    low.names.table[f"@{name.name}"] = name.name
+    return Var(f"@{name.name}")
+
+
+def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
+    """How many parts there are."""
+    if not share.fixed:
+        return THREADS
+    name = low.names.new("parts")
+    value = c.Call("spfgen_parts", (cost_expr(share.work or ONE, low, scope), c.Int(most)))
+    comment = c.Comment("parts that do not depend on the number of threads: sums are always the same")
+    low.choices += [comment, c.Declare("const int", name, value)]
+    return c.Name(name)
+
+
+def _pragma(share: Share) -> str:
+    return PARALLEL if share.fixed else ONE_EACH
+
+
+def _stored(plan: Plan) -> Operand:
+    do = list(chain(plan))[-1]
+    assert isinstance(do, Do)
+    return do.target
+
+
+# --- all add to one variable --------------------------------------------------------------------------
+
+
+def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
+    """Each part sums in a variable of its own; the sums are added in order."""
+    target = _stored(plan)
+    total, kind = scope.sums[target.tensor, target.place]
+    count = _number(low, share, scope)
+    parts = _Parts(low, plan, scope, count, _pragma(share))
+    sums = _workspace(low, f"{target.tensor}_parts", kind.c, count, scope)
+    own = low.names.new(f"{target.tensor}_part")
+    body = [
+        *parts.bounds,
+        c.Declare(kind.c, own, zero(kind)),
+        *parts.alone(parts.scope.summed(target, own, kind)),
+        c.Assign(c.Load(sums, parts.part), "=", c.Name(own)),
+    ]
+    part = low.names.new("part")
+    add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
+    after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
+    return [parts.comment, parts.loop(body), after]
+
+
+def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope) -> c.Name:
+    """Memory that need not be cleared."""
+    found = low.names.new(name)
+    low.workspaces.append(Workspace(found, kind, count, cleared=False, when=scope.when))
+    return c.Name(found)
+
+
+# --- copies of the target -------------------------------------------------------------------------------
+
+
+def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
+    """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order."""
+    target = _stored(plan)
+    kind = low.kinds[target.tensor]
+    extents = _extents(low, target) if target.place else ()
+    places = joined("*", [low.layout_expr(e, target.tensor) for e in extents] or [c.Int(1)])
+    count = c.Name(low.names.new("copies"))
+    additions = cost_expr(share.additions, low, scope)
+    number: c.Expr = c.Call("spfgen_copies", (THREADS, additions, places))
+    if share.fixed:
+        number = c.Call("spfgen_copies", (_number(low, share, scope, FEW), additions, places))
+    low.choices.append(c.Declare("const int", count.name, number))
+    parts = _Parts(low, plan, scope, count, _pragma(share))
+    more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
+    copies = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
+    low.arrays[f"{target.tensor}.{target.array}"] = None
+    whole = low.array_names[target.tensor, target.array]
+    own, place = low.names.new(f"{target.tensor}_own"), low.names.new("p")
+    before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), places)
+    cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", zero(kind))])
+    with _renamed(low, target, own):
+        body: list[c.Stmt] = [
+            *parts.bounds,
+            c.Declare(f"{kind.c} *restrict", own, c.Name(whole)),
+            c.If(
+                c.Bin(">", parts.part, c.Int(0)),
+                c.Block((c.Assign(c.Name(own), "=", c.Bin("+", copies, before)), cleared)),
+            ),
+            *parts.alone(),
+        ]
+    lines: list[c.Stmt] = [parts.comment, parts.loop(body), *_added(low, whole, copies, places, count, target)]
+    if not share.atomic:
+        return lines
+    atomic = replace(plan, share=replace(share, adds=""))
+    alone = _Parts(low, atomic, replace(scope, atomic=True), THREADS, ONE_EACH)
+    adding = alone.loop([*alone.bounds, *alone.alone()])
+    several = c.Bin("||", c.Bin(">", count, c.Int(1)), c.Bin("==", THREADS, c.Int(1)))
+    why = c.Comment("copies would take longer than atomic additions")
+    return [c.If(several, c.Block(tuple(lines)), c.Block((why, adding)))]
+
+
+def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
+    values = low.program.tensor(target.tensor).layout.values
+    return next(v.extents for v in values if v.name == target.array)
+
+
+@contextmanager
+def _renamed(low: Lowering, target: Operand, name: str) -> Iterator[None]:
+    """Meanwhile the target's array goes by another name."""
+    key = (target.tensor, target.array)
+    before = low.array_names[key]
+    low.array_names[key] = name
+    try:
+        yield
+    finally:
+        low.array_names[key] = before
+
+
+def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.Expr, target: Operand) -> list[c.Stmt]:
+    """All copies are added to the target, each thread a range of places."""
+    kind = low.kinds[target.tensor]
+    part, place, copy, end = (low.names.new(n) for n in ("part", "p", "copy", "p_end"))
+
+    def bound(number: c.Expr) -> c.Expr:
+        return c.Call("spfgen_part", (c.Int(0), places, number, THREADS))
+
+    at = c.Bin("+", c.Bin("*", c.Cast(INT, c.Name(copy)), places), c.Name(place))
+    add = low.combine(c.Load(c.Name(whole), c.Name(place)), "+=", c.Load(copies, at), kind, kind)
+    inner = loop(place, bound(c.Name(part)), c.Name(end), [add])
+    fewer = c.Bin("<", c.Name(copy), c.Bin("-", count, c.Int(1)))
+    each = c.For("int", copy, c.Int(0), fewer, 1, c.Block((inner,)))
+    limit = c.Declare(f"const {INT}", end, bound(c.Bin("+", c.Name(part), c.Int(1))))
+    more = c.Bin("<", c.Name(part), THREADS)
+    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH,))
+    return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), shared)))]
+
+
+# --- slices: the places of one key, in a part of their own ------------------------------------------------
+
+
+@dataclass
+class _Carry:
+    """What several parts add to the places of one key: an array of them for each, added to the target at the end."""
+
+    low: Lowering
+    target: Operand
+    slice: Slice
+    scope: Scope
+    guarded: bool
+    """Whether conditions in the loop decide that there is such a place."""
+
+    def __post_init__(self) -> None:
+        self.kind = self.low.kinds[self.target.tensor]
+        self.array = c.Name(self.low.names.new(f"{self.target.tensor}_part"))
+        own = [(r, e) for r, e in zip(self.slice.rest, self.slice.extents, strict=True) if r != ZERO]
+        self.operand = replace(self.target, place=tuple(r for r, _ in own), extents=tuple(e for _, e in own))
+        sizes = [self.low.expr(e, self.scope) for _, e in own]
+        self.count = joined("*", sizes) if sizes else c.Int(1)
+
+    @property
+    def single(self) -> bool:
+        return not self.operand.place
+
+    def redirected(self, plan: Plan) -> Plan:
+        """The nest with its additions to these places; nothing is cleared or stored."""
+
+        def rule(node: object) -> object | None:
+            match node:
+                case Operand() if (node.tensor, node.array, node.place) == (
+                    self.target.tensor, self.target.array, self.target.place,
+                ):  # fmt: skip
+                    return self.operand
+                case Clear(body=inner) if inner is not None:
+                    return inner
+                case Reduce(op="="):
+                    return replace(node, op="+=")
+            return None
+
+        return without_unused(rewrite(rule, plan))
+
+    def begun(self, arrays: c.Name, number: c.Expr) -> list[c.Stmt]:
+        """The places of a part, cleared."""
+        name = c.Name(self.low.names.new("p"))
+        start = c.Bin("+", arrays, c.Bin("*", c.Cast(INT, number), self.count) if self.count != c.Int(1) else number)
+        declared = c.Declare(f"{self.kind.c} *restrict", self.array.name, start)
+        if self.single:
+            return [declared, c.Assign(c.Load(self.array, c.Int(0)), "=", zero(self.kind))]
+        clear = c.Assign(c.Load(self.array, name), "=", zero(self.kind))
+        return [declared, loop(name.name, c.Int(0), self.count, [clear])]
+
+    def added(self, arrays: c.Name, number: c.Expr, scope: Scope) -> list[c.Stmt]:
+        """The places of a part are added to the target's."""
+        low = self.low
+        source: c.Expr = number
+        if not self.single:
+            source = c.Bin("+", c.Bin("*", c.Cast(INT, number), self.count), self.flat_rest())
+
+        def add(place: Operand) -> c.Stmt:
+            return low.combine(low.place(place, scope), "+=", c.Load(arrays, source), self.kind, self.kind)
+
+        return self.each(add, scope)
+
+    def cleared(self, scope: Scope) -> list[c.Stmt]:
+        return self.each(lambda place: c.Assign(self.low.place(place, scope), "=", zero(self.kind)), scope)
+
+    def counters(self) -> list[str]:
+        return [f"{self.target.tensor} rest {k}" for k, r in enumerate(self.slice.rest) if r != ZERO]
+
+    def flat_rest(self) -> c.Expr:
+        names = [c.Name(self.low.names[n]) for n in self.counters()]
+        return flat(names, self.operand.extents, lambda e: self.low.expr(e, self.scope))
+
+    def each(self, do: Callable[[Operand], c.Stmt], scope: Scope) -> list[c.Stmt]:
+        """A statement for each place of the key."""
+        low = self.low
+        place: list[Expr] = []
+        loops: list[tuple[str, c.Expr]] = []
+        for k, (base, rest, extent) in enumerate(
+            zip(self.slice.base, self.slice.rest, self.slice.extents, strict=True)
+        ):
+            if rest == ZERO:
+                place.append(base)
+                continue
+            dim = f"{self.target.tensor} rest {k}"
+            name = low.names[dim]
+            end = low.expr(extent, scope)
+            if base != ZERO:
+                left = minus(low.expr(self.target.extents[k], scope), low.expr(base, scope))
+                end = c.Call("spfgen_min", (end, left))
+            loops.append((name, end))
+            place.append(Var(dim) if base == ZERO else Bin("+", base, Var(dim)))
+        body: list[c.Stmt] = [do(replace(self.target, place=tuple(place)))]
+        for name, end in reversed(loops):
+            body = [loop(name, c.Int(0), end, body)]
+        bases = [(b, e) for b, e in zip(self.slice.base, self.target.extents, strict=True) if variables(b)]
+        if not self.guarded or not bases:
+            return body
+        inside = [c.Bin(">=", low.expr(b, scope), c.Int(0)) for b, _ in bases]
+        inside += [c.Bin("<", low.expr(b, scope), low.expr(e, scope)) for b, e in bases]
+        return [c.If(joined("&&", inside), c.Block(tuple(body)))]
+
+
+def _carry(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> _Carry:
+    target = _stored(plan)
+    for k, rest in enumerate(found.rest):
+        dim = f"{target.tensor} rest {k}"
+        if rest != ZERO and dim not in low.names.table:
+            low.names.table[dim] = low.names.new("r")
+    guarded = any(isinstance(n, Guard | Find) for n in chain(plan))
+    return _Carry(low, target, found, scope, guarded)
+
+
+def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -> list[c.Stmt]:
+    """Each part takes whole rows, and parts of rows that are longer than its share: those it sums for itself."""
+    carry = _carry(low, plan, found, scope)
+    count = _number(low, share, scope)
+    parts = _Parts(low, plan, scope, count, _pragma(share))
+    row = low.names[plan.dim]
+    at, begin, stop = (c.Name(low.names.new(n)) for n in (f"{row}_next", f"{row}_from", f"{row}_to"))
+    piece, number = c.Name(low.names.new("piece")), c.Name(low.names.new("number"))
+    twice = c.Bin("*", c.Int(2), count)
+    rows = _workspace(low, f"{row}_shared", INT, twice, scope)
+    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(twice, carry.count), scope)
+    pointer, _ = parts.array(share.weight.pointer) if share.weight is not None else (at, "")
+    starts, limits = c.Load(pointer, at), (variable(low, begin), variable(low, stop))
+
+    def bounded(node: object) -> object | None:
+        if isinstance(node, Scan) and node.dim == share.row:
+            return replace(node, low=(*node.low, limits[0]), high=(*node.high, limits[1]))
+        return None
+
+    inner = parts.scope
+    body: Plan = rewrite(bounded, carry.redirected(plan.body))
+    with _renamed(low, carry.target, carry.array.name):
+        partial = low.plan(body, inner)
+    inside = c.Bin(">", begin, starts)
+    tail = c.Bin("&&", c.Bin("==", at, parts.stop), c.Bin(">", stop, starts))
+    shared = c.Block(
+        (
+            c.Comment(f"a part of {row} = {at.name}, which other threads share"),
+            *_with(
+                c.Declare(f"const {INT}", row, at),
+                [c.Assign(c.Load(rows, number), "=", at), *carry.begun(arrays, number), *partial],
+            ),
+            c.Assign(at, "+=", c.Int(1)),
+        )
+    )
+    whole = parts.between(at, parts.stop, inner)
+    pieces = c.For(
+        "int", piece.name, c.Int(0), c.Bin("<", piece, c.Int(2)), 1,
+        c.Block((
+            c.Declare("const int", number.name, c.Bin("+", c.Bin("*", c.Int(2), parts.part), piece)),
+            c.Assign(c.Load(rows, number), "=", c.Int(-1)),
+            c.If(c.Bin("||", inside, tail), shared),
+            *whole,
+            c.If(c.Bin("<", at, parts.stop), c.Assign(at, "=", parts.stop)),
+        )),
+    )  # fmt: skip
+    lines: list[c.Stmt] = [
+        c.Declare(INT, begin.name),
+        c.Declare(INT, stop.name),
+        c.Declare(INT, at.name, parts.split(parts.part, begin)),
+        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, stop)),
+        *parts.states,
+        pieces,
+    ]
+    return [
+        parts.comment,
+        c.Comment(f"where one {row} takes long, several threads share it"),
+        parts.loop(lines),
+        *_together(low, plan, carry, rows, arrays, twice, scope),
+    ]
+
+
+def _with(declared: c.Declare, lines: list[c.Stmt]) -> list[c.Stmt]:
+    """The lines after a declaration, if they need it."""
+    return [declared, *lines] if c.Name(declared.name) in [n for s in lines for n in walk(s)] else lines
+
+
+def _times(a: c.Expr, b: c.Expr) -> c.Expr:
+    return a if b == c.Int(1) else c.Bin("*", a, b)
+
+
+def _together(
+    low: Lowering, plan: Scan, carry: _Carry, rows: c.Name, arrays: c.Name, count: c.Expr, scope: Scope
+) -> list[c.Stmt]:
+    """The parts of rows are added up in order; the first one clears its row, if the loop would have."""
+    row = low.names[plan.dim]
+    number, before = c.Name(low.names.new("number")), c.Name(low.names.new(f"{row}_before"))
+    nodes = list(chain(plan))
+    clear = next((n for n in nodes if isinstance(n, Clear)), None)
+    first: list[c.Stmt] = []
+    if any(isinstance(n, Reduce) and n.op == "=" for n in nodes):
+        first = carry.cleared(scope)
+    elif clear is not None and clear.part is not None:
+        first = low.plan(clear.part, scope)
+    at = c.Name(row)
+    inside: list[c.Stmt] = carry.added(arrays, number, scope)
+    if first:
+        inside = [c.If(c.Bin("!=", at, before), c.Block(tuple(first))), *inside, c.Assign(before, "=", at)]
+    inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, number)), inside)
+    found = c.If(c.Bin(">=", c.Load(rows, number), c.Int(0)), c.Block(tuple(inside)))
+    each = c.For("int", number.name, c.Int(0), c.Bin("<", number, count), 1, c.Block((found,)))
+    lines: list[c.Stmt] = [c.Declare(INT, before.name, c.Int(-1))] if first else []
+    return [*lines, c.Comment(f"what several threads have summed of one {row}, in order"), each]
+
+
+def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:
+    """Each part adds to places that no other part adds to, but for those of the key that the part before ended with."""
+    assert share.slice is not None
+    carry = _carry(low, plan, share.slice, scope)
+    count = _number(low, share, scope)
+    parts = _Parts(low, plan, scope, count, _pragma(share))
+    name = low.names[plan.dim]
+    own = c.Name(low.names.new(f"{name}_own"))
+    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
+    keys = [b for b in share.slice.base if plan.dim in variables(b)]
+
+    def continues(at: c.Name, first: c.Name) -> c.Expr:
+        """Whether the key is the one right before the part."""
+        before = Bin("-", variable(low, first), Num(1))
+        pairs = [(substitute(k, {plan.dim: variable(low, at)}), substitute(k, {plan.dim: before})) for k in keys]
+        return joined("&&", [c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in pairs])
+
+    piece = with_body(between(low, plan, parts.start, own), carry.redirected(plan.body))
+    if carry.single:
+        piece = Reduce(carry.operand, "+=", piece)
+    with _renamed(low, carry.target, carry.array.name):
+        partial = low.plan(piece, parts.scope)
+    goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))
+    lines: list[c.Stmt] = [
+        *parts.bounds,
+        c.Declare(INT, own.name, parts.start),
+        *parts.states,
+        c.If(
+            c.Bin(">", parts.start, parts.bottom),
+            c.Block((
+                c.Comment("the part before has begun with these places"),
+                c.While(goes_on, c.Block((c.Assign(own, "+=", c.Int(1)),))),
+                *carry.begun(arrays, parts.part),
+                *partial,
+            )),
+        ),
+        *parts.between(own, parts.stop, parts.scope),
+    ]  # fmt: skip
+    part = c.Name(low.names.new("part"))
+    first = c.Name(name)
+    inside = c.Bin("&&", c.Bin(">", first, parts.bottom), c.Bin("<", first, parts.top))
+    after = c.For(
+        "int", part.name, c.Int(1), c.Bin("<", part, count), 1,
+        c.Block((
+            c.Declare(f"const {INT}", name, parts.begin(part)),
+            c.If(c.Bin("&&", inside, continues(first, first)), c.Block(tuple(carry.added(arrays, part, scope)))),
+        )),
+    )  # fmt: skip
+    comment = c.Comment("equal parts; places that go on from one part to the next are summed for each")
+    return [comment, parts.loop(lines), c.Comment("what parts have added to the last places of the one before"), after]

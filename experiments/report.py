@@ -231,6 +231,16 @@ in the run that timed them. Losses are shown like wins.
 """
 
 
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+
+
+def in_readme(summaries: Mapping[str, Any]) -> str:
+    """What stands between the markers of the README."""
+    plot = "![Fastest other / ours, a dot for each case](experiments/results/overview.svg)"
+    text = f"{overview(summaries)}\n\n{plot}" if summaries else "Nothing is recorded yet."
+    return f"{BEGIN}\n{text}\n"
+
+
 def page() -> tuple[str, dict[str, str]]:
     """(Markdown, plots by path) for the documentation."""
     plots = {f"plots/{path.name}": path.read_text(encoding="utf-8") for path in sorted(RESULTS.glob("*.svg"))}
@@ -296,5 +306,9 @@ def main(records: Path = RESULTS, target: Path = HERE) -> int:
     except ImportError:
         say("no plots: pip install matplotlib")
     (target / "RESULTS.md").write_text(HEADING + results(summaries, "results/"), encoding="utf-8")
+    readme = target.parent / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    if BEGIN in text and END in text:
+        readme.write_text(text[: text.index(BEGIN)] + in_readme(summaries) + text[text.index(END) :], encoding="utf-8")
     say(f"wrote {target / 'RESULTS.md'}: {', '.join(summaries) or 'no records'}")
     return 0

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from pathlib import Path
 
 import pytest
 
 import spfgen
+from docs.made import pages
+from experiments import report
+from spfgen.catalogue import layout_named
 from spfgen.lang.types import FINDS
+from spfgen.run.drawing import drawn
 from tests.readme_commands import README, commands
 
 TEXT = README.read_text(encoding="utf-8")
@@ -46,12 +52,18 @@ def loops(source: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in lines[start:end]) + "\n"
 
 
+def proof(explained: str) -> str:
+    """What was proved: the end of what `explain` prints."""
+    holds, _, asked = explained[explained.index("  proved:") :].partition("\nobligations")
+    return f"{textwrap.dedent(holds)}\nobligations{asked}\n"
+
+
 def shown() -> dict[str, str]:
     kernel = KERNELS["csr_times_bcsr"].compile(finds={"B.pb": "sequential"})
-    return {"explain csr_times_bcsr": kernel.explain() + "\n", "loops csr_times_bcsr": loops(kernel.source)}
+    return {"proof csr_times_bcsr": proof(kernel.explain()), "loops csr_times_bcsr": loops(kernel.source)}
 
 
-@pytest.mark.parametrize("marker", ["explain csr_times_bcsr", "loops csr_times_bcsr"])
+@pytest.mark.parametrize("marker", ["proof csr_times_bcsr", "loops csr_times_bcsr"])
 def test_listings(marker: str, request: pytest.FixtureRequest) -> None:
     wanted = shown()[marker]
     if request.config.getoption("--update-golden"):
@@ -67,10 +79,31 @@ def test_listings(marker: str, request: pytest.FixtureRequest) -> None:
     assert block(marker) == wanted, "run pytest --update-golden"
 
 
-@pytest.mark.parametrize("number", range(TEXT.count("<!-- python -->")))
-def test_python_blocks(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    found = re.findall(r"<!-- python -->\n```python\n(.*?)```", TEXT, re.DOTALL)
-    exec(compile(found[number], f"README block {number}", "exec"), {})
+def test_the_picture(request: pytest.FixtureRequest) -> None:
+    """It is what `spfgen draw bcsr` draws."""
+    picture = README.parent / "docs" / "readme.svg"
+    drawn_now = drawn(lambda rank: layout_named("bcsr", rank=rank), None, None)
+    if request.config.getoption("--update-golden"):
+        picture.write_text(drawn_now + "\n", encoding="utf-8")
+    assert picture.read_text(encoding="utf-8") == drawn_now + "\n", "run pytest --update-golden"
+
+
+def test_the_table_of_results() -> None:
+    assert report.in_readme(report.known()) == results_in_readme(TEXT), "run python -m experiments report"
+
+
+def results_in_readme(text: str) -> str:
+    return text[text.index(report.BEGIN) : text.index(report.END)]
+
+
+def test_blocks_run(tmp_path: Path) -> None:
+    """Commands, spec files and Python, but for the commands that install."""
+    page = tmp_path / "README.md"
+    before, _, rest = TEXT.partition("```console\n")
+    page.write_text(before + rest.partition("```\n")[2], encoding="utf-8")
+    text, _ = pages.made(page, ("tests",))
+    assert "parallel over i" in text
+    assert "ok: y equals the numpy reference" in text
 
 
 def test_spec_blocks_are_accepted() -> None:

@@ -37,8 +37,11 @@ class PageError(Exception):
     """A block does not do what the page says."""
 
 
-def made(page: Path) -> tuple[str, dict[str, str]]:
-    """(the page with results, files that it needs by path). Raises PageError."""
+def made(page: Path, links: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
+    """(the page with results, files that it needs by path). Its folder has links to these files of the repository.
+
+    Raises PageError.
+    """
     pictures: dict[str, str] = {}
 
     def generated(match: re.Match[str]) -> str:
@@ -50,6 +53,8 @@ def made(page: Path) -> tuple[str, dict[str, str]]:
 
     with tempfile.TemporaryDirectory(prefix="spfgen-docs-") as folder:
         runner = _Runner(page.name, Path(folder))
+        for name in links:
+            (Path(folder) / name).symlink_to(ROOT / name)
         text = BLOCK.sub(runner.block, page.read_text(encoding="utf-8"))
         pictures |= {file.name: file.read_text(encoding="utf-8") for file in Path(folder).glob("*.svg")}
     return MADE.sub(generated, text), pictures

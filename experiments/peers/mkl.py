@@ -50,18 +50,16 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
     mkl = library()
     mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
     letter = LETTERS[matrix.dtype.name]
-    number, suffix, arrays = _arguments(matrix)
+    number, suffix, _ = _arguments(matrix)
     y = np.full(matrix.shape[0], np.nan, matrix.dtype)
-    handle = ctypes.c_void_p()
-    create = f"mkl_sparse_{letter}_create_{matrix.format}{suffix}"
-    _require(_function(create)(ctypes.byref(handle), ctypes.c_int(ZERO_BASED), *arrays), create)
-    kept = _Handle(_function(f"mkl_sparse_destroy{suffix}"), handle)
+    kept = handle_of(matrix)
+    handle = kept.address
     description = Description(GENERAL, 0, 0)
     if inspect:
         operation = ctypes.c_int(NOT_TRANSPOSED)
         hint = _function(f"mkl_sparse_set_mv_hint{suffix}")(handle, operation, description, number(EXPECTED_CALLS))
-        _require(hint, "mkl_sparse_set_mv_hint")
-        _require(_function(f"mkl_sparse_optimize{suffix}")(handle), "mkl_sparse_optimize")
+        require(hint, "mkl_sparse_set_mv_hint")
+        require(_function(f"mkl_sparse_optimize{suffix}")(handle), "mkl_sparse_optimize")
     real = REALS[letter]
     call = partial(
         _function(f"mkl_sparse_{letter}_mv{suffix}"),
@@ -73,7 +71,7 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
         real(0.0),
         pointer(y),
     )
-    _require(call(), "mkl_sparse_mv")
+    require(call(), "mkl_sparse_mv")
     return Runner(call, lambda: y, (matrix, x, kept))
 
 
@@ -104,16 +102,27 @@ def _function(name: str) -> Any:
         raise Missing(f"no {name} in this MKL") from error
 
 
-class _Handle:
-    """Frees MKL's matrix when the runner goes."""
+class Handle:
+    """MKL's own object for a matrix, freed when this one goes; its arrays are the caller's."""
 
-    def __init__(self, destroy: Any, handle: ctypes.c_void_p) -> None:
-        self.destroy, self.handle = destroy, handle
+    def __init__(self, destroy: Any, address: ctypes.c_void_p) -> None:
+        self.destroy, self.address = destroy, address
 
     def __del__(self) -> None:
-        self.destroy(self.handle)
+        self.destroy(self.address)
 
 
-def _require(status: int, what: str) -> None:
+def handle_of(matrix: Any) -> Handle:
+    """MKL's object for a matrix of scipy in csr, csc, coo or bsr, over its arrays."""
+    letter = LETTERS[matrix.dtype.name]
+    _, suffix, arrays = _arguments(matrix)
+    address = ctypes.c_void_p()
+    create = f"mkl_sparse_{letter}_create_{matrix.format}{suffix}"
+    require(_function(create)(ctypes.byref(address), ctypes.c_int(ZERO_BASED), *arrays), create)
+    return Handle(_function(f"mkl_sparse_destroy{suffix}"), address)
+
+
+def require(status: int, what: str) -> None:
+    """Raises RuntimeError unless MKL says that all went well."""
     if status != 0:
         raise RuntimeError(f"{what} returned {status}")

@@ -1,0 +1,67 @@
+"""Intel MKL: a sparse matrix times a dense one, and two sparse ones with a dense result."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from experiments.harness.case import Runner
+from experiments.harness.native import pointer
+from experiments.peers import mkl
+
+Array = np.ndarray[Any, Any]
+BY_ROWS = 101
+
+
+def prepare_spmm(matrix: csr_array, factor: Array, threads: int, *, inspect: bool, result: Array) -> Runner:
+    """result = matrix * factor, both dense ones row by row. With `inspect`, MKL may look at the matrix beforehand."""
+    library = mkl.library()
+    library.MKL_Set_Num_Threads(ctypes.c_int(threads))
+    handle = mkl.handle_of(matrix)
+    description = mkl.Description(mkl.GENERAL, 0, 0)
+    operation, columns = ctypes.c_int(mkl.NOT_TRANSPOSED), ctypes.c_int(factor.shape[1])
+    by_rows = ctypes.c_int(BY_ROWS)
+    if inspect:
+        often = ctypes.c_int(mkl.EXPECTED_CALLS)
+        hint = library.mkl_sparse_set_mm_hint(handle.address, operation, description, by_rows, columns, often)
+        mkl.require(hint, "mkl_sparse_set_mm_hint")
+        mkl.require(library.mkl_sparse_optimize(handle.address), "mkl_sparse_optimize")
+    call = partial(
+        library.mkl_sparse_d_mm,
+        operation,
+        ctypes.c_double(1.0),
+        handle.address,
+        description,
+        by_rows,
+        pointer(factor),
+        columns,
+        columns,
+        ctypes.c_double(0.0),
+        pointer(result),
+        columns,
+    )
+    mkl.require(call(), "mkl_sparse_d_mm")
+    return Runner(call, lambda: result, (matrix, factor, handle))
+
+
+def prepare_spmmd(left: csr_array, right: csr_array, threads: int) -> Runner:
+    """A dense result of two sparse factors, row by row."""
+    library = mkl.library()
+    library.MKL_Set_Num_Threads(ctypes.c_int(threads))
+    handles = mkl.handle_of(left), mkl.handle_of(right)
+    result = np.full((left.shape[0], right.shape[1]), np.nan)
+    call = partial(
+        library.mkl_sparse_d_spmmd,
+        ctypes.c_int(mkl.NOT_TRANSPOSED),
+        handles[0].address,
+        handles[1].address,
+        ctypes.c_int(BY_ROWS),
+        pointer(result),
+        ctypes.c_int(result.shape[1]),
+    )
+    mkl.require(call(), "mkl_sparse_d_spmmd")
+    return Runner(call, lambda: result, (left, right, handles))

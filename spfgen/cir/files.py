@@ -42,6 +42,7 @@ _PLAIN = {
             "bitmap_words",
             "bitmap_has",
             "bitmap_position",
+            "apart",
             "prefetch",
             "prefetch_far",
             "stored_float32",

@@ -17,6 +17,7 @@ from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
+from spfgen.cir.tile import tile
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
@@ -50,6 +51,7 @@ from spfgen.plan.nodes import (
     State,
     Sweep,
     Table,
+    Tile,
     chain,
 )
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
@@ -253,6 +255,8 @@ class Lowering(Values):
                 return levels.levels(self, plan, scope)
             case Needs(value):
                 return [levels.pair(self, value, scope)]
+            case Tile():
+                return tile(self, plan, scope)
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
@@ -298,7 +302,8 @@ class Lowering(Values):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
-            return [*before, *comment, self.as_said(plan, replace(scope, looped=True))]
+            apart: list[c.Stmt] = [c.Do(c.Call("spfgen_apart", ()))] if scope.rows else []
+            return [*before, *comment, *apart, self.as_said(plan, replace(scope, looped=True))]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             body = self.plan(plan.body, replace(scope, looped=True))
@@ -510,6 +515,8 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.name)
         if isinstance(node, Sweep):
             result += [node.dim, node.row]
+        if isinstance(node, Tile):
+            result += [node.start, node.end]
     return result
 
 

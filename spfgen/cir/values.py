@@ -56,6 +56,9 @@ class Values:
         running = scope.running(target)
         if running is not None:
             return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
+        kept = scope.rows.get((target.tensor, target.place))
+        if kept is not None:
+            return self.combine(kept[0], "+=", term, kept[1], kind)
         return self.combine(self.place(target, scope), op, term, own, kind)
 
     def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:

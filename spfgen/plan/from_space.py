@@ -6,6 +6,7 @@ the place of the target is fixed; loops that only look for a position become fin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from spfgen.facts.formula import variables
@@ -21,19 +22,20 @@ from spfgen.plan.depend import (
     distinct_places,
     place_inside,
 )
-from spfgen.plan.drivers import driven
+from spfgen.plan.drivers import driven, steps_in_order
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
-from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Variant
+from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Tile, Variant
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.sweep import swept
+from spfgen.plan.tile import outside, tiled
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -72,9 +74,10 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         else:
             first.append(clear)
     names = (*instance.indices, *context.named)  # a loop keeps the name that the schedule has for it
-    variants = [
-        replace(v, body=fetched_ahead(annotated(instance, simplify(v.body, names), steps, context))) for v in variants
-    ]
+    variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
+    if not context.named:
+        variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
+    variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=on_threads(instance, v.body, context)) for v in variants]
@@ -87,16 +90,31 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     """Who drives, and the nests in which what is to be found is: the first order in which nothing has to be compared
     with everything."""
     instance = with_equal_positions(instance)
-    for given in driven(instance, context):
-        found = None if context.named else blocked(instance, given)
+    for given, for_tiles in _orders(instance, context):
+        found = None if context.named or for_tiles else blocked(instance, given)
         instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
         chosen = choose_finds(instance, nest, steps, context)
+        if for_tiles and not all(_has_tile(instance, v.body, context) for v in chosen):
+            continue
         compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}
         if compared <= set(context.forced):
             break
     return instance, steps, chosen, stored
+
+
+def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:
+    """The orders to be tried, best first, and whether one is meant for register tiles."""
+    for steps in driven(instance, context):
+        dims = None if context.named else outside(instance, steps)
+        if dims is not None:
+            yield steps_in_order(instance, dims), True
+        yield steps, False
+
+
+def _has_tile(instance: Instance, nest: Plan, context: Context) -> bool:
+    return any(isinstance(n, Tile) for n in walk(tiled(simplify(nest, instance.indices), context.types)))
 
 
 def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:

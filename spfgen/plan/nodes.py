@@ -21,6 +21,7 @@
            | Kept(sums, body)      the values of temporaries are kept for all places
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
+           | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
            | Do(target, value)     one value is added to (or stored in) the target
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -437,6 +438,27 @@ class Needs(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Tile(Plan):
+    """Sums for max(low) <= dim < min(high), the fastest-running subscript of `target`: a tile of them at a time.
+
+    Each tile begins at `start` and ends before `end`, names that the loop over `dim` in the body speaks of; it is
+    as wide as the first of `widths` that fits into what is left, the last one narrower. What the body adds to the
+    places is stored with `op` (= or +=) when it is through.
+    """
+
+    dim: str
+    start: str
+    end: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    widths: tuple[int, ...]
+    target: Operand
+    op: str
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Do(Plan):
     target: Operand
     op: str
@@ -455,7 +477,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
-        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
+        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner) | Tile(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -30,6 +30,7 @@ from spfgen.plan.nodes import (
     State,
     Sweep,
     Table,
+    Tile,
 )
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
@@ -148,6 +149,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(body, depth + 2, lines)
         case Needs(value):
             add(f"after {show(value)}")
+        case Tile(dim, low=low, high=high, widths=widths, target=target, op=op, body=body, because=why):
+            sizes = ", ".join(map(str, widths))
+            text = f"tiles of {sizes} or fewer {dim} in {interval(low, high)}"
+            add(f"{text}, sums into {show_operand(target)} with {op}", why)
+            _lines(body, depth + 1, lines)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:

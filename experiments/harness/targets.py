@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-
 from experiments.harness.race import Outcome
 from experiments.harness.timing import geometric_mean
 
@@ -55,6 +54,3 @@ def _figures(target: Target, group: Sequence[Outcome]) -> Iterator[str]:
         figure = least if target.each else mean
         verdict = f", target {target.times:g}: {'met' if figure >= target.times else 'NOT met'}"
     yield f"{target.title:<34}geometric mean {mean:.3f} over {len(found)}, least {least:.3f} ({where}){verdict}"
-
-
-

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from experiments.data.matrices import factor, matrices
+from experiments.data.trees import label
 from experiments.harness import targets
 from experiments.harness.case import Case, Contestant, Runner
 from experiments.harness.check import compare, sum_tolerance
@@ -44,18 +45,18 @@ class Product:
 def cases(quick: bool, threads: int) -> list[Case]:
     """Each matrix with few columns and with many, with one thread and with all."""
     return [
-        case(label, make, columns, count)
+        case(name, make, columns, count)
         for count in sorted({1, threads})
-        for label, make in matrices(quick)
+        for name, make in matrices(quick)
         for columns in COLUMNS
     ]
 
 
-def case(label: str, make: Callable[[], csr_array], columns: int, threads: int) -> Case:
+def case(name: str, make: Callable[[], csr_array], columns: int, threads: int) -> Case:
     """One matrix, number of columns and thread count."""
     schedules = ("static",) if threads == 1 else ("static", "dynamic,32")
     return Case(
-        label=f"{label}, {columns} columns, {threads} thread{'s' if threads > 1 else ''}",
+        label=label(name, columns, threads),
         data=lambda: product(make, columns),
         ours=partial(prepare_ours, threads=threads),
         peers=(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-
 from spfgen.facts.formula import Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
@@ -116,6 +115,3 @@ def _own(node: Plan) -> Iterator[set[str]]:
             yield variables(value)
         case Guard(conditions):
             yield from map(variables, conditions)
-
-
-

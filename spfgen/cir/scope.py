@@ -52,7 +52,8 @@ class Scope:
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
-    were read above the loop; `rows` are the places whose sums a tile keeps; `folded` are the variables of sums within a value; `paired` is the inspector around."""
+    were read above the loop; `rows` are the places whose sums a tile keeps; `folded` are the variables of sums within a
+    value; `paired` is the inspector around."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)

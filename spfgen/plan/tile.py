@@ -61,16 +61,18 @@ def tiled(plan: Plan, types: Mapping[str, str]) -> Plan:
     """The plan with tiles for the loops that only go around the sum of one place, the fastest-running one."""
 
     def rule(node: object) -> Plan | None:
-        return _tile(node, node.body, types) if isinstance(node, Scan) and isinstance(node.body, Reduce) else None
+        return _tile(node, types) if isinstance(node, Scan) else None
 
     result = rewrite(rule, plan)
     assert isinstance(result, Plan)
     return result
 
 
-def _tile(scan: Scan, total: Reduce, types: Mapping[str, str]) -> Plan | None:
-    *around, do = chain(total.body)
-    if scan.parallel or scan.atomic or scan.vector or scan.unroll:
+def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
+    *around, do = chain(scan.body)
+    before = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
+    total = around.pop(before) if before < len(around) else do
+    if not isinstance(total, Reduce) or scan.parallel or scan.atomic or scan.vector or scan.unroll:
         return None
     if not isinstance(do, Do) or do.op != "+=" or do.target.place != total.target.place:
         return None

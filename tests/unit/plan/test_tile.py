@@ -1,0 +1,115 @@
+"""Register tiles: where they are put, and that what they compute is right for every number of columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.ir import walk
+from spfgen.plan.nodes import Tile
+
+SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
+
+
+def kernel(text: str) -> spfgen.Kernel:
+    return spfgen.parse(text).kernels["k"].compile()
+
+
+def tiles(made: spfgen.Kernel) -> list[Tile]:
+    return [n for plan in made.generated.plans for n in walk(plan) if isinstance(n, Tile)]
+
+
+def spmm(layout: str = "csr", op: str = "=", schedule: str = "") -> spfgen.Kernel:
+    return kernel(SPMM.format(layout=layout, op=op, schedule=schedule))
+
+
+def matrix(shape: tuple[int, int], density: float, dtype: str, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    full = random.integers(1, 9, shape) * (random.random(shape) < density)
+    return full.astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("layout", "dtype", "columns"),
+    [
+        ("csr", "float64", (0, 1, 15, 16, 17, 31, 32, 33, 48, 70)),
+        ("csr", "float32", (33, 64, 100)),
+        ("csr", "complex128", (9, 24)),
+        ("csr", "int32", (65,)),
+        ("dcsr", "float64", (5, 40)),
+        ("ell", "float64", (37,)),
+        ("bcsr(R=2, C=3)", "float64", (37,)),
+    ],
+)
+@pytest.mark.parametrize("op", ["=", "+="])
+def test_products_with_a_tile_are_right(layout: str, dtype: str, columns: tuple[int, ...], op: str) -> None:
+    made = spmm(layout, op)
+    assert tiles(made)
+    left = matrix((7, 12), 0.4, dtype, 1)
+    left[3] = 0
+    a = spfgen.pack(left, layout)
+    for count in columns:
+        b = matrix((12, count), 1, dtype, 2)
+        for threads in (1, 3):
+            c = np.full((7, count), 5, dtype)
+            made(A=a, B=b, C=c)
+            assert np.array_equal(c, left @ b + (5 if op == "+=" else 0)), (count, threads)
+
+
+def test_empty_matrices() -> None:
+    made = spmm()
+    for rows, inner in ((0, 3), (3, 0)):
+        a = spfgen.pack(np.zeros((rows, inner)), "csr")
+        assert np.array_equal(made(A=a, B=np.ones((inner, 20)), C=np.full((rows, 20), 7.0)), np.zeros((rows, 20)))
+
+
+def test_the_place_is_stored_once_where_every_place_is_reached() -> None:
+    assert [t.op for t in tiles(spmm())] == ["="]
+    assert [t.op for t in tiles(spmm(op="+="))] == ["+="]
+    assert [t.op for t in tiles(spmm("dcsr"))] == ["+="]
+
+
+def test_loops_of_a_schedule_are_left_as_they_are() -> None:
+    assert not tiles(spmm(schedule="schedule { order i, A.pj, c }"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel k { tensor A : csr tensor B, C : dense C[c, i] = A[i, j]*B[j, c] }",  # not the fastest subscript of C
+        "kernel k { tensor A : csr tensor B : dense_col tensor C : dense C[i, c] = A[i, j]*B[j, c] }",  # nor of B
+        "kernel k { tensor A, B : csr tensor C : dense C[i, c] = A[i, j]*B[j, c] }",  # reached through an index array
+        "kernel k { tensor A : csr tensor B, C : dense C[i, c] = A[i, j]*B[j, 2*c] }",  # two apart
+        "kernel k { tensor A : csr tensor x, y : dense y[i] = A[i, j]*x[j] }",  # one column
+        "kernel k { tensor A : csc tensor B, C : dense C[i, c] = A[i, j]*B[j, c] }",  # no loop inside
+    ],
+)
+def test_no_tile_where_neighbours_are_not_read_side_by_side(text: str) -> None:
+    assert not tiles(kernel(text))
+
+
+def test_what_reads_the_column_in_a_bound_has_no_tile() -> None:
+    made = kernel("kernel k { tensor A : csr tensor B, C : dense C[i, c] = A[i, j]*B[j, c] where j < c }")
+    assert not tiles(made)
+    left, b = matrix((5, 9), 0.6, "float64", 3), matrix((9, 20), 1, "float64", 4)
+    c = made(A=spfgen.pack(left, "csr"), B=b, C=np.empty((5, 20)))
+    wanted = sum(np.outer(left[:, j], np.where(np.arange(20) > j, b[j], 0)) for j in range(9))
+    assert np.array_equal(c, wanted)
+
+
+def test_types_that_differ_have_no_tile_and_are_right() -> None:
+    made = spmm()
+    left, b = matrix((4, 6), 0.6, "float32", 5), matrix((6, 40), 1, "float64", 6)
+    assert np.array_equal(made(A=spfgen.pack(left, "csr"), B=b), left.astype(float) @ b)
+
+
+def test_a_tree_with_two_factors() -> None:
+    made = kernel("kernel k { tensor A : csf3 tensor B, C, M : dense M[i, r] = A[i, j, k]*B[j, r]*C[k, r] }")
+    assert tiles(made)
+    random = np.random.default_rng(7)
+    dense = random.integers(1, 5, (4, 5, 6)) * (random.random((4, 5, 6)) < 0.3).astype(float)
+    for columns in (3, 16, 50):
+        b, c = matrix((5, columns), 1, "float64", 8), matrix((6, columns), 1, "float64", 9)
+        found = made(A=spfgen.pack(dense, "csf3"), B=b, C=c)
+        assert np.array_equal(found, np.einsum("ijk,jr,kr->ir", dense, b, c))

@@ -72,11 +72,11 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     *around, do = chain(scan.body)
     before = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
     total = around.pop(before) if before < len(around) else do
-    if not isinstance(total, Reduce) or scan.parallel or scan.atomic or scan.vector or scan.unroll:
+    if not isinstance(total, Reduce) or scan.parallel or scan.vector or scan.unroll or scan.down:
         return None
     if not isinstance(do, Do) or do.op != "+=" or do.target.place != total.target.place:
         return None
-    if not all(isinstance(n, Scan | Load | Locate | Guard) for n in around):
+    if not all(isinstance(n, Scan | Load | Locate | Guard) and not getattr(n, "parallel", False) for n in around):
         return None
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     if not all(_side_by_side(o, scan.dim) for o in (do.target, *reads)):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from docs.made.pages import ROOT
@@ -13,47 +12,86 @@ NOT_YET = "not yet"
 
 @dataclass(frozen=True)
 class Feature:
-    """`test` is FILE::FUNCTION below tests/, or empty for what is not there yet."""
+    """`test` is FILE::FUNCTION below tests/; empty for what is not there yet, and then `how` says nothing."""
 
     feature: str
-    papers: str
-    how: str
-    test: str
+    how: str = ""
+    test: str = ""
 
 
-FEATURES = (
-    Feature("Layouts as relations with uninterpreted functions", "Zhao et al. 2022", "`relation { ... }` in a layout", "unit/layout/test_points.py"),
-    Feature("Properties of index arrays as formulas, proved by Z3", "Zhao et al. 2022", "`property forall p, q : ...`", "unit/facts/test_prove.py"),
-    Feature("Finds instead of merges: who drives is chosen", "Zhao et al. 2022", "chosen; `schedule { find B.pj : search }`", "unit/plan/test_finds.py"),
-    Feature("Sequential iteration with persistent state", "Zhao et al. 2022", "`find B.pj : sequential`", "unit/plan/test_sequential.py"),
-    Feature("Hash maps, position arrays, bitmaps for finds", "Zhao et al. 2022; Kjolstad et al. 2019 (workspaces)", "`find B.pj : hash`, `array`, `bitmap`, `scatter`", "unit/plan/test_find_tables.py"),
-    Feature("Blocked layouts beside unblocked ones", "Zhao et al. 2022; Im and Yelick 2001", "`tensor B : bcsr(R=4, C=4)`", "differential/test_combinations.py"),
-    Feature("Unsorted lists and duplicates", "Zhao et al. 2022", "`coo_unsorted`; duplicates add up", "unit/test_evaluate.py"),
-    Feature("Level formats, TACO's notation", "Kjolstad et al. 2017; Chou et al. 2018", "{levels}", "unit/lang/test_levels.py"),
-    Feature("Runs of equal values", "Donenfeld et al. 2022; Ahrens et al. 2023", "layouts `rle`, `csr_rle`", "unit/layout/test_pack_kinds.py"),
-    Feature("Variable blocks, skylines, bands", "Ahrens et al. 2023 (Finch); Saad 1994", "layouts `vbl`, `vbr`, `skyline`, `band`", "unit/layout/test_pack_kinds.py"),
-    Feature("Symmetric storage", "Patel et al. 2024 (SySTeC)", "layouts `sym_csr`, `sym_lower`: one position, two coordinates", "unit/layout/test_pack_kinds.py"),
-    Feature("Sliced and permuted rows", "Kreutzer et al. 2014", "layouts `sell`, `sell_sigma`, `jds`; `pack q by -count(i)`", "unit/layout/test_pack_kinds.py"),
-    Feature("Conversion between any two formats", "Chou et al. 2020", "`tensor.convert(\"bcsr\", R=4, C=4)`", "unit/run/test_convert.py"),
-    Feature("Checks of arrays derived from properties", "Zhao et al. 2022", "`Tensor.validate()`, made when arrays are first seen", "unit/run/test_checks.py"),
-    Feature("Convolution and affine subscripts", "Won et al. 2023 (unified convolution)", "`y[i] = x[i + r]*w[r]`", "differential/test_combinations.py"),
-    Feature("Work shared out by non-zeros", "Merrill and Garland 2016; Senanayake et al. 2020", "without being asked", "unit/run/test_threads.py"),
-    Feature("Scheduling: split, reorder, tile by coordinate or position", "Senanayake et al. 2020", "`schedule { tile i by 64; split A.pj by 8 }`", "unit/space/test_transform.py"),
-    Feature("Translation validation of every plan", "Pnueli et al. 1998; loopy", "always on", "unit/plan/test_verifier.py"),
-    Feature("Sparse results with a pattern of their own", "Kjolstad et al. 2017, 2019", "", ""),
-    Feature("Union, complement, user functions, fill values", "Henry et al. 2021", "", ""),
-    Feature("Code for GPUs", "Senanayake et al. 2020; Ye et al. 2023 (SparseTIR)", "", ""),
-    Feature("Search for schedules by running them", "Ye et al. 2023; Won et al. 2023 (WACO)", "", ""),
-)  # fmt: skip
+PAPERS = {
+    "Zhao, Popoola, Hall, Olschanowsky, Strout 2022: polyhedral specification and code generation with co-iteration": (
+        Feature("layouts as relations with uninterpreted functions", "`relation { [pi, pj] -> [i, j] : ... }`", "unit/layout/test_points.py"),
+        Feature("the layouts of its tables", "`spfgen layouts`", "unit/layout/test_pack.py::test_pictures_of_the_layouts"),
+        Feature("properties of index arrays", "`property strictly increasing within rowptr`, or any formula", "unit/facts/test_prove.py"),
+        Feature("finds by proof: binary search, sequential iteration, hash map, loop", "chosen; `schedule { find B.pj : search }`", "unit/plan/test_finds.py::test_what_is_allowed_is_right"),
+        Feature("state that is kept between iterations, by elimination of indices", "`find B.pj : sequential`", "unit/plan/test_sequential.py::test_columns_by_rows_keep_a_position_for_each_row"),
+        Feature("blocked and unblocked matrices in one kernel", "`tensor B : bcsr(R=4, C=4)`", "unit/plan/test_finds.py::test_blocks_are_found_by_the_quotient"),
+        Feature("a choice of the find when the kernel is called", "without being asked, by formulas of cost", "unit/plan/test_cost.py::test_the_variant_that_runs_is_the_cheapest"),
+        Feature("dependence tests; parallel outer loops", "without being asked; `spfgen explain` lists dependences", "unit/plan/test_depend.py::test_examples_are_true"),
+        Feature("tiling, with tiles that are skipped", "`schedule { tile i by 64, j by 64 }`", "unit/plan/test_narrow.py::test_tiles_that_are_passed_over"),
+        Feature("a result that shares the pattern of an operand (TTM)", "`tensor C : csf3 shares A on i, j`", "unit/plan/test_injective.py::test_ttm_shares_its_fibres"),
+        Feature("triangular layouts and computations", "layout `lower`; `where j <= i`", "unit/plan/test_narrow.py::test_tiles_of_triangles_and_bands"),
+        Feature("conversions between layouts", "`tensor.convert(\"ell\")`", "unit/run/test_convert.py"),
+    ),
+    "Henry et al. 2021: compilation of sparse array programming models": (
+        Feature("sums of differently sparse operands", "`y[i] = A[i, j]*x[j] + b[i]`: a term at a time", "differential/test_combinations.py::test_combinations"),
+        Feature("unions and complements in one pass over several operands"),
+        Feature("any function, with its algebraic properties"),
+        Feature("any fill value", "`fill 1`; operators do not use it yet beyond packing and unpacking", ""),
+        Feature("reductions that stop early"),
+        Feature("slices with strides"),
+    ),
+    "Root et al. 2024: compilation of shape operators on sparse arrays": (
+        Feature("conversion from any layout to any other", "`tensor.convert`, `spfgen.pack`", "unit/run/test_convert.py"),
+        Feature("slices by affine subscripts", "`B[i, j] = A[2*i, j + 3]`", "unit/lang/test_reference.py"),
+        Feature("reshape, flatten, split in an expression"),
+        Feature("concatenation in an expression"),
+    ),
+    "Liu et al. 2024: compiler support for sparse tensor convolutions": (
+        Feature("affine subscripts", "`y[i] = x[i + r]*w[r]`", "differential/test_combinations.py::test_combinations"),
+        Feature("any combination of formats in a convolution", "any layout for each tensor", "fuzz/test_random_programs.py"),
+        Feature("iteration over the stored entries of the input only", "chosen by cost, where the input drives", "unit/plan/test_drivers.py::test_who_drives"),
+        Feature("a merge over windows of several sparse levels"),
+    ),
+    "Ahrens et al. 2024: Finch": (
+        Feature("runs of equal values", "layouts `rle`, `csr_rle`", "unit/layout/test_pack_kinds.py::test_runs_end_at_gaps_and_where_values_change"),
+        Feature("variable blocks, bands, skylines", "layouts `vbl`, `vbr`, `band`, `skyline`", "unit/layout/test_pack_kinds.py::test_pictures"),
+        Feature("symmetric storage", "layouts `sym_csr`, `sym_lower`: one position, two coordinates", "unit/layout/test_pack_kinds.py::test_pictures"),
+        Feature("programs of several statements", "statements run in their order", "unit/plan/test_clearing.py::test_only_the_first_of_several_terms_clears"),
+        Feature("several protocols of one level (walk, gallop, ...)", "`find B.pj : gallop`, and others", "unit/space/test_schedule.py::test_every_algorithm"),
+        Feature("conditions", "`where j <= i + n`", "unit/lang/test_reference.py"),
+        Feature("if, while, early breaks in programs"),
+        Feature("an array interface (the Python array API)", "`spfgen.einsum`; the rest is not there yet", ""),
+    ),
+    "TACO, MLIR, the universal sparse tensor": (
+        Feature("formats by levels", "`(i, j) -> (i : dense, j : compressed)`; `spfgen layouts NAME --as levels`", "unit/lang/test_levels.py::test_levels_are_layouts"),
+        Feature("TACO's command", "`spfgen taco \"y(i)=A(i,j)*x(j)\" -f=A:ds`", "unit/lang/test_levels.py::test_the_command"),
+        Feature("schedules: reorder, split, tile, fuse, parallelise, unroll", "`schedule { tile i by 64; parallel i_tile }`", "unit/space/test_transform.py::test_new_loops"),
+        Feature("sparse results with a pattern that is computed"),
+        Feature("code for GPUs"),
+    ),
+}  # fmt: skip
 
 
 def table() -> str:
-    """The table; a test that is named must be there."""
-    rows = ["| feature | paper | here | test |", "| --- | --- | --- | --- |"]
-    for item in FEATURES:
-        here = item.how.replace("{levels}", "`spfgen layouts NAME --as levels`; `spfgen taco`")
-        if not item.test or not (ROOT / "tests" / item.test).exists():
-            rows.append(f"| {item.feature} | {item.papers} | {NOT_YET} | |")
-        else:
-            rows.append(f"| {item.feature} | {item.papers} | {here} | `tests/{item.test}` |")
-    return re.sub(r" +\n", "\n", "\n".join(rows))
+    """A table for each paper. Raises ValueError for a test that is not there."""
+    parts = []
+    for paper, features in PAPERS.items():
+        parts += [f"## {paper}", "", "| feature | here | test |", "| --- | --- | --- |"]
+        for item in features:
+            here = item.how if item.test else ": ".join(filter(None, (f"**{NOT_YET}**", item.how)))
+            parts.append(f"| {item.feature} | {here} | {_shown(item.test)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _shown(test: str) -> str:
+    """The test's name, after a look whether it is there."""
+    if not test:
+        return ""
+    file, _, function = test.partition("::")
+    path = ROOT / "tests" / file
+    if not path.exists() or (function and f"def {function}(" not in path.read_text(encoding="utf-8")):
+        raise ValueError(f"a feature names the test {test}, which is not there")
+    return f"`tests/{test}`"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 SUMMARY = RESULTS / "summary.json"
 OURS, RIGHT = "ours", "right"
+ALL = "overview"
 OWN = ("ours", "spfgen-", "layouts-known")
 """How the names of contestants begin that are spfgen too, in another setting."""
 
@@ -151,8 +152,8 @@ def overview(summaries: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def chapter(name: str, summary: Mapping[str, Any], pictures: str) -> str:
-    """Everything about one experiment."""
+def chapter(name: str, summary: Mapping[str, Any], pictures: str, drawn: Collection[str] = ()) -> str:
+    """Everything about one experiment; `drawn` are the plots that there are."""
     quick = ", `--quick`" if summary["quick"] else ""
     lines = [f"## {name}", "", title_of(name), ""]
     if HEADLINES.get(name):
@@ -164,7 +165,7 @@ def chapter(name: str, summary: Mapping[str, Any], pictures: str) -> str:
         "",
         *_peer_table(summary),
     ]
-    if best_peers(summary):
+    if name in drawn:
         lines += [f"![{name}: time of each other / ours, a dot for each case]({pictures}{name}.svg)", ""]
     return "\n".join([*lines, *_case_table(summary), ""])
 
@@ -213,12 +214,12 @@ def _case_table(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {case['label']} | {case['us']:,.1f} | {share} | {peer} | {ratio} |"
 
 
-def results(summaries: Mapping[str, Any], pictures: str) -> str:
+def results(summaries: Mapping[str, Any], pictures: str, drawn: Collection[str] = ()) -> str:
     """The whole text."""
     if not summaries:
         return "No experiment has been recorded yet.\n"
-    chapters = [chapter(name, summary, pictures) for name, summary in summaries.items()]
-    plot = [f"![Fastest other / ours, a dot for each case]({pictures}overview.svg)", ""]
+    chapters = [chapter(name, summary, pictures, drawn) for name, summary in summaries.items()]
+    plot = [f"![Fastest other / ours, a dot for each case]({pictures}{ALL}.svg)", ""] if ALL in drawn else []
     return "\n".join([overview(summaries), "", *plot, *chapters]).rstrip() + "\n"
 
 
@@ -234,17 +235,22 @@ in the run that timed them. Losses are shown like wins.
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 
-def in_readme(summaries: Mapping[str, Any]) -> str:
+def in_readme(summaries: Mapping[str, Any], drawn: Collection[str]) -> str:
     """What stands between the markers of the README."""
-    plot = "![Fastest other / ours, a dot for each case](experiments/results/overview.svg)"
-    text = f"{overview(summaries)}\n\n{plot}" if summaries else "Nothing is recorded yet."
+    plot = f"\n\n![Fastest other / ours, a dot for each case](experiments/results/{ALL}.svg)" if ALL in drawn else ""
+    text = f"{overview(summaries)}{plot}" if summaries else "Nothing is recorded yet."
     return f"{BEGIN}\n{text}\n"
+
+
+def plots_in(folder: Path = RESULTS) -> frozenset[str]:
+    """The names of the plots that there are."""
+    return frozenset(path.stem for path in folder.glob("*.svg"))
 
 
 def page() -> tuple[str, dict[str, str]]:
     """(Markdown, plots by path) for the documentation."""
     plots = {f"plots/{path.name}": path.read_text(encoding="utf-8") for path in sorted(RESULTS.glob("*.svg"))}
-    return results(known(), "plots/"), plots
+    return results(known(), "plots/", plots_in()), plots
 
 
 # --- plots ---------------------------------------------------------------------------------------------
@@ -253,7 +259,7 @@ def page() -> tuple[str, dict[str, str]]:
 def plots(summaries: Mapping[str, Any]) -> dict[str, str]:
     """SVG by name: all experiments, and each with its peers. Raises ImportError without matplotlib."""
     rows = {n: [r for r, _, _ in best_peers(s)] for n, s in summaries.items() if best_peers(s)}
-    found = {"overview": _dots(rows, "fastest other / ours (above 1: ours is faster)")} if rows else {}
+    found = {ALL: _dots(rows, "fastest other / ours (above 1: ours is faster)")} if rows else {}
     for name, summary in summaries.items():
         peers: dict[str, list[float]] = {}
         for case in summary["cases"]:
@@ -305,10 +311,13 @@ def main(records: Path = RESULTS, target: Path = HERE) -> int:
             (target / "results" / f"{name}.svg").write_text(text, encoding="utf-8")
     except ImportError:
         say("no plots: pip install matplotlib")
-    (target / "RESULTS.md").write_text(HEADING + results(summaries, "results/"), encoding="utf-8")
+    drawn = plots_in(target / "results")
+    (target / "RESULTS.md").write_text(HEADING + results(summaries, "results/", drawn), encoding="utf-8")
     readme = target.parent / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else ""
     if BEGIN in text and END in text:
-        readme.write_text(text[: text.index(BEGIN)] + in_readme(summaries) + text[text.index(END) :], encoding="utf-8")
+        readme.write_text(
+            text[: text.index(BEGIN)] + in_readme(summaries, drawn) + text[text.index(END) :], encoding="utf-8"
+        )
     say(f"wrote {target / 'RESULTS.md'}: {', '.join(summaries) or 'no records'}")
     return 0

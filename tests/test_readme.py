@@ -89,7 +89,9 @@ def test_the_picture(request: pytest.FixtureRequest) -> None:
 
 
 def test_the_table_of_results() -> None:
-    assert report.in_readme(report.known()) == results_in_readme(TEXT), "run python -m experiments report"
+    assert report.in_readme(report.known(), report.plots_in()) == results_in_readme(TEXT), (
+        "run python -m experiments report"
+    )
 
 
 def results_in_readme(text: str) -> str:

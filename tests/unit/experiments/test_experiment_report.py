@@ -46,6 +46,8 @@ def test_figures(tmp_path) -> None:
     assert "| lost | 0.1 | 50% | peer | 0.50 (slower) |" in text
     assert "| broken | WRONG: 2 of 3 elements differ | | | |" in text
     assert "other (missing: not installed) in 1" in text
+    assert ".svg" not in text
+    assert "(p/spmv.svg)" in report.results({"spmv": summaries["spmv"]}, "p/", {"spmv"})
     assert "disturbed by other processes: 25%" in text
 
 
@@ -64,7 +66,8 @@ def test_files(tmp_path, capsys) -> None:
     written = (tmp_path / "to" / "RESULTS.md").read_text()
     assert written.startswith("# Results")
     again = report.known(tmp_path / "to" / "results" / "summary.json")
-    assert report.HEADING + report.results(again, "results/") == written
+    drawn = report.plots_in(tmp_path / "to" / "results")
+    assert report.HEADING + report.results(again, "results/", drawn) == written
     (tmp_path / "spmv.json").unlink()
     report.main(tmp_path, tmp_path / "to")  # what was recorded before stays
     assert (tmp_path / "to" / "RESULTS.md").read_text() == written
@@ -87,4 +90,6 @@ def test_plots() -> None:
 def test_what_is_kept_is_what_is_shown() -> None:
     """RESULTS.md in the repository is that of its summary."""
     path = report.HERE / "RESULTS.md"
-    assert path.read_text(encoding="utf-8") == report.HEADING + report.results(report.known(), "results/")
+    assert path.read_text(encoding="utf-8") == report.HEADING + report.results(
+        report.known(), "results/", report.plots_in()
+    )

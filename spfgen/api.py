@@ -147,11 +147,13 @@ class KernelSpec:
         *,
         schedule: str | None = None,
         finds: Mapping[str, str] | None = None,
+        deterministic: bool = False,
         validate: str = "once",
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
         `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
-        without a schedule gets what `spfgen tune` found for it; `schedule=""` leaves that out.
+        without a schedule gets what `spfgen tune` found for it; `schedule=""` leaves that out. `deterministic`: results
+        are the same to the last bit for any number of threads, as the clause of that name says.
 
         `validate` is when index arrays of operands are checked: "once", "always" or "never".
 
@@ -159,7 +161,7 @@ class KernelSpec:
         """
         from spfgen.pipeline import resolve
 
-        kernel = _with_finds(_scheduled(self.kernel, schedule), finds)
+        kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
         return build(kernel, layouts, threads, validate)
@@ -267,6 +269,7 @@ def compile(  # noqa: A001
     schedule: str | None = None,
     order: Sequence[str] = (),
     finds: Mapping[str, str] | None = None,
+    deterministic: bool = False,
     validate: str = "once",
     **layouts: LayoutHandle | str,
 ) -> Kernel:
@@ -275,8 +278,9 @@ def compile(  # noqa: A001
     Names without subscripts need no layout: they are scalars. `schedule` holds clauses as in a spec file
     (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
     (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
-    `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `threads` fixes the
-    number of threads; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
+    `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
+    results are the same to the last bit for any number of threads (the clause of that name). `threads` fixes that
+    number; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
     first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
     Raises SpecError, Unsupported.
     """
@@ -291,7 +295,7 @@ def compile(  # noqa: A001
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
-    kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds)
+    kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds, deterministic)
     found: dict[str, Layout] = {}
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
@@ -360,11 +364,12 @@ def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
     return with_schedule(kernel, parse_schedule(schedule))
 
 
-def _with_finds(kernel: lang.Kernel, finds: Mapping[str, str] | None) -> lang.Kernel:
-    """The kernel with these finds in place of what its schedule says of them."""
+def _with_finds(kernel: lang.Kernel, finds: Mapping[str, str] | None, deterministic: bool) -> lang.Kernel:
+    """The kernel with these finds in place of what its schedule says of them, and deterministic where that is asked."""
     forced = _forced(finds)
     asked = {(f.tensor, f.position) for f in forced}
-    return replace(kernel, finds=(*(f for f in kernel.finds if (f.tensor, f.position) not in asked), *forced))
+    kept = (f for f in kernel.finds if (f.tensor, f.position) not in asked)
+    return replace(kernel, finds=(*kept, *forced), deterministic=kernel.deterministic or bool(deterministic))
 
 
 def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:

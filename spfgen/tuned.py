@@ -81,7 +81,7 @@ def switched_off() -> bool:
 
 def found_for(kernel: Kernel, layouts: Mapping[str, Layout], threads: int | None) -> Tuned | None:
     """What `spfgen tune` found for a kernel that has no schedule of its own; None when that is nothing."""
-    if kernel.order or kernel.finds or kernel.directives or not folder.holds(KIND) or switched_off():
+    if kernel.is_scheduled or not folder.holds(KIND) or switched_off():
         return None
     from spfgen.run.call import threads_by_default
 

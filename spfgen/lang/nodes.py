@@ -1,7 +1,7 @@
 """IR 1: what the user wrote.
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
-    Kernel    ::= tensors, sizes, statements, order, finds, directives
+    Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic
     Statement ::= target (= | +=) value [where formula]
     Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate | Sum(indices, value, where)
 
@@ -157,7 +157,8 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One computation. Tensors that are used but not declared are scalars."""
+    """One computation. Tensors that are used but not declared are scalars. `deterministic`: its results do not depend
+    on the number of threads, to the last bit."""
 
     name: str
     tensors: tuple[TensorDecl, ...]
@@ -168,6 +169,12 @@ class Kernel:
     doc: str = ""
     span: Span | None = _span()
     directives: tuple[Directive | LoopsRelation, ...] = ()
+    deterministic: bool = False
+
+    @property
+    def is_scheduled(self) -> bool:
+        """Whether anything is said of how it runs."""
+        return bool(self.order or self.finds or self.directives or self.deterministic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,11 +171,13 @@ _FORMS = {
     "vectorize": "schedule { vectorize j }",
     "unroll": "schedule { unroll k by 4 }",
     "prefetch": "schedule { prefetch A.pj by 16 }",
+    "deterministic": "schedule { deterministic }",
 }
 """A word that starts a clause, and the clause as it should look."""
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "pack", "each")
 _IN_SCHEDULES = (
     "order", "find", "tile", "split", "fuse", "parallel", "serial", "vectorize", "unroll", "prefetch",
+    "deterministic",
 )  # fmt: skip
 _IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")
 

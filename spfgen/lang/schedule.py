@@ -16,11 +16,12 @@ from spfgen.lang.nodes import Directive, ForcedFind, Kernel, Loop, LoopsRelation
 
 @dataclass(frozen=True)
 class Schedule:
-    """The clauses of a schedule, in their order."""
+    """The clauses of a schedule, in their order; `deterministic`: results do not depend on the number of threads."""
 
     order: tuple[Loop, ...] = ()
     finds: tuple[ForcedFind, ...] = ()
     directives: tuple[Directive | LoopsRelation, ...] = ()
+    deterministic: bool = False
 
 
 def read_schedule(reader: Reader, clauses: Sequence[Any]) -> Schedule:
@@ -28,6 +29,7 @@ def read_schedule(reader: Reader, clauses: Sequence[Any]) -> Schedule:
     order: list[Loop] = []
     finds: list[ForcedFind] = []
     directives: list[Directive | LoopsRelation] = []
+    deterministic = False
     for clause in (c for c in clauses if isinstance(c, Tree)):
         match clause.data:
             case "order":
@@ -36,14 +38,22 @@ def read_schedule(reader: Reader, clauses: Sequence[Any]) -> Schedule:
                 finds.append(_find(reader, clause))
             case "loops_relation":
                 directives.append(_relation(reader, clause))
+            case "deterministic":
+                deterministic = True
             case _:
                 directives += _directives(reader, clause)
-    return Schedule(tuple(order), tuple(finds), tuple(directives))
+    return Schedule(tuple(order), tuple(finds), tuple(directives), deterministic)
 
 
 def with_schedule(kernel: Kernel, schedule: Schedule) -> Kernel:
     """The kernel with this schedule in place of its own."""
-    return replace(kernel, order=schedule.order, finds=schedule.finds, directives=schedule.directives)
+    return replace(
+        kernel,
+        order=schedule.order,
+        finds=schedule.finds,
+        directives=schedule.directives,
+        deterministic=schedule.deterministic,
+    )
 
 
 def _loop(reader: Reader, tree: Tree[Any]) -> Loop:

@@ -50,6 +50,7 @@ def context_of(program: Program) -> Context:
         frozenset(t.name for t in program.tensors if len(t.layout.values) > 1),
         program.marks,
         program.outside,
+        deterministic=program.deterministic,
     )
 
 

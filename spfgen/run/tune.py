@@ -119,7 +119,7 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
     """
     end = time.monotonic() + seconds
     plain = spec.compile(threads, schedule="")
-    if spec.kernel.order or spec.kernel.finds or spec.kernel.directives:
+    if spec.kernel.is_scheduled:
         message = f"expected a kernel without a schedule, but `{spec.name}` has one, which comes before what is found"
         raise UsageError(message, None, ("leave the schedule out of the spec file, and write the winner there",))
     program = plain.generated.program

@@ -52,4 +52,5 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         schedule.marks,
         schedule.outside,
         tuple(temporaries),
+        deterministic=kernel.deterministic,
     )

@@ -183,7 +183,8 @@ class Program:
     which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
     outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
     values that the kernel keeps for itself, each at the places of a tensor that it writes; `levels` says how many of
-    its loops run level by level, each of which has something to keep between calls (rt/levels_type.h)."""
+    its loops run level by level, each of which has something to keep between calls (rt/levels_type.h).
+    `deterministic`: results do not depend on the number of threads."""
 
     name: str
     doc: str
@@ -199,6 +200,7 @@ class Program:
     outside: tuple[tuple[str, str], ...] = ()
     temporaries: tuple[Tensor, ...] = ()
     levels: int = 0
+    deterministic: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

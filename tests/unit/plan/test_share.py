@@ -1,0 +1,164 @@
+"""Loops on threads: what each takes, what happens where two write one place, and results that no number changes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.facts.formula import ONE
+from spfgen.ir import walk
+from spfgen.plan.nodes import Scan, Share
+from spfgen.run import compile as compiling
+from tests.differential.support import eager_source
+
+KERNELS = {
+    # statement, layouts, how its outermost loop adds
+    "rows": ("y[i] = A[i, j]*x[j]", {"A": "csr"}, ""),
+    "rows of blocks": ("y[i] = A[i, j]*x[j]", {"A": "bcsr(R=3, C=2)"}, ""),
+    "rows with columns": ("C[i, k] = A[i, j]*B[j, k]", {"A": "dcsr"}, ""),
+    "trees": ("C[i, l] = T[i, j, k]*B[j, l]*D[k, l]", {"T": "csf"}, ""),
+    "rows of products": ("C[i, k] = A[i, j]*B[j, k]", {"A": "csr", "B": "csr"}, ""),
+    "sorted list": ("y[i] = A[i, j]*x[j]", {"A": "coo"}, "segments"),
+    "sorted list, columns": ("C[i, k] = A[i, j]*B[j, k]", {"A": "coo"}, "segments"),
+    "list under a condition": ("y[i] = A[i + 1, j]*x[j] where j <= i", {"A": "coo"}, "segments"),
+    "pairs of a list": ("C[i, j] = T[i, j, k]*x[k]", {"T": "coo"}, "segments"),
+    "unsorted list": ("y[i] = A[i, j]*x[j]", {"A": "coo_unsorted"}, "copies"),
+    "columns": ("y[i] = A[i, j]*x[j]", {"A": "csc"}, "copies"),
+    "columns, finds": ("y[j] += A[i, j]*B[i, j]", {"A": "csr", "B": "csr"}, "copies"),
+    "dot product": ("s = x[i]*y[i]", {"x": "sv", "y": "sv"}, "sum"),
+    "norm": ("s = A[i, j]*A[i, j]", {"A": "csr"}, "sum"),
+    "sums of squares": ("s += x[i]*x[i]", {}, "sum"),
+}
+EXTENTS = ({"i": 40, "j": 30, "k": 5, "l": 3}, {"i": 1, "j": 1, "k": 1, "l": 2}, {"i": 3, "j": 0, "k": 4, "l": 1})
+TYPES: tuple[type[Any], ...] = (np.int64, np.complex128, np.int8, np.bool_)
+
+
+def compiled(name: str, **options: Any) -> spfgen.Kernel:
+    statement, layouts, _ = KERNELS[name]
+    dense = {t: "dense" for t in re.findall(r"(\w)\[", statement) if t not in layouts}
+    return spfgen.compile(statement, **layouts, **dense, **options)
+
+
+def subscripts(name: str) -> dict[str, str]:
+    """The subscripts of each tensor that is read."""
+    _, right = re.split(r"\+?=", KERNELS[name][0].split(" where")[0])
+    return {t: s.replace(", ", "").replace(" + 1", "") for t, s in re.findall(r"(\w)\[([^]]+)\]", right)}
+
+
+def operands(name: str, extents: dict[str, int], kind: type[Any], density: float, seed: int) -> dict[str, Any]:
+    """Dense arrays with rows that are much longer than the others."""
+    random = np.random.default_rng(seed)
+    result = {}
+    for tensor, text in subscripts(name).items():
+        shape = tuple(extents[c] + (c == "i" and "i + 1" in KERNELS[name][0]) for c in text)
+        values = np.where(random.random(shape) < density, random.integers(1, 4, shape), 0)
+        if 0 not in shape:
+            values[shape[0] // 2] = values[-1] = 2
+        result[tensor] = values.astype(kind)
+    return result
+
+
+def packed(name: str, dense: dict[str, Any]) -> dict[str, Any]:
+    layouts = KERNELS[name][1]
+    return {t: spfgen.pack(a, layouts[t]) if t in layouts else a for t, a in dense.items()}
+
+
+def expected(name: str, dense: dict[str, Any]) -> Any:
+    """By dense numpy."""
+    statement, wide = KERNELS[name][0], {t: a.astype(np.complex128) for t, a in dense.items()}
+    if "where" in statement:
+        wide["A"] = np.where(np.tri(*dense["A"].shape, -1), dense["A"], 0)[1:]
+    target = re.match(r"\w(?:\[([^]]+)\])?", statement)
+    left = (target[1] or "").replace(", ", "") if target else ""
+    texts = [s for _, s in re.findall(r"(\w)\[([^]]+)\]", re.split(r"\+?=", statement.split(" where")[0])[1])]
+    names = re.findall(r"(\w)\[", re.split(r"\+?=", statement.split(" where")[0])[1])
+    wide = {t: a if np.iscomplexobj(dense[t]) else a.real for t, a in wide.items()}
+    plain = ",".join(s.replace(", ", "").replace(" + 1", "") for s in texts)
+    return np.einsum(f"{plain}->{left}", *(wide[n] for n in names))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_number_of_threads(name) -> None:
+    """Threads that start however little there is to do; whole numbers, so that rounding does not matter."""
+    quick = compiling.build
+    with patch.object(compiling, "build", lambda source: quick(eager_source(source))):
+        kernels = [compiled(name, threads=t, validate="never") for t in (1, 2, 4, 7)]
+        for number, kind in enumerate(TYPES if name in ("columns", "sorted list", "rows") else TYPES[:1]):
+            for extents in EXTENTS:
+                dense = operands(name, extents, kind, 0.2, number)
+                wanted = expected(name, dense).astype(kind)
+                given = packed(name, dense)
+                for kernel in kernels:
+                    rubbish = np.zeros_like(wanted) if "+=" in KERNELS[name][0] else np.ones_like(wanted)
+                    found = kernel(**given, **{KERNELS[name][0][0]: rubbish})
+                    assert np.array_equal(np.asarray(found), wanted), (kind, extents, kernel.threads)
+
+
+@pytest.mark.parametrize("name", ["rows", "sorted list, columns", "columns", "dot product"])
+@pytest.mark.parametrize("kind", [np.float64, np.complex64])
+def test_deterministic(name, kind) -> None:
+    """Bit for bit the same, with numbers whose sums are rounded, and a row that threads share."""
+    extents = {"i": 20000 if name == "dot product" else 700, "j": 900, "k": 5, "l": 3}
+    dense = operands(name, extents, kind, 0.06, 3)
+    random = np.random.default_rng(4)
+    dense = {t: a * random.standard_normal(a.shape).astype(kind) for t, a in dense.items()}
+    given = packed(name, dense)
+    results = [np.asarray(compiled(name, threads=t, deterministic=True)(**given)) for t in (1, 2, 4, 7)]
+    assert np.allclose(results[0], expected(name, dense), rtol=1e-3, atol=1e-3)
+    assert len({r.tobytes() for r in results}) == 1
+
+
+def test_deterministic_in_a_spec() -> None:
+    text = "kernel k { tensor A : csc tensor x, y : dense  y[i] = A[i, j]*x[j]  schedule { deterministic } }"
+    spec = spfgen.parse(text).kernels["k"]
+    share = shared(spec.compile())
+    assert share.fixed
+    assert not share.atomic
+    assert shared(spec.compile(schedule="")).atomic
+    assert shared(compiled("columns", schedule="deterministic")) == shared(compiled("columns", deterministic=True))
+
+
+def shared(kernel: spfgen.Kernel) -> Share:
+    """How the kernel's parallel loop is shared out."""
+    scans = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
+    assert scans[0].share is not None
+    return scans[0].share
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_how_loops_add(name) -> None:
+    share = shared(compiled(name))
+    assert share.adds == KERNELS[name][2]
+    assert share.atomic == (share.adds == "copies")
+    assert (share.slice is not None) == (bool(share.row) or share.adds == "segments")
+
+
+def test_long_rows_are_split_where_iterations_have_one() -> None:
+    """All of the weight is in a row; what is cleared for each row makes rows alike."""
+    for name in ("rows", "rows of blocks", "rows with columns", "trees"):
+        assert shared(compiled(name)).row
+    products = shared(compiled("rows of products"))
+    assert not products.row
+    assert products.weight is not None
+    assert products.weight.each != ONE
+
+
+def test_weights_of_loops_in_loops() -> None:
+    weight = shared(compiled("trees")).weight
+    assert weight is not None
+    assert (weight.pointer, weight.deeper) == ("T.ptr_2", ("T.ptr_3",))
+
+
+def test_types_that_cannot_be_added_atomically() -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csc<complex128>", x="dense<complex128>", y="dense<complex128>")
+    assert (shared(kernel).adds, shared(kernel).atomic) == ("copies", False)
+
+
+def test_the_schedule_may_forbid() -> None:
+    kernel = compiled("columns", schedule="serial j")
+    assert not any(n.parallel for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan))

@@ -31,7 +31,7 @@ from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Tile, Variant
 from spfgen.plan.prefetch import fetched_ahead
-from spfgen.plan.scan import Step, with_quotients, wrapped
+from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.sweep import swept
@@ -141,8 +141,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     summed = loops_below and not instance.guards and place_inside(instance, instance.target, at_target)
     # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
     always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
-    data_free = not any(s.kind == "load" for s in steps[:level])
-    stored = store and always and data_free and covers(instance, at_target, loops_above)
+    stored = store and always and _data_free(instance, steps[:level]) and covers(instance, at_target, loops_above)
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
     body: Plan = Do(target, "=" if stored and not summed else "+=", with_quotients(instance.value, known))
     if instance.guards:
@@ -160,6 +159,16 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
     return with_finds(narrowed(instance, body, steps)), stored
+
+
+def _data_free(instance: Instance, steps: list[Step]) -> bool:
+    """Whether these steps are reached, and the place is what it is, whatever the index arrays hold."""
+    needed = {v for p in instance.target.place for v in variables(p)}
+    for step in steps:
+        if step.kind == "scan":
+            needed |= {step.dim}
+        needed |= {v for g in step.guards for v in variables(g)}
+    return not any(s.kind == "load" and s.dim in sources(steps, needed) for s in steps)
 
 
 def _held(instance: Instance, steps: list[Step], loop: int) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
 from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, read_too_early, relation
-from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep, with_body
 from spfgen.plan.prefetch import fetched_as_said
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance, Mark
@@ -71,8 +71,10 @@ def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> Spe
 def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
     """The nest with what the schedule says of its loops. Raises SpecError where that is not legal."""
 
+    clearing = {id(n) for c in walk(nest) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)}
+
     def rule(node: object) -> Plan | None:
-        if not isinstance(node, Scan):
+        if not isinstance(node, Scan) or id(node) in clearing:
             return None
         result: Plan = node
         for mark in (m for m in context.marks if m.dim == node.dim):
@@ -123,21 +125,29 @@ def _unrolled(scan: Scan, mark: Mark, context: Context) -> Scan:
 
 
 def _fused(scan: Scan, mark: Mark) -> Scan:
-    """Loops that are shared out as one: nothing stands between them, and the inner ones have bounds of their own."""
+    """Loops that are shared out as one: the inner ones have bounds of their own, and what is read between them may as
+    well be read inside of all."""
     if not scan.parallel:
         hint = f"fused loops have more iterations to share out: `parallel {mark.dim}` where that is legal"
         raise SpecError(f"expected a parallel loop, but `{mark.dim}` is not", mark.span, (hint,))
-    node: Plan = scan
-    outer = {scan.dim}
+    loops = [scan]
+    between: list[Plan] = []
     for dim in mark.inner:
-        node = node.body if isinstance(node, Scan) else node
+        node: Plan = loops[-1].body
+        while isinstance(node, Load | Locate):
+            between.append(node)
+            node = node.body
         if not isinstance(node, Scan) or node.dim != dim:
             message = f"expected `{dim}` directly inside of `{mark.dim}`, but there is more between them"
-            raise SpecError(
-                message, mark.span, ("the inner loop must not need what is read or computed in the outer one",)
-            )
-        if any(variables(e) & outer for e in (*node.low, *node.high)):
+            hints = ("between fused loops values are read and computed, and nothing else is done",)
+            raise SpecError(message, mark.span, hints)
+        known = {n.dim for n in (*loops, *between) if isinstance(n, Scan | Load | Locate)}
+        if any(variables(e) & known for e in (*node.low, *node.high)):
             hint = "loops are fused when the inner one runs from and to the same places in each iteration"
             raise SpecError(f"expected bounds of `{dim}` that do not change, but they do", mark.span, (hint,))
-        outer.add(dim)
+        loops.append(node)
+    inside = loops[-1].body
+    for node in (*reversed(between), *reversed(loops[1:])):
+        inside = with_body(node, inside)
+    scan = replace(scan, body=inside)
     return replace(scan, collapse=1 + len(mark.inner), share=None)

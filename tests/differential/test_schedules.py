@@ -43,6 +43,10 @@ def drawn(case: Case, program: Program, rng: Generator) -> str:
         clauses.append(f"{word} {loop} by {rng.choice(SIZES)} as t{number}")
         if word == "tile":
             new.append(f"t{number}")
+    if len(indices(case)) > 1 and rng.random() < 0.2:
+        a, b = rng.permutation(indices(case))[:2]
+        form = rng.choice(["{a} + {b}", "{a} - {b}", "2*{a} + {b}", "({a} + {b})/3", "{b} - {a}/2"])
+        clauses.append(f"relation {{ [{a}, {b}] -> [skewed, {b}] : skewed = {form.format(a=a, b=b)} }}")
     named = [str(n) for n in rng.permutation([*indices(case), *new])]
     if rng.random() < 0.7:
         clauses.append(f"order {', '.join(named[: rng.integers(1, len(named) + 1)])}")

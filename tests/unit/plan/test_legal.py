@@ -1,0 +1,77 @@
+"""What a schedule says of loops reaches the C, where it is legal; what is refused has its case in tests/errors."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.errors import SpecError
+from spfgen.ir import walk
+from spfgen.plan.nodes import Prefetch, Scan
+
+SPMV = ("y[i] = A[i, j]*x[j]", {"y": "dense", "A": "csr", "x": "dense"})
+SPMM = ("y[i, k] = A[i, j]*x[j, k]", {"y": "dense", "A": "csr", "x": "dense"})
+OUTER = ("y[i, k] = A[i, j]*x[k]", {"y": "dense", "A": "csr", "x": "dense"})
+RNG = np.random.default_rng(4)
+A = np.where(RNG.random((9, 7)) < 0.4, RNG.integers(1, 9, (9, 7)), 0).astype(float)
+X, XS = np.arange(1.0, 8.0), RNG.integers(1, 9, (7, 5)).astype(float)
+
+
+def compiled(case: tuple[str, dict[str, str]], schedule: str, threads: int = 2) -> spfgen.Kernel:
+    text, layouts = case
+    return spfgen.compile(text, **layouts, schedule=schedule, threads=threads)
+
+
+def loops(kernel: spfgen.Kernel) -> dict[str, Scan]:
+    return {n.dim: n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan)}
+
+
+@pytest.mark.parametrize(
+    ("case", "schedule", "pragma", "loop"),
+    [
+        (SPMV, "vectorize A.pj", r"omp simd reduction\(\+:y_sum\)", "pj"),
+        (SPMV, "unroll A.pj by 4", "GCC unroll 4", "pj"),
+        (SPMV, "tile i by 4 as it; parallel it; unroll i by 2", "GCC unroll 2", "i"),
+        (SPMM, "order i, A.pj, k; vectorize k", "omp simd", "k"),
+        (SPMM, "order i, k, A.pj; vectorize A.pj", r"omp simd reduction\(\+:y_sum\)", "pj"),
+        (SPMM, "order i, k; parallel i; fuse i, k", r"omp parallel for collapse\(2\) schedule\(static\).*", "i"),
+        (SPMM, "order k, i; parallel i", r"omp parallel for schedule\(static.*", "i|part"),
+        (OUTER, "order i, A.pj, k; vectorize k; prefetch k by 2", "omp simd", "k"),
+    ],
+)
+def test_what_is_said_of_loops(case: tuple[str, dict[str, str]], schedule: str, pragma: str, loop: str) -> None:
+    kernel = compiled(case, schedule)
+    assert re.search(rf"#pragma {pragma}\n *for \(\w+ ({loop}) = ", kernel.source), kernel.source
+    x = XS if case is SPMM else np.ones(5) if case is OUTER else X
+    expected = np.add.outer(A.sum(axis=1), np.zeros(5)) if case is OUTER else A @ x
+    assert np.array_equal(kernel(A=spfgen.pack(A, "csr"), x=x), expected)
+
+
+def test_prefetch() -> None:
+    """What is read through an index array; where there is none, what is read at the position itself."""
+    kernel = compiled(SPMV, "prefetch A.pj by 16")
+    (node,) = (n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Prefetch))
+    assert (node.ahead, [a.tensor for a in node.arrays]) == (16, ["x"])
+    assert "spfgen_prefetch(&x_val[j_ahead])" in kernel.source
+    dense = spfgen.compile("y[i] = 2*x[i]", x="dense", y="dense", schedule="prefetch i by 64")
+    assert "spfgen_prefetch(&x_val[i_ahead])" in dense.source
+    assert np.array_equal(kernel(A=spfgen.pack(A, "csr"), x=X), A @ X)
+    assert np.array_equal(dense(x=X), 2 * X)
+    with pytest.raises(SpecError, match="`block` reads none at its own position"):
+        spfgen.compile("y[i] = x[i]", x="dense", y="dense", schedule="tile i by 2 as block; prefetch block by 2")
+
+
+def test_serial() -> None:
+    assert not any(n.parallel for n in loops(compiled(SPMV, "serial i")).values())
+    assert loops(compiled(SPMV, ""))["i"].parallel
+    adding = compiled((SPMV[0], {**SPMV[1], "A": "coo"}), "serial A.p")
+    assert not loops(adding)["A.p"].parallel
+
+
+def test_an_inner_loop_that_is_parallel() -> None:
+    kernel = compiled(SPMM, "order j, k; parallel k", threads=3)
+    assert [d for d, n in loops(kernel).items() if n.parallel] == ["k"]
+    assert np.array_equal(kernel(A=spfgen.pack(A, "csr"), x=XS), A @ XS)

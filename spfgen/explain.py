@@ -16,7 +16,7 @@ from spfgen.plan.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Plan, Reduce, Scan, Segment, Sweep
+from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment, Sweep
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
@@ -149,13 +149,16 @@ def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[Shar
     context = context_of(program)
     loops = [n for n in walk(plan) if isinstance(n, Scan | Find | Sweep)]
     threads = {n.row if isinstance(n, Sweep) else n.dim for n in loops if n.parallel}
+    levels = {n.dim for n in walk(plan) if isinstance(n, Levels)}
     reasons = {n.dim: n.because for n in loops if isinstance(n, Scan) and n.because}
     seen = set()
     outer = ""
     for meeting, text in dependences(group, plan, context):
         outer = outer if meeting.outer else ""  # else a nest begins
         reason = reasons.get(meeting.loop, "")
-        if meeting.loop in threads:
+        if meeting.loop in levels:
+            why, outer = "level by level, the iterations of one level in parallel", meeting.loop
+        elif meeting.loop in threads:
             why = f"parallel: {reason}" if reason and meeting.kind != INDEPENDENT else "parallel"
             outer = meeting.loop
         elif outer:

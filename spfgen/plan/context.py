@@ -9,7 +9,7 @@ from functools import cached_property
 from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import Clear, Find, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import Clear, Find, Levels, Plan, Scan, Segment, Sweep
 from spfgen.space.nodes import ForcedFind, Mark, Program
 
 
@@ -79,7 +79,9 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
 def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     clearing = {id(n) for p in plans for c in walk(p) if isinstance(c, Clear) and c.part for n in walk(c.part)}
     nodes = [n for plan in plans for n in walk(plan) if id(n) not in clearing]
-    loops = {n.dim for n in nodes if isinstance(n, Scan | Sweep)} | {n.row for n in nodes if isinstance(n, Sweep)}
+    loops = {n.dim for n in nodes if isinstance(n, Scan | Sweep | Levels)} | {
+        n.row for n in nodes if isinstance(n, Sweep)
+    }
     found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
     errors = []
     for mark in context.marks:

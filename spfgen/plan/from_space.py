@@ -29,7 +29,22 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
-from spfgen.plan.nodes import Choose, Clear, Do, Find, Guard, Plan, Reduce, Scan, Segment, Seq, Sweep, Tile, Variant
+from spfgen.plan.nodes import (
+    Choose,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Levels,
+    Plan,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    Sweep,
+    Tile,
+    Variant,
+)
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
@@ -228,7 +243,7 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
 def scanned(plan: Plan) -> list[str]:
     """The dimensions that are loops or looked for, outermost first."""
     clearing = [id(n) for c in walk(plan) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)]
-    loops = [n for n in walk(plan) if isinstance(n, Scan | Sweep | Find) and id(n) not in clearing]
+    loops = [n for n in walk(plan) if isinstance(n, Scan | Sweep | Find | Levels) and id(n) not in clearing]
     return list(dict.fromkeys(n.dim for n in loops))
 
 

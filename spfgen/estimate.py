@@ -10,7 +10,7 @@ from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
 from spfgen.ir import children, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Choose, Do, Load, Plan, Scan
+from spfgen.plan.nodes import Choose, Do, Load, Plan, Scan, Whole
 from spfgen.space.nodes import Binary, Instance, Negate, Program, Tensor
 
 
@@ -76,6 +76,8 @@ def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]
             yield trips, plan
         case Choose(variants):
             yield from _visits(variants[0].body, trips, counts)
+        case Whole(body=body):
+            yield from _visits(body, trips, counts)
         case Scan(_, low, high):
             inner = times(trips, counts.of(low, high))
             for child in _plans(plan):

@@ -49,9 +49,11 @@ from spfgen.plan.nodes import (
     Segment,
     Seq,
     State,
+    Sums,
     Sweep,
     Table,
     Tile,
+    Whole,
     chain,
 )
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
@@ -207,8 +209,10 @@ class Lowering(Values):
             case Clear(tensor, part=None):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
-                zeros = self.plan(part, scope)
-                return [c.Comment(f"{tensor} is cleared here: {why}"), *zeros, *self.plan(body, scope)]
+                zeros = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
+                if _stores(body):  # where blocks are whole nothing needs to be cleared
+                    return self.plan(body, replace(scope, cleared=tuple(zeros)))
+                return [*zeros, *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
             case Locate(dim, value, body):
@@ -247,6 +251,14 @@ class Lowering(Values):
                 return choose(self, plan, scope)
             case Reduce():
                 return self.reduce(plan, scope)
+            case Sums():
+                return sums.small_sums(self, plan, scope)
+            case Whole(when, whole, body):
+                within = replace(scope, cleared=())
+                if not when:
+                    return self.plan(whole, within)
+                branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
+                return [c.If(self.all(when, scope), *map(c.Block, branches))]
             case Fold():
                 return folds.fold(self, plan, scope)
             case Kept():
@@ -454,13 +466,14 @@ class Lowering(Values):
             body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
         else:
             body = self.plan(plan.body, inner)
-        place = self.place(plan.target, scope)
-        atomic = [c.Pragma("omp atomic")] if scope.atomic else []
+        kept = scope.rows.get((plan.target.tensor, plan.target.place))
+        place, own = kept or (self.place(plan.target, scope), self.kinds[plan.target.tensor])
+        atomic = [c.Pragma("omp atomic")] if scope.atomic and kept is None else []
         return [
             c.Declare(kind.c, name, zero(kind)),
             *body,
             *atomic,
-            self.combine(place, plan.op, c.Name(name), self.kinds[plan.target.tensor], kind),
+            self.combine(place, plan.op, c.Name(name), own, kind),
         ]
 
 
@@ -493,6 +506,13 @@ def work_of(plan: Plan) -> Expr | None:
 def _nests(plan: Plan) -> tuple[Plan, ...]:
     """The loop nests and clearings of a statement."""
     return plan.parts if isinstance(plan, Seq) else (plan,)
+
+
+def _stores(plan: Plan) -> bool:
+    """Whether what the nest comes to stores the places of the target, rather than adding to them."""
+    while isinstance(plan, Load | Locate):
+        plan = plan.body
+    return isinstance(plan, Whole) and plan.stores
 
 
 def _scatters(plan: Plan) -> bool:

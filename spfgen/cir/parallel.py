@@ -15,7 +15,7 @@ from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import PARALLEL, Workspace
 from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Plan, Reduce, Scan, Share, Slice, Sweep, chain, with_body
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Plan, Reduce, Scan, Share, Slice, Sweep, Whole, chain, with_body
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand
 
@@ -353,6 +353,8 @@ class _Carry:
                     return inner
                 case Reduce(op="="):
                     return replace(node, op="+=")
+                case Whole(body=inner):
+                    return inner
             return None
 
         return without_unused(rewrite(rule, plan))

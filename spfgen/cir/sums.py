@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import joined
+from spfgen.cir.build import joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, Sums, chain
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
@@ -112,6 +112,22 @@ def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, oth
     folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
     lines = low.plan(body, replace(scope, sums=sums, folded=folded))
     return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
+    kind = low.compute_type(plan.body, plan.target)
+    name, at = low.names.new(f"{plan.target.tensor}_sums"), low.names[plan.dim]
+    value = c.Load(c.Name(name), c.Name(at))
+    inside = replace(scope, rows={**scope.rows, (plan.added.tensor, plan.added.place): (value, kind)})
+    stored = low.combine(low.place(plan.target, scope), plan.op, value, low.kinds[plan.target.tensor], kind)
+    return [
+        c.Comment(f"{plan.count} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name, length=plan.count),
+        loop(at, c.Int(0), c.Int(plan.count), [c.Assign(value, "=", zero(kind))]),
+        *low.plan(plan.body, inside),
+        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), [stored]),
+    ]
 
 
 def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr) -> list[c.Stmt]:

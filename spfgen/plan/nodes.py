@@ -22,6 +22,8 @@
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
            | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
+           | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
+           | Whole(when, whole, body) loops of a known number of iterations where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -459,6 +461,33 @@ class Tile(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Sums(Plan):
+    """Sums what the body adds to `added` for each 0 <= dim < `count`, a number; what comes out is stored with `op` in
+    `target`, the same place in terms of the dimensions outside, for dim < min(high)."""
+
+    dim: str
+    count: int
+    high: tuple[Expr, ...]
+    target: Operand
+    op: str
+    added: Operand
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Plan):
+    """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
+    run. When `stores`, it needs nothing cleared."""
+
+    when: tuple[Formula, ...]
+    whole: Plan
+    body: Plan
+    because: str = ""
+    stores: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Do(Plan):
     target: Operand
     op: str
@@ -477,7 +506,9 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
             return inner
-        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner) | Tile(body=inner):
+        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
+            return inner
+        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner):
             return inner
         case Clear(body=part):
             return part

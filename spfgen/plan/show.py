@@ -28,9 +28,11 @@ from spfgen.plan.nodes import (
     Seq,
     Share,
     State,
+    Sums,
     Sweep,
     Table,
     Tile,
+    Whole,
 )
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
 
@@ -147,6 +149,15 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(inspect, depth + 2, lines)
             add("  run each:")
             _lines(body, depth + 2, lines)
+        case Sums(dim, count, _, target, op, _, body, why):
+            add(f"sum into {count} neighbours {show_operand(target)} with {op}, {dim} < {count}", why)
+            _lines(body, depth + 1, lines)
+        case Whole(when, whole, body, why):
+            add(f"where {' and '.join(map(show, when))}" if when else "always", why)
+            _lines(whole, depth + 1, lines)
+            if when:
+                add("elsewhere")
+                _lines(body, depth + 1, lines)
         case Needs(value):
             add(f"after {show(value)}")
         case Tile(dim, low=low, high=high, widths=widths, target=target, op=op, body=body, because=why):

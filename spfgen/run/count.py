@@ -10,7 +10,7 @@ import numpy as np
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.nodes import Clear, Do, Find, Plan, Reduce, Scan, Seq
+from spfgen.plan.nodes import Clear, Do, Find, Plan, Reduce, Scan, Seq, Sums, Whole
 from spfgen.run.call import Bound
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Binary, Negate, Operand, Value
@@ -49,6 +49,8 @@ def _counting(plan: Plan) -> Plan:
                 return body
             case Clear(body=body):
                 return body or Seq(())
+            case Sums(body=body) | Whole(body=body):
+                return body
             case Scan(parallel=True) | Find(parallel=True):
                 return replace(node, parallel=False)
         return None

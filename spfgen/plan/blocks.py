@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, variables, within
 from spfgen.ir import fresh, rewrite, walk
-from spfgen.plan.depend import distinct_places
+from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import steps_in_order
 from spfgen.plan.nodes import Ahead, Do, Load, Locate, Plan, Scan, chain
 from spfgen.plan.order import scan_order
@@ -43,6 +43,9 @@ def blocked(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[S
     (subscript,) = place
     if not isinstance(subscript, Var) or not _runs_along(instance, steps, subscript, scans):
         return None
+    outermost = scans[0].dim
+    if distinct_places(instance, outermost) or distinct_by_facts(instance, outermost, steps):
+        return None  # each of its iterations has places of its own: none is gone through again
     equal = (
         n for n in instance.indices if instance.domain.implies(Constraint(True, linear(subscript) - linear(Var(n))))
     )

@@ -15,6 +15,7 @@ from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_inside
 from spfgen.plan.context import Context
+from spfgen.plan.cover import covers_by_segments
 from spfgen.plan.depend import (
     INDEPENDENT,
     covers,
@@ -160,6 +161,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
     always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
     stored = store and always and _data_free(instance, steps[:level]) and covers(instance, at_target, loops_above)
+    stored = stored or (store and always and covers_by_segments(instance, steps[:level]))
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
     body: Plan = Do(target, "=" if stored and not summed else "+=", with_quotients(instance.value, known))
     if instance.guards:

@@ -327,6 +327,8 @@ def _slice(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
         base.append(substitute(parts[0], values))
         rest.append(parts[1])
         extents.append(parts[2])
+    if target.place and all(b == ZERO for b in base):
+        return None  # it could be all of the array
     return Slice(tuple(base), tuple(rest), tuple(extents))
 
 

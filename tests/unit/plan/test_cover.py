@@ -1,0 +1,76 @@
+"""Targets that are reached through pointer arrays are not cleared where every place is known to be met."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.ir import walk
+from spfgen.plan.nodes import Clear
+
+ROWS = """
+layout rows(m, n) {
+    size nnz
+    relation { [pi, pj] -> [i, j] : 0 <= pi < m and ptr(pi) <= pj < ptr(pi + 1) and i = pi and j = idx(pj) }
+    index ptr[m + 1] { range 0 <= ptr(p) <= nnz %s }
+    index idx[nnz] { range 0 <= idx(p) < n property strictly increasing within ptr }
+    value val[nnz] at [pj]
+}
+kernel k { tensor A : rows tensor C : rows shares A  C[i, j] = 2*A[i, j] }
+"""
+PROPERTIES = ("property increasing", "property ptr(0) = 0", "property ptr(m) = nnz")
+
+
+def cleared(made: spfgen.Kernel) -> bool:
+    return any(isinstance(n, Clear) for plan in made.generated.plans for n in walk(plan))
+
+
+def test_segments_that_are_all_of_the_array_are_not_cleared() -> None:
+    made = spfgen.parse(ROWS % " ".join(PROPERTIES)).kernels["k"].compile()
+    assert not cleared(made)
+
+
+@pytest.mark.parametrize("missing", PROPERTIES[1:])
+def test_without_a_property_the_target_is_cleared(missing: str) -> None:
+    """What lies before the first segment or after the last is set to 0."""
+    spec = spfgen.parse(ROWS % " ".join(p for p in PROPERTIES if p != missing))
+    made = spec.kernels["k"].compile()
+    assert cleared(made)
+    ptr = np.array([1, 2, 4] if missing == PROPERTIES[1] else [0, 2, 3], np.int32)
+    idx = np.array([0, 1, 0, 1], np.int32)
+    a = spfgen.tensor(spec.layouts["rows"], shape=(2, 3), ptr=ptr, idx=idx, val=np.ones(4))
+    own = {name: a.arrays[name] for name in ("ptr", "idx")}
+    c = spfgen.tensor(spec.layouts["rows"], shape=(2, 3), **own, val=np.full(4, 7.0))
+    made(A=a, C=c)
+    met = np.zeros(4, bool)
+    met[a.arrays["ptr"][0] : a.arrays["ptr"][-1]] = True
+    assert np.array_equal(c.arrays["val"], np.where(met, 2.0, 0.0))
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "csf"])
+@pytest.mark.parametrize("shape", [(5, 7), (0, 4), (4, 0), (1, 1)])
+def test_what_is_not_cleared_is_all_written(layout: str, shape: tuple[int, int]) -> None:
+    text = f"kernel k {{ tensor A : {layout} tensor B, D : dense tensor C : {layout} shares A  C[i, j] = A[i, j]*B[i, k]*D[k, j] }}"  # noqa: E501
+    made = spfgen.parse(text).kernels["k"].compile()
+    random = np.random.default_rng(1)
+    dense = random.integers(1, 5, shape) * (random.random(shape) < 0.4).astype(float)
+    b, d = random.integers(0, 4, (shape[0], 3)).astype(float), random.integers(0, 4, (3, shape[1])).astype(float)
+    assert not cleared(made)
+    for threads in (1, 3):
+        bound = spfgen.parse(text).kernels["k"].compile(threads=threads)
+        found = bound(A=spfgen.pack(dense, layout), B=b, D=d)
+        assert np.array_equal(found.to_numpy(), dense * (b @ d))
+
+
+def test_a_sum_over_fibres_is_stored_once() -> None:
+    made = spfgen.parse(
+        "kernel k { tensor A : csf3 tensor B : dense tensor C : csf shares A on i, j  C[i, j] = A[i, j, k]*B[k] }"
+    )
+    kernel = made.kernels["k"].compile()
+    random = np.random.default_rng(2)
+    dense = random.integers(1, 5, (4, 5, 6)) * (random.random((4, 5, 6)) < 0.3).astype(float)
+    b = random.integers(1, 5, 6).astype(float)
+    found = kernel(A=spfgen.pack(dense, "csf3"), B=b)
+    assert np.array_equal(found.to_numpy(), dense @ b)
+    assert not cleared(kernel)

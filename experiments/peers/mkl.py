@@ -1,4 +1,4 @@
-"""Intel MKL through ctypes: sparse matrix times vector, with and without its inspector."""
+"""Intel MKL through ctypes: sparse matrix times vector, with and without its inspector, and triangular solve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from experiments.harness.case import Missing, Runner
 from experiments.harness.native import pointer
 
 NOT_TRANSPOSED = 10
-GENERAL = 20
+GENERAL, TRIANGULAR = 20, 23
+LOWER, UPPER = 40, 41
+FULL_DIAGONAL = 50
 ZERO_BASED = 0
 BY_ROWS = 101
 GNU_THREADS = 3
@@ -73,6 +75,28 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
     )
     require(call(), "mkl_sparse_mv")
     return Runner(call, lambda: y, (matrix, x, kept))
+
+
+def prepare_solve(triangle: Any, right: np.ndarray, lower: bool, threads: int) -> Runner:
+    """The solution x of triangle*x = right, in csr with float64 and int32, after MKL's inspector has seen it."""
+    mkl = library()
+    mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
+    _, _, arrays = _arguments(triangle)
+    x = np.zeros(triangle.shape[0])  # what it finds there gets into its results if it is no number
+    handle = ctypes.c_void_p()
+    made = _function("mkl_sparse_d_create_csr")(ctypes.byref(handle), ctypes.c_int(ZERO_BASED), *arrays)
+    _require(made, "mkl_sparse_d_create_csr")
+    kept = _Handle(_function("mkl_sparse_destroy"), handle)
+    description = Description(TRIANGULAR, LOWER if lower else UPPER, FULL_DIAGONAL)
+    operation = ctypes.c_int(NOT_TRANSPOSED)
+    hint = _function("mkl_sparse_set_sv_hint")(handle, operation, description, ctypes.c_int(EXPECTED_CALLS))
+    _require(hint, "mkl_sparse_set_sv_hint")
+    _require(_function("mkl_sparse_optimize")(handle), "mkl_sparse_optimize")
+    one = ctypes.c_double(1.0)
+    solve = _function("mkl_sparse_d_trsv")
+    call = partial(solve, operation, one, handle, description, pointer(right), pointer(x))
+    _require(call(), "mkl_sparse_d_trsv")
+    return Runner(call, lambda: x, (triangle, right, kept))
 
 
 def _arguments(matrix: Any) -> tuple[Any, str, list[Any]]:

@@ -33,7 +33,7 @@ _PLAIN = {
         )
     },
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
-    **{f"levels_{n}": "levels" for n in ("kept", "begin", "pair", "end", "whole", "order")},
+    **{f"levels_{n}": "levels" for n in ("kept", "begin", "pair", "end", "whole", "order", "clock", "done")},
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
     **{

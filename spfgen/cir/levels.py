@@ -35,8 +35,8 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.dim]
     number = len(low.ordered)
     low.ordered.append(plan)
-    kept, whole, order, places, count = (
-        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "order", "places", "count")
+    kept, whole, order, places, count, start = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "order", "places", "count", "start")
     )
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
@@ -61,8 +61,10 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
             order,
             c.Call("spfgen_levels_order", (c.Name(kept), c.Un("&", c.Name(whole)))),
         ),
+        c.Declare("const double", start, c.Call("spfgen_levels_clock", ())),
         c.Comment(f"level by level over {name}: {plan.because}"),
         _executor(low, plan, scope, order, count, first, last),
+        c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(order), c.Name(start)))),
     ]
 
 

@@ -4,8 +4,11 @@
 enum { SPFGEN_LEVELS_SIZES = 5, SPFGEN_LEVELS_SHIFT = 3 };
 
 enum {
-    SPFGEN_LEVELS_ITERATION = 6, /* nanoseconds that an iteration takes besides its pairs */
-    SPFGEN_LEVELS_BARRIER = 1000 /* nanoseconds until all threads have met */
+    SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes besides its pairs */
+    SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it */
+    SPFGEN_LEVELS_BLOCK = 90,    /* until a block of several begins */
+    SPFGEN_LEVELS_BARRIER = 600, /* nanoseconds until all threads have met */
+    SPFGEN_LEVELS_TRIALS = 6     /* calls that are timed */
 };
 
 /* The order number `number` that the caller keeps, if it is worth having. */
@@ -137,7 +140,7 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
     for (int64_t k = 0; k < n; k++) {
         serial += (double)order->work[k];
     }
-    double best = serial * 0.75;
+    double best = serial * 0.9;
     int chosen = -1;
     for (int round = 0; enough && round <= SPFGEN_LEVELS_SIZES; round++) { /* the last one makes what was chosen */
         const int k = round < SPFGEN_LEVELS_SIZES ? round : chosen;
@@ -151,7 +154,7 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
         const int64_t blocks = ((n - 1) >> (k * SPFGEN_LEVELS_SHIFT)) + 1;
         int64_t depths = 0;
         for (int64_t b = 0; b < blocks; b++) {
-            work[b] = 0;
+            work[b] = k ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
             depths = depth[b] >= depths ? depth[b] + 1 : depths;
         }
         for (int64_t i = 0; i < n; i++) {
@@ -189,7 +192,7 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
 
 /* One level with all iterations, for which `places` has room. */
 static inline spfgen_levels spfgen_levels_whole(int64_t *places, int64_t iterations) {
-    const spfgen_levels whole = {iterations, 1, iterations, 1, places, places + 2, places + 4, 0, 0};
+    const spfgen_levels whole = {iterations, 1, iterations, 1, 0, 0, 0, places, places + 2, places + 4, 0, 0};
     places[0] = 0;
     places[1] = 1;
     places[2] = 0;
@@ -198,7 +201,33 @@ static inline spfgen_levels spfgen_levels_whole(int64_t *places, int64_t iterati
     return whole;
 }
 
-/* The order that is kept, where it has more than one level. */
-static inline const spfgen_levels *spfgen_levels_order(const spfgen_levels *kept, const spfgen_levels *whole) {
-    return kept && kept->size ? kept : whole;
+/* Seconds since some moment. */
+static inline double spfgen_levels_clock(void) {
+#ifdef _OPENMP
+    return omp_get_wtime();
+#else
+    return 0;
+#endif
+}
+
+/* The order of this call: the one that is kept, or serial. The first calls try both in turn, the values are the same;
+   then the faster one stays. */
+static inline const spfgen_levels *spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
+    if (!kept || !kept->size) {
+        return whole;
+    }
+    if (kept->trials < SPFGEN_LEVELS_TRIALS) {
+        return kept->trials % 2 ? whole : kept;
+    }
+    return kept->ordered < kept->serial ? kept : whole;
+}
+
+/* The call that started then is over. */
+static inline void spfgen_levels_done(spfgen_levels *kept, const spfgen_levels *order, double start) {
+    if (kept && kept->size && kept->trials < SPFGEN_LEVELS_TRIALS) {
+        const double took = spfgen_levels_clock() - start;
+        double *const least = order == kept ? &kept->ordered : &kept->serial;
+        *least = kept->trials < 2 || took < *least ? took : *least;
+        kept->trials++;
+    }
 }

@@ -8,6 +8,9 @@ typedef struct spfgen_levels {
     int64_t threads;    /* that it was made for */
     int64_t size;       /* iterations of a block */
     int64_t levels;     /* how many there are; one when the loop is serial */
+    int64_t trials;     /* calls that have been timed: the order is used when it has proved faster */
+    double serial;      /* the least time of a call without it */
+    double ordered;     /* and with it */
     int64_t *level;     /* [levels + 1] the first unit of each level */
     int64_t *unit;      /* [units + 1] where the blocks of each unit begin in `block` */
     int64_t *block;     /* [blocks] numbers of blocks */
@@ -22,7 +25,7 @@ static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->block);
     free(order->depth);
     free(order->work);
-    const spfgen_levels none = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const spfgen_levels none = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     *order = none;
 }
 #endif

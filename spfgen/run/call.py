@@ -110,7 +110,8 @@ class Levels(ctypes.Structure):
     """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
 
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("iterations", "threads", "size", "levels")),
+        *((name, ctypes.c_int64) for name in ("iterations", "threads", "size", "levels", "trials")),
+        *((name, ctypes.c_double) for name in ("serial", "ordered")),
         *((name, ctypes.c_void_p) for name in ("level", "unit", "block", "depth", "work")),
     )
 

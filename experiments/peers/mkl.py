@@ -81,21 +81,18 @@ def prepare_solve(triangle: Any, right: np.ndarray, lower: bool, threads: int) -
     """The solution x of triangle*x = right, in csr with float64 and int32, after MKL's inspector has seen it."""
     mkl = library()
     mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
-    _, _, arrays = _arguments(triangle)
     x = np.zeros(triangle.shape[0])  # what it finds there gets into its results if it is no number
-    handle = ctypes.c_void_p()
-    made = _function("mkl_sparse_d_create_csr")(ctypes.byref(handle), ctypes.c_int(ZERO_BASED), *arrays)
-    _require(made, "mkl_sparse_d_create_csr")
-    kept = _Handle(_function("mkl_sparse_destroy"), handle)
+    kept = handle_of(triangle)
+    handle = kept.address
     description = Description(TRIANGULAR, LOWER if lower else UPPER, FULL_DIAGONAL)
     operation = ctypes.c_int(NOT_TRANSPOSED)
     hint = _function("mkl_sparse_set_sv_hint")(handle, operation, description, ctypes.c_int(EXPECTED_CALLS))
-    _require(hint, "mkl_sparse_set_sv_hint")
-    _require(_function("mkl_sparse_optimize")(handle), "mkl_sparse_optimize")
+    require(hint, "mkl_sparse_set_sv_hint")
+    require(_function("mkl_sparse_optimize")(handle), "mkl_sparse_optimize")
     one = ctypes.c_double(1.0)
     solve = _function("mkl_sparse_d_trsv")
     call = partial(solve, operation, one, handle, description, pointer(right), pointer(x))
-    _require(call(), "mkl_sparse_d_trsv")
+    require(call(), "mkl_sparse_d_trsv")
     return Runner(call, lambda: x, (triangle, right, kept))
 
 

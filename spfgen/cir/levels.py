@@ -47,7 +47,7 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     body = low.plan(plan.inspect, inner)
     run = downwards(name, first, last, body) if plan.down else loop(name, first, last, body)
     begin = c.Call("spfgen_levels_begin", (c.Name(kept), c.Name(count), c.Name("threads")))
-    end = c.Do(c.Call("spfgen_levels_end", (c.Name(kept),)))
+    end = c.Do(c.Call("spfgen_levels_end", (c.Name(kept), c.Name("true" if plan.wanted else "false"))))
     several = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number), c.Name("threads")))
     return [
         c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),

@@ -167,6 +167,7 @@ _FORMS = {
     "split": "schedule { split j by 8 as block }",
     "fuse": "schedule { fuse i, j }",
     "parallel": "schedule { parallel i }",
+    "levels": "schedule { levels i }",
     "serial": "schedule { serial i }",
     "vectorize": "schedule { vectorize j }",
     "unroll": "schedule { unroll k by 4 }",
@@ -176,7 +177,7 @@ _FORMS = {
 """A word that starts a clause, and the clause as it should look."""
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "pack", "each")
 _IN_SCHEDULES = (
-    "order", "find", "tile", "split", "fuse", "parallel", "serial", "vectorize", "unroll", "prefetch",
+    "order", "find", "tile", "split", "fuse", "parallel", "serial", "levels", "vectorize", "unroll", "prefetch",
     "deterministic",
 )  # fmt: skip
 _IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")

@@ -79,9 +79,9 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
 def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     clearing = {id(n) for p in plans for c in walk(p) if isinstance(c, Clear) and c.part for n in walk(c.part)}
     nodes = [n for plan in plans for n in walk(plan) if id(n) not in clearing]
-    loops = {n.dim for n in nodes if isinstance(n, Scan | Sweep | Levels)} | {
-        n.row for n in nodes if isinstance(n, Sweep)
-    }
+    leveled = {n.dim for n in nodes if isinstance(n, Levels)}
+    loops = leveled | {n.dim for n in nodes if isinstance(n, Scan | Sweep)}
+    loops |= {n.row for n in nodes if isinstance(n, Sweep)}
     found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
     errors = []
     for mark in context.marks:
@@ -91,4 +91,8 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
             message = f"expected a loop, but `{name}` {what}"
             hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {name}, ...` asks for a loop over it")
             errors.append(SpecError(message, mark.span, hints))
+        elif mark.word == "levels" and mark.dim not in leveled:
+            message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
+            hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
+            errors.append(SpecError(message, mark.span, (hint,)))
     raise_all(errors)

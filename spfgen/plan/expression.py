@@ -328,7 +328,8 @@ class _Fusion:
         if step.guards:
             body, inspect = Guard(step.guards, body), Guard(step.guards, inspect)
         why = f"{order.because(loop)}; what does not need one another runs at once"
-        result: Plan = Levels(loop, step.low, step.high, body, inspect, loop in order.falling, why)
+        wanted = self.context.marked("levels", loop) is not None
+        result: Plan = Levels(loop, step.low, step.high, body, inspect, loop in order.falling, why, wanted)
         for setup in reversed(setups.get(loop, ())):
             result = with_body(setup, result)
         return self.around(result, order.outer[:at], setups)

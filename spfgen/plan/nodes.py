@@ -421,7 +421,8 @@ class Kept(Plan):
 @dataclass(frozen=True, slots=True)
 class Levels(Plan):
     """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
-    those of one level run at once; without, one after another, downwards if `down`."""
+    those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
+    expected to be faster, and prove to be, or when the schedule asks for them (`wanted`)."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -430,6 +431,7 @@ class Levels(Plan):
     inspect: Plan
     down: bool = False
     because: str = ""
+    wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,19 +56,22 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
     }
 }
 
-/* What the levels of one size of blocks cost: the work of each level, its largest block, the expected time. */
+/* What the levels of one size of blocks cost, by the work of each level and its largest block; and which levels one
+   thread does alone, because that is faster, or (when levels are wanted) because they have one block. */
 static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const int64_t *work, const int64_t *largest,
-                                        unsigned char *alone) {
+                                        unsigned char *alone, bool wanted) {
     double total = 0;
     bool before = false;
+    bool several = false;
     for (int64_t k = 0; k < levels; k++) {
         const double share = (double)work[k] / (double)threads;
         const double shared = (share > (double)largest[k] ? share : (double)largest[k]) + SPFGEN_LEVELS_BARRIER;
-        alone[k] = (double)work[k] <= shared;
+        alone[k] = wanted ? work[k] == largest[k] : (double)work[k] <= shared;
+        several = several || !alone[k];
         total += alone[k] ? (double)work[k] : shared + (before ? SPFGEN_LEVELS_BARRIER : 0);
         before = alone[k];
     }
-    return total;
+    return several ? total : 1e300;
 }
 
 /* Puts the blocks in order: neighbouring levels that one thread does alone become one. */
@@ -125,9 +128,9 @@ static inline void spfgen_levels_sort(spfgen_levels *order, int64_t blocks, cons
     order->levels = count;
 }
 
-/* Makes the order of all pairs that were given; leaves it empty when the loop is better serial, or there is no
-   memory. */
-static inline void spfgen_levels_end(spfgen_levels *order) {
+/* Makes the order of all pairs that were given; leaves it empty when the loop should be faster serial (and the order is
+   not wanted all the same), or there is no memory. */
+static inline void spfgen_levels_end(spfgen_levels *order, bool wanted) {
     const int64_t n = order->iterations;
     int64_t *const work = malloc(((size_t)n + 1) * sizeof(int64_t)); /* of each block */
     int64_t *const sums = malloc(2 * ((size_t)n + 1) * sizeof(int64_t));
@@ -140,7 +143,7 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
     for (int64_t k = 0; k < n; k++) {
         serial += (double)order->work[k];
     }
-    double best = serial * 0.9;
+    double best = wanted ? 1e299 : serial * 0.9;
     int chosen = -1;
     for (int round = 0; enough && round <= SPFGEN_LEVELS_SIZES; round++) { /* the last one makes what was chosen */
         const int k = round < SPFGEN_LEVELS_SIZES ? round : chosen;
@@ -168,7 +171,7 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
             sums[depth[b]] += work[b];
             largest[depth[b]] = work[b] > largest[depth[b]] ? work[b] : largest[depth[b]];
         }
-        const double cost = spfgen_levels_cost(order->threads, depths, sums, largest, alone);
+        const double cost = spfgen_levels_cost(order->threads, depths, sums, largest, alone, wanted);
         if (round == SPFGEN_LEVELS_SIZES) {
             order->size = (int64_t)1 << (k * SPFGEN_LEVELS_SHIFT);
             spfgen_levels_sort(order, blocks, depth, work, alone, depths, sums);
@@ -184,6 +187,8 @@ static inline void spfgen_levels_end(spfgen_levels *order) {
     free(order->work);
     order->depth = NULL;
     order->work = NULL;
+    order->trials = wanted ? SPFGEN_LEVELS_TRIALS : 0;
+    order->serial = wanted;
     if (!order->levels) { /* serial: it is not looked at again */
         order->levels = 1;
         order->size = 0;

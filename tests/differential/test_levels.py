@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import scipy.sparse
 
 import spfgen
+from spfgen.errors import SpecError
 from spfgen.pipeline import Generated
 from spfgen.run.call import Bound, Levels
 from spfgen.run.compile import find_compiler
@@ -36,10 +38,10 @@ def matrix(size: int, density: float) -> np.ndarray:
 
 
 def keen(made: Generated) -> Generated:
-    """The kernel as if threads met in no time: then levels are worth it however small the loop is."""
-    count = made.source.count("SPFGEN_LEVELS_BARRIER = 600")
-    assert count == bool(made.program.levels), "the constant is not where it was"
-    return replace(made, source=made.source.replace("SPFGEN_LEVELS_BARRIER = 600", "SPFGEN_LEVELS_BARRIER = 0"))
+    """The kernel as if threads met and blocks began in no time: then levels are worth it however small the loop is."""
+    source, count = re.subn(r"(SPFGEN_LEVELS_(BARRIER|SINGLE|BLOCK)) = [0-9]+", r"\1 = 0", made.source)
+    assert count == 3 * bool(made.program.levels), "the constants are not where they were"
+    return replace(made, source=source)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +69,13 @@ def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) ->
                 for t in made.program.tensors
             }
             bound = Bound(made.program, function, tensors, {}, threads)
-            bound() if expected is None else bound.keep_levels()()
-            bound()
-            found = tensors["X" if program.text == ROWS else "x"].to_numpy()
-            expected = found if expected is None else expected
-            np.testing.assert_array_equal(found, expected, err_msg=f"{program} on {threads} threads")
+            if expected is not None:
+                bound.keep_levels()
+            for _ in range(2 + (threads == 2)):  # by levels, without, and with what is kept
+                bound()
+                found = tensors["X" if program.text == ROWS else "x"].to_numpy()
+                expected = found if expected is None else expected
+                np.testing.assert_array_equal(found, expected, err_msg=f"{program} on {threads} threads")
             if made.program.levels and bound._arguments[-1] is not None:
                 used += bound._arguments[-1][0].levels > 1
         if program.text in (LOWER, UPPER, ROWS):
@@ -152,3 +156,18 @@ def test_the_header_is_enough_for_c(tmp_path: Path) -> None:
 def test_no_memory_for_levels_is_no_error() -> None:
     """The struct in Python is the one in C."""
     assert ctypes.sizeof(Levels) == 12 * 8
+
+
+def test_the_schedule_asks_for_levels_and_forbids_them() -> None:
+    vectors = {"b": "dense", "x": "dense"}
+    wanted = spfgen.compile(LOWER, L="csr", **vectors, threads=2, schedule="levels i")
+    lower = np.tril(matrix(3000, 0.002))
+    b = RNG.random(4000)
+    bound = wanted.bind(L=scipy.sparse.csr_array(lower), b=b)
+    bound()
+    assert bound._arguments[-1][0].levels > 1
+    np.testing.assert_allclose(lower @ bound.tensors["x"].to_numpy(), b)
+    forbidden = spfgen.compile(LOWER, L="csr", **vectors, schedule="serial i")
+    assert not forbidden.generated.program.levels
+    with pytest.raises(SpecError, match="expected a loop whose iterations need others as index arrays say"):
+        spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense", schedule="levels i")

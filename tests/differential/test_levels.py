@@ -162,7 +162,7 @@ def test_the_schedule_asks_for_levels_and_forbids_them() -> None:
     vectors = {"b": "dense", "x": "dense"}
     wanted = spfgen.compile(LOWER, L="csr", **vectors, threads=2, schedule="levels i")
     lower = np.tril(matrix(3000, 0.002))
-    b = RNG.random(4000)
+    b = RNG.random(3000)
     bound = wanted.bind(L=scipy.sparse.csr_array(lower), b=b)
     bound()
     assert bound._arguments[-1][0].levels > 1

@@ -151,7 +151,8 @@ class Meeting:
     known). REDUCTION: both add to it. DEPENDENCE: one writes what another reads.
 
     `write` and `other` are the accesses, `example` two iterations that meet (the names of the second end in '); it is
-    empty where nothing is proved either way. `outer` are the loops around.
+    empty where nothing is proved either way. `outer` are the loops around; `apart` says how the first iteration
+    compares with the second: "<", ">", or "!=" where both occur.
     """
 
     loop: str
@@ -161,6 +162,7 @@ class Meeting:
     other: Operand
     how: str = ""
     example: tuple[tuple[str, int], ...] = ()
+    apart: str = "<"
 
     def renamed(self, names: Mapping[str, str]) -> Meeting:
         """The same with other names for loops."""
@@ -215,22 +217,26 @@ def _met(
     """Whether an iteration that writes and one that reads (or writes) meet, the first before or after the second."""
     outer = outside(steps, loop)
     nothing = Meeting(loop, INDEPENDENT, outer, write, other, "by isl")
-    sets = [_meeting_points(instance, loop, outer, (write, other), op) for op in apart]
-    if all(s is not None and s.is_empty() for s in sets):
+    sets = {op: _meeting_points(instance, loop, outer, (write, other), op) for op in apart}
+    left = [op for op, points in sets.items() if points is None or not points.is_empty()]
+    if not left:
         return nothing
     if not instance.calls:
-        point = next((s.sample() for s in sets if s is not None and not s.is_empty()), None)
-        return replace(nothing, kind=kind, how="by isl", example=tuple(sorted((point or {}).items())))
-    found: list[Answer] = []
-    for op in apart:
-        answers = _asked(instance, steps, loop, outer, (write, other), op)
-        if not any(a.proved for a in answers):
-            found.append(answers[-1])
-    if not found:
+        points = next((p for op in left if (p := sets[op]) is not None), None)
+        example = (points.sample() if points is not None else None) or {}
+        return replace(nothing, kind=kind, apart=_either(left), example=tuple(sorted(example.items())))
+    answers = {op: _asked(instance, steps, loop, outer, (write, other), op) for op in left}
+    left = [op for op in left if not any(a.proved for a in answers[op])]
+    if not left:
         return replace(nothing, how="by Z3 from the declared properties")
-    answer = smaller(found[0])
+    answer = smaller(answers[left[0]][-1])
     values = {**dict(answer.model or ()), **dict(answer.values)}
-    return replace(nothing, kind=kind, how="by Z3" if values else "not proved", example=tuple(sorted(values.items())))
+    how = "by Z3" if values else "not proved"
+    return replace(nothing, kind=kind, how=how, apart=_either(left), example=tuple(sorted(values.items())))
+
+
+def _either(ops: Sequence[str]) -> str:
+    return ops[0] if len(ops) == 1 else "!="
 
 
 def _meeting_points(
@@ -332,7 +338,7 @@ def relation(steps: Sequence[Step], meeting: Meeting, names: Mapping[str, str] |
     shown = {n: (names or {}).get(n, n) for n in by_name}
     twin = {n: f"{shown[n]}'" for n in by_name}
     conditions = [f"{twin[n]} = {shown[n]}" for n in meeting.outer]
-    conditions.append(f"{shown[meeting.loop]} {'!=' if meeting.kind == DEPENDENCE else '<'} {twin[meeting.loop]}")
+    conditions.append(f"{shown[meeting.loop]} {meeting.apart} {twin[meeting.loop]}")
     for a, b in zip(meeting.write.subscripts, meeting.other.subscripts, strict=True):
         one = substitute(a, {n: written_out(n) for n in variables(a)})
         two = substitute(b, {n: written_out(n) for n in variables(b)})

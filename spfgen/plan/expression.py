@@ -132,7 +132,8 @@ class _Order:
         loop = marks[0].dim if marks else self.loops[0]
         if loop in self.running.carried:
             if marks:
-                message = f"expected a loop whose iterations can run in any order, but `{loop}` carries a dependence"
+                what = f"`{loop}` carries a dependence{self.running.example(loop)}"
+                message = f"expected a loop whose iterations can run in any order, but {what}"
                 raise SpecError(message, marks[0].span, (self.because(loop),))
             return None
         text = f"its iterations write different places of {point.target.tensor}"

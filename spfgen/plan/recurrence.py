@@ -14,6 +14,7 @@ from itertools import permutations
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr, show
 from spfgen.facts.formula import rename as renamed
+from spfgen.plan.depend import coordinate
 from spfgen.plan.scan import condition
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import single_value
@@ -64,6 +65,17 @@ class Running:
 
     loops: tuple[tuple[str, str], ...]
     carried: Mapping[str, tuple[Need, ...]]
+
+    def example(self, loop: str) -> str:
+        """Two iterations of a loop of which one needs the other, as the end of a sentence."""
+        for need in self.carried.get(loop, ()):
+            for sign in (-1, 1):
+                point = need.among([need.apart(loop, sign)]).sample()
+                if point is not None:
+                    first, second = point[need.twins[loop]], point[loop]
+                    place = coordinate(need.read, point)
+                    return f": iteration {loop} = {first} writes {place}, which iteration {loop} = {second} reads"
+        return ""
 
     def way(self, loop: str) -> str:
         return dict(self.loops).get(loop, FREE)

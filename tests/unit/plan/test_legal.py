@@ -75,3 +75,12 @@ def test_an_inner_loop_that_is_parallel() -> None:
     kernel = compiled(SPMM, "order j, k; parallel k", threads=3)
     assert [d for d, n in loops(kernel).items() if n.parallel] == ["k"]
     assert np.array_equal(kernel(A=spfgen.pack(A, "csr"), x=XS), A @ XS)
+
+
+@pytest.mark.parametrize("schedule", ["tile i by 4, j by 3", "relation { [i, j] -> [t, j] : t = i - j }"])
+def test_a_triangular_solve_in_tiles(schedule: str) -> None:
+    """Rows are made in an order in which each finds what it needs, whatever stands around them."""
+    lower = np.tril(A[:7]) + 2 * np.eye(7)
+    text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
+    kernel = spfgen.compile(text, L="csr", x="dense", b="dense", schedule=schedule)
+    assert np.allclose(kernel(L=spfgen.pack(lower, "csr"), b=X), np.linalg.solve(lower, X))

@@ -335,6 +335,7 @@ def evaluate(
 def einsum(
     *arguments: object,
     out: object = None,
+    dtype: object = None,
     optimize: object = False,
     threads: int | None = None,
     validate: str = "once",
@@ -344,7 +345,8 @@ def einsum(
     Subscripts, shapes and types are those of numpy.einsum: implicit results, repeated labels (diagonals), `...`,
     extents of 1 that are stretched; bool adds by `or`, multiplies by `and`. Operands, `threads` and `validate` are
     those of `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`,
-    which is written in place. In one respect sparse operands differ: what they do not store contributes nothing, even
+    which is written in place. With `dtype` the values of all operands are first brought to that type, which must hold
+    them, as in numpy. In one respect sparse operands differ: what they do not store contributes nothing, even
     beside infinities.
 
     All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
@@ -352,7 +354,7 @@ def einsum(
     """
     from spfgen.run.einsum import einsum as summed
 
-    return summed(arguments, out, optimize, threads, validate)
+    return summed(arguments, out, dtype, optimize, threads, validate)
 
 
 def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:

@@ -18,7 +18,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from spfgen import folder
 from spfgen.errors import Span, SpecError
-from spfgen.facts.formula import Expr, Num, calls, conjunction, show, variables
+from spfgen.facts.formula import Expr, Num, Var, calls, conjunction, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import Reader, raise_all, rebound
 from spfgen.lang.levels import Levels, declaration, parse_levels
@@ -529,7 +529,7 @@ def _kernel(reader: Reader, tree: Tree[Any]) -> Kernel:
     read = tuple(_statement(reader, s, names) for s in statements)
     kernel = Kernel(str(name), tuple(tensors), names, read, doc=doc, span=reader.span(name))
     kernel = with_schedule(kernel, read_schedule(reader, clauses))
-    raise_all([*_doubled(reader, kernel, sizes), *_unused(kernel), *_rebound(kernel)])
+    raise_all([*_doubled(reader, kernel, sizes), *_fixed(kernel), *_unused(kernel), *_rebound(kernel)])
     return kernel
 
 
@@ -543,6 +543,16 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
             yield SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,))
         seen.setdefault(name, span)
     yield from doubled(Schedule(kernel.order, kernel.finds, kernel.directives))
+
+
+def _fixed(kernel: Kernel) -> Iterator[SpecError]:
+    """Sizes as subscripts of a target: one place of it would be written, where all of them are meant."""
+    for target in (s.target for s in kernel.statements):
+        for subscript in target.subscripts:
+            if isinstance(subscript, Var) and subscript.name in kernel.sizes:
+                hint = f"indices are not declared: leave out `size {subscript.name}`, or give the size another name"
+                message = f"expected an index of `{target.tensor}`, but `{subscript.name}` is a size of the kernel"
+                yield SpecError(message, subscript.span or target.span, (hint,))
 
 
 def _unused(kernel: Kernel) -> Iterator[SpecError]:

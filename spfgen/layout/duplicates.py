@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from itertools import pairwise
 from typing import Any
 
@@ -47,13 +48,31 @@ def combined_values(columns: Sequence[Array], values: Array, first: Array, dupli
     result = values[first].copy()
     for k, (start, end) in enumerate(pairwise(starts)):
         for value in values[start + 1 : end]:
-            result[k] = function(result[k], value)  # type: ignore[operator]
+            made = function(result[k], value)  # type: ignore[operator]
+            try:
+                result[k] = made
+            except (TypeError, ValueError):
+                message = f"expected a function of duplicates that gives a number, but it gives {made!r}"
+                raise UsageError(message) from None
     return result
 
 
 def checked_duplicates(duplicates: object) -> Duplicates:
     """What was given, when it means something. Raises UsageError otherwise."""
-    if callable(duplicates) or (isinstance(duplicates, str) and duplicates in WORDS):
+    if (isinstance(duplicates, str) and duplicates in WORDS) or (callable(duplicates) and _takes_two(duplicates)):
         return duplicates
     words = ", ".join(f"`{w}`" for w in WORDS)
     raise UsageError(f"expected {words} or a function of two values for duplicates, but it is {duplicates!r}")
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with two values, as far as it can be told without a call."""
+    if isinstance(function, np.ufunc):
+        return (function.nin, function.nout) == (2, 1)
+    try:
+        signature(function).bind(0, 0)
+    except TypeError:
+        return False
+    except ValueError:  # some functions in C do not tell
+        return True
+    return True

@@ -83,7 +83,10 @@ def pack(
 
 def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
     """Raises DataError when the fill value is not a value of that type."""
-    if dtype.kind in "iub" and not (np.isfinite(layout.fill) and layout.fill == int(layout.fill)):
+    if dtype.kind not in "iub":
+        return
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not (low <= layout.fill <= high and layout.fill == int(layout.fill)):
         raise DataError(f"expected values of a type that has the fill value {layout.fill}, but they are {dtype}")
 
 

@@ -260,7 +260,8 @@ def made_by(step: Gather | Assign | Expand) -> list[Constraint]:
 
 
 def _scan(encoded: Encoded, piece: Piece, first: tuple[str, ...] = ()) -> list[Step]:
-    """Greedy: gather what can be gathered, compute what is determined, else expand the first bounded position."""
+    """Greedy: gather what can be gathered, compute what is determined, else expand the first bounded position that does
+    not follow from another one: of a key and its position in a segment, the position."""
     layout = encoded.layout
     known = set(encoded.sizes)
     order = [n for n in involved(encoded, piece) if n not in first]
@@ -295,7 +296,7 @@ def _enforced(step: Gather | Assign | Expand, constraint: Constraint) -> bool:
 
 
 def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -> Gather | Assign | Expand:
-    expand: Expand | None = None
+    bounded: list[Expand] = []
     for name in unknown:
         if name in encoded.calls and argument_names(encoded.calls[name]) <= known:
             return Gather(name, encoded.calls[name])
@@ -304,13 +305,23 @@ def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -
         single = single_value(about, name)
         if single is not None:
             return Assign(name, *single)
-        if expand is None:
-            lower, upper = bounds(about, name)
-            if lower and upper:
-                expand = Expand(name, tuple(lower), tuple(upper))
-    if expand is None:
+        lower, upper = bounds(about, name)
+        if lower and upper:
+            bounded.append(Expand(name, tuple(lower), tuple(upper)))
+    if not bounded:
         raise InternalError(f"layout `{encoded.layout.name}` gives no bounds for {', '.join(unknown)}")
-    return expand
+    first, *others = bounded
+    found = [
+        o for o in others if o.name in encoded.layout.positions and _follows(encoded, piece, known, o.name, first.name)
+    ]
+    return (*found, first)[0]
+
+
+def _follows(encoded: Encoded, piece: Piece, known: set[str], position: str, name: str) -> bool:
+    """Whether a call at the position, once that is known, says what the name is."""
+    ready = {n for n, c in encoded.calls.items() if argument_names(c) <= known | {position}} - known
+    value = single_value(piece.project(known | ready | {name}).constraints(name), name)
+    return value is not None and bool(value[0].names() & ready)
 
 
 # --- values ---------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -19,7 +21,7 @@ from spfgen.lang.expressions import counted
 from spfgen.run.bind import is_number
 from spfgen.run.evaluate import evaluate
 from spfgen.run.foreign import tensor_of
-from spfgen.run.tensor import plain_array
+from spfgen.run.tensor import DTYPES, Tensor, plain_array
 
 OUT = "out"
 ELLIPSIS = "..."
@@ -30,6 +32,7 @@ LETTERS = string.ascii_uppercase + string.ascii_lowercase
 def einsum(
     arguments: Sequence[Any],
     out: object = None,
+    dtype: object = None,
     optimize: object = False,
     threads: int | None = None,
     validate: str = "once",
@@ -40,6 +43,9 @@ def einsum(
     tensors: list[Any] = [
         tensor_of(plain_array(v, n) if is_number(v) else v, n, validate) for n, v in zip(names, given, strict=True)
     ]
+    if dtype is not None:
+        wanted = _dtype(dtype)
+        tensors = [_of_type(t, n, wanted) for t, n in zip(tensors, names, strict=True)]
     labels, result = _labels(subscripts, tuple([len(t.shape) for t in tensors]))
     rest = list(zip(labels, tensors, strict=True))
     for places in _path(subscripts, tensors, optimize):
@@ -48,6 +54,30 @@ def einsum(
         kept = tuple(dict.fromkeys(label for own, _ in some for label in own if label in needed))
         rest.append((kept, _summed(some, kept, None, threads, validate)))
     return _summed(rest, result, out, threads, validate)
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """Raises UsageError when it is none that kernels have."""
+    wanted: np.dtype[Any] | None = None
+    with suppress(TypeError, ValueError):
+        wanted = np.dtype(dtype)
+    if wanted is None or wanted not in DTYPES:
+        hint = f"it is one of {', '.join(sorted(d.name for d in DTYPES))}"
+        raise UsageError(f"expected a dtype that kernels have, but it is {dtype!r}", None, (hint,))
+    return wanted
+
+
+def _of_type(value: Any, name: str, wanted: np.dtype[Any]) -> Any:
+    """An operand with values of that type. Raises UsageError when it cannot hold all values of the operand's type."""
+    if value.dtype == wanted:
+        return value
+    if not np.can_cast(value.dtype, wanted, "safe"):
+        hint = "convert the operand itself, if values may be rounded"
+        raise UsageError(f"expected `{name}` to fit {wanted}, but it is {value.dtype}", None, (hint,))
+    if not isinstance(value, Tensor):
+        return value.astype(wanted)
+    values = {v.name: value.arrays[v.name].astype(wanted) for v in value.layout.values}
+    return replace(value, arrays={**value.arrays, **values})
 
 
 def _summed(

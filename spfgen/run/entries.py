@@ -96,6 +96,12 @@ def _column(value: object, dimension: int) -> Array:
 
 def _typed(entries: Coordinates, wanted: str) -> Coordinates:
     """The values in the type that a use such as `csr<float>` asks for."""
-    if not np.can_cast(entries.values.dtype, wanted, "same_kind"):
-        raise DataError(f"expected values of {wanted}, but they are {entries.values.dtype}")
-    return Coordinates(entries.shape, entries.coords, entries.values.astype(wanted))
+    values = entries.values
+    if not np.can_cast(values.dtype, wanted, "same_kind"):
+        raise DataError(f"expected values of {wanted}, but they are {values.dtype}")
+    with np.errstate(over="ignore"):  # too large for a narrow float: infinity, as everywhere
+        cast = values.astype(wanted)
+    if cast.dtype.kind in "iu" and not np.array_equal(cast, values):
+        at = int(np.argmax(cast != values))
+        raise DataError(f"expected values that fit {wanted}, but there is {values[at]}")
+    return Coordinates(entries.shape, entries.coords, cast)

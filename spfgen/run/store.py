@@ -41,7 +41,7 @@ ABOUT, TEXT, ARRAY = "spfgen", "layout", "array."
 
 def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> None:
     """See Tensor.save."""
-    target = Path(path)
+    target = Path(_checked(path))
     if not target.name.lower().endswith(ENDING):
         raise UsageError(f"expected a file ending in {ENDING}, but got {target}")
     target = target.resolve()  # the file behind a symbolic link is exchanged, not the link
@@ -63,11 +63,19 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
     replace_file(target, stream.getvalue())
 
 
+def _checked(path: object) -> str | os.PathLike[str]:
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"expected the path of a file, but this is a {type(path).__name__}")
+    return path
+
+
 def load_tensor(path: str | os.PathLike[str]) -> Tensor:
     """A tensor from a file that Tensor.save wrote. Its arrays are checked against its layout.
 
-    Raises DataError when the file cannot be read, is no such file, or its arrays break the layout.
+    Raises DataError when the file cannot be read, is no such file, or its arrays break the layout; UsageError when
+    `path` is no path.
     """
+    _checked(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, Mapping) or ABOUT not in file or TEXT not in file:

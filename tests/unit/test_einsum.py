@@ -205,3 +205,20 @@ def test_random_operands(subscripts, extents, first, second, seed) -> None:
         b if second == "dense" or b.ndim == 1 else sp.coo_array(b).asformat(second),
     ]
     same(spfgen.einsum(subscripts, *operands, threads=1), np.einsum(subscripts, a, b))
+
+
+def test_type_of_the_calculation():
+    """As numpy's `dtype`: operands are brought to it where it holds them."""
+    matrix = np.array([[200, 100], [100, 250]], np.uint8)
+    sparse = spfgen.pack(matrix, "csr")
+    for kind in ("uint16", "int64", "float32", "complex128", "uint8"):
+        found = spfgen.einsum("ij,j->i", sparse, matrix[0], dtype=kind)
+        expected = np.einsum("ij,j->i", matrix, matrix[0], dtype=kind)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert sparse.dtype == "uint8"
+    with pytest.raises(UsageError, match="expected `A` to fit int8, but it is uint8"):
+        spfgen.einsum("ij,j", sparse, matrix[0], dtype="int8")
+    for wrong in ("nonsense", "float16", 3, object):
+        with pytest.raises(UsageError, match="expected a dtype that kernels have"):
+            spfgen.einsum("ij,j", sparse, matrix[0], dtype=wrong)

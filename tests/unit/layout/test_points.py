@@ -10,7 +10,16 @@ from spfgen.facts.formula import And, Compare, Not, Or, evaluate
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import SpecTree, builtin_names, parse_tree
 from spfgen.layout.nodes import SCALAR
-from spfgen.layout.points import combined, encode, enumerate_points, row_ranks, sorted_order, to_coordinates
+from spfgen.layout.points import (
+    Expand,
+    combined,
+    encode,
+    enumerate_points,
+    row_ranks,
+    scan_of,
+    sorted_order,
+    to_coordinates,
+)
 from spfgen.pipeline import layout_of
 
 OPERATORS = {
@@ -195,3 +204,10 @@ def test_ranks_of_rows():
         assert [rows[k] for k in first] == distinct
         assert [rows[k] for k in order] == sorted(rows)
     assert sorted_order([np.arange(4)], 4) is None
+
+
+def test_a_key_is_read_at_its_position():
+    """Blocks of varying size: not all columns of blocks are tried for each block that is there."""
+    (layout,) = [x for x in LAYOUTS if x.name == "vbr"]
+    (steps,) = scan_of(layout)
+    assert [s.name for s in steps if isinstance(s, Expand)] == ["b", "pb", "r", "c"]

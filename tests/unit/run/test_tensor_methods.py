@@ -413,3 +413,41 @@ def test_validation_again_sees_what_has_changed(monkeypatch):
     with pytest.raises(DataError, match="colidx"):
         tensor.validate()
     assert len(made) == 3
+
+
+def test_wrong_arguments_are_told(tmp_path):
+    tensor = spfgen.pack(DENSE, "csr")
+    for wrong in (lambda: tensor.save(3), lambda: spfgen.load_tensor(3)):
+        with pytest.raises(UsageError, match="expected the path of a file, but this is a int"):
+            wrong()
+    twice = (([0, 0], [1, 1]), [1.0, 2.0])
+    for function in (lambda a: a, np.sqrt, np.divmod, 3, "most"):
+        with pytest.raises(UsageError, match="or a function of two values for duplicates"):
+            spfgen.pack(twice, "csr", duplicates=function)
+    with pytest.raises(UsageError, match="that gives a number, but it gives 'x'"):
+        spfgen.pack(twice, "csr", duplicates=lambda *_: "x")
+    assert spfgen.pack(twice, "csr", duplicates=lambda a, b, c=4: a * b + c).arrays["val"].tolist() == [6]
+
+
+def test_values_that_do_not_fit_a_type_are_refused():
+    for values, kind in (([300, 1], "int8"), ([-1, 1], "int8"), ([2**40, 1], "int32")):
+        array = np.array([values])
+        if values == [-1, 1]:
+            np.testing.assert_array_equal(spfgen.pack(array, f"csr<{kind}>").arrays["val"], values)
+            continue
+        with pytest.raises(DataError, match=f"expected values that fit {kind}, but there is {values[0]}"):
+            spfgen.pack(array, f"csr<{kind}>")
+    for kind, values in (("uint8", [-1.0, 2.0]), ("uint8", [-1, 2]), ("int64", [0.5, 1.0])):
+        with pytest.raises(DataError, match=f"expected values of {kind}"):
+            spfgen.pack(np.array([values]), f"csr<{kind}>")
+
+
+@pytest.mark.parametrize(("fill", "kinds"), [("-1", ["uint8", "uint64", "bool"]), ("300", ["int8", "uint8", "bool"])])
+def test_fills_that_do_not_fit_a_type_are_refused(fill, kinds):
+    text = f"""layout full(n) {{ relation {{ [p] -> [i] : 0 <= p < n and i = p }}
+        value val[n] at [p]  fill {fill} }}"""
+    layout = spfgen.parse(text).layouts["full"]
+    assert spfgen.pack(np.array([1.0, 2.0]), layout).arrays["val"].tolist() == [1, 2]
+    for kind in kinds:
+        with pytest.raises(DataError, match=f"that has the fill value {fill}"):
+            spfgen.pack(np.ones(2, kind), layout)

@@ -1,0 +1,59 @@
+"""Packs and converts with C that is compiled with sanitizers; run as a program, in which their library comes first."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import spfgen
+from spfgen.run import compile as compiling
+from spfgen.run import pack as packing
+from spfgen.run.sanitized import FLAGS
+
+Array = np.ndarray[Any, Any]
+SHAPES = ((0, 5), (12, 9), (40, 300))
+TARGETS = ("csc", "bcsr(R=2, C=3)", "dia", "ell")
+
+
+def data(shape: tuple[int, int], random: np.random.Generator) -> Iterator[tuple[list[Array], Array]]:
+    """No entries, some and a full row, in order and not; once with several at one place."""
+    dense = random.random(shape) < 0.3
+    dense[shape[0] // 2 : shape[0] // 2 + 1] = True
+    found = [c.astype(np.int32) for c in np.nonzero(dense)]
+    count = len(found[0])
+    for order in (np.arange(0), np.arange(count), random.permutation(count), random.integers(0, max(count, 1), count)):
+        yield [c[order] for c in found], np.arange(1.0, len(order) + 1)
+
+
+def main() -> None:
+    """What is read or written outside of an array ends the program; what is wrong raises."""
+    packing.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
+    packing.BUCKET = 40
+    random = np.random.default_rng(3)
+    layouts = spfgen.parse("").layouts
+    csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS))
+
+    for shape in SHAPES:
+        for apart, far in ((False, 0), (True, 0), (True, 2**40)):
+            packing.FAR = far
+            packing._Run.is_scattered = lambda run, *_, apart=apart: apart and run.groups() > 0
+            for coords, values in data(shape, random):
+                expected = np.zeros(shape)
+                np.add.at(expected, tuple(coords), values)
+                for threads in (1, 3):
+                    made = packing.pack_entries(csr, shape, tuple(coords), values, threads=threads, small=0)
+                    for target in targets:
+                        own = packing.convert_arrays(csr, made.sizes, made.arrays, target, threads=threads, small=0)
+                        places, found = packing.coordinates(target, own.sizes, own.arrays, threads=threads, small=0)
+                        dense = np.zeros(shape)
+                        np.add.at(dense, tuple(places), found)
+                        np.testing.assert_array_equal(dense, expected, err_msg=f"{target.name}, {shape}")
+    sys.stdout.write("done\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -328,7 +328,7 @@ class Lowering(Values):
             *before,
             *comment,
             *lines,
-            *sums.fetched(self, plan, scope, loop.start, self.fold("spfgen_min", plan.high, scope)),
+            *sums.fetched(self, plan, scope, loop.start, self.fold("spfgen_min", plan.high, scope), some=False),
             loop,
         ]
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import joined, loop
+from spfgen.cir.build import loop
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, Sums, chain
+from spfgen.plan.nodes import Ahead, Do, Find, Load, Locate, Plan, Scan, Sums, chain
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
@@ -67,25 +67,28 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     guarded, rather than left to a loop of its own, is one branch less that a processor may foresee wrongly."""
     position = low.names[plan.dim]
     at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
+    begin = first
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    lines += fetched(low, plan, scope, first, end)
     sums = [name, low.names.new(f"{name}_2")]
-    lines += [
+    inside = [
+        *fetched(low, plan, scope, first, end, some=True),
         c.Comment("two sums, so that one addition need not wait for the other"),
         c.Declare(kind.c, sums[1], zero(kind)),
     ]
     if not any(isinstance(n, Find) for n in chain(plan.body)):  # what is looked up first takes longer than to add
         rest = c.Name(low.names.new(f"{position}_rest"))
-        lines += [c.Declare("int64_t", rest.name, first), _long(low, plan, scope, sums, kind, rest, first, end)]
+        inside += [c.Declare("int64_t", rest.name, first), _long(low, plan, scope, sums, kind, rest, first, end)]
         first = rest
     one, two = (_value(low, plan, scope, name, k, sums[k]) for k in range(2))
     more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(two)))
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2, c.Block((*_alone(one), more)))
-    return [*lines, pairs, c.Assign(c.Name(name), "+=", c.Name(sums[1]))]
+    body = c.Block((*inside, pairs, c.Assign(c.Name(name), "+=", c.Name(sums[1]))))
+    # Where rows are empty, many of them are: the less is done for each the better.
+    return [*lines, c.If(c.Bin("<", begin, end), body)]
 
 
 def _long(
@@ -130,11 +133,12 @@ def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
     ]
 
 
-def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr) -> list[c.Stmt]:
-    """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty."""
+def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr, some: bool) -> list[c.Stmt]:
+    """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty; `some` says that it
+    is not."""
     if plan.ahead is None:
         return []
-    lines: list[c.Stmt] = [c.Comment("short segments, and many: what comes later is fetched")]
+    lines: list[c.Stmt] = []
     name = low.names.new(f"{low.names[plan.dim]}_ahead") if plan.ahead.each else low.names[plan.dim]
     for read in plan.ahead.arrays:
         place = low.place(read, scope) if isinstance(read, Operand) else low.expr(read, scope)
@@ -146,10 +150,23 @@ def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr)
         lines.append(c.Do(c.Call("spfgen_prefetch_far", (place.array, c.Bin("*", later, c.Int(size))))))
     if plan.ahead.each:
         more = c.Bin("<", c.Name(name), end)
-        body = c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines[1:])))
-        return [c.If(low.all(plan.ahead.when, scope), c.Block((lines[0], body)))]
-    pays = joined("&&", [low.all(plan.ahead.when, scope), c.Bin("<", start, end)])
+        lines = [c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines)))]
+    pays: c.Expr = _pays(low, plan.ahead, scope)
+    if not some and not plan.ahead.each:
+        pays = c.Bin("&&", pays, c.Bin("<", start, end))
     return [c.If(pays, c.Block(tuple(lines)))]
+
+
+def _pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Name:
+    """Whether it pays to fetch ahead: found out once, of sizes."""
+    pays = low.all(ahead.when, scope)
+    for known in low.choices:
+        if isinstance(known, c.Declare) and known.value == pays:
+            return c.Name(known.name)
+    name = c.Name(low.names.new("far"))
+    low.choices.append(c.Comment("many short segments, more than caches hold: what comes later is fetched"))
+    low.choices.append(c.Declare("const bool", name.name, pays))
+    return name
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:

@@ -84,7 +84,7 @@ def updated(folder: Path, before: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(before)
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        if "cases" in record and "experiment" in record and "threads" in record.get("cases", [{}])[0]:
+        if record.get("cases") and "experiment" in record and "threads" in record["cases"][0]:
             found[record["experiment"]] = summarised(record)
     return dict(sorted(found.items()))
 

@@ -25,6 +25,8 @@ LEVELS = [
     "(i, j, k) -> (i : dense, j : compressed(nonunique), k : singleton)",
     "(i, j, k) -> (i : compressed, j : dense, k : compressed)",
 ]
+COMPUTED = (LEVELS[4], LEVELS[5], LEVELS[9])
+"""With these something is computed; a compilation takes longer than all the rest."""
 BUILTIN = {
     "csr": "(i, j) -> (i : dense, j : compressed)",
     "csc": "(i, j) -> (j : dense, i : compressed)",
@@ -58,6 +60,8 @@ def test_levels_are_layouts(text) -> None:
     tensor = spfgen.pack(dense, text)
     tensor.validate()
     assert (tensor.to_numpy() == dense).all()
+    if text not in COMPUTED:
+        return
     subscripts = ", ".join(levels.dims)
     kernel = spfgen.compile(f"R[{subscripts}] = T[{subscripts}]*U[{subscripts}]", T=text, U=text, R="dense")
     assert (kernel(T=tensor, U=tensor) == dense**2).all()

@@ -28,7 +28,7 @@ def layout(*properties: str):
     return spfgen.parse(text).layouts["vector"].layout()
 
 
-@pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize("seed", [None, 1])
 def test_arrays_satisfy_what_is_declared(seed) -> None:
     """Of every layout, those with nested calls and quantifiers too."""
     for name in builtin_names():

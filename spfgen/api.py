@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import SpecError, UsageError
+from spfgen.errors import SpecError, SpfgenError, UsageError
 from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, checked_threads, made
 from spfgen.lang import nodes as lang
@@ -75,6 +75,15 @@ class LayoutHandle:
         """Whether it is a family that waits for its rank."""
         declaration, settings = self.tree.resolve(self.use)
         return SOLVED in dict(declaration.constants) and SOLVED not in settings
+
+    def _repr_svg_(self) -> str | None:
+        """What a notebook shows: a small example, families as a matrix; None where none is found."""
+        from spfgen.run.drawing import EXAMPLE_RANK, drawn
+
+        try:
+            return drawn(lambda _: self.layout(EXAMPLE_RANK), None, None)
+        except SpfgenError:
+            return None
 
     def __repr__(self) -> str:
         constants = ", ".join(f"{n}={v}" for n, v in self.use.settings)

@@ -36,7 +36,7 @@ from spfgen.facts.prove import Facts, implied
 from spfgen.ir import rewrite
 from spfgen.layout.instances import Data, domain_of
 from spfgen.layout.nodes import Layout, Property
-from spfgen.layout.points import Array, shape_of
+from spfgen.layout.points import Array, enumerate_points, shape_of
 from spfgen.layout.validate import violation
 
 NOTHING = Facts((), {})
@@ -46,6 +46,7 @@ MOST = 20_000
 EXTENTS, SIZES = (3, 2, 4), (3, 2, 1, 4)
 """What is tried for the extents of the tensor and for the sizes of the arrays."""
 TRIALS = 24
+SEEDS = 6
 
 
 def satisfying(layout: Layout, sizes: Mapping[str, int], seed: int | None = None) -> dict[str, Array] | None:
@@ -55,6 +56,19 @@ def satisfying(layout: Layout, sizes: Mapping[str, int], seed: int | None = None
     """
     found = _satisfying(layout, sizes, layout.facts, seed)
     return None if found is None or violation(layout, sizes, found) is not None else found
+
+
+def with_entries(layout: Layout, sizes: Mapping[str, int], seed: int) -> dict[str, Array] | None:
+    """Of several index arrays that satisfy all facts, those that store most; None when the prover finds none."""
+    best: tuple[int, dict[str, Array]] | None = None
+    for trial in range(SEEDS):
+        found = satisfying(layout, sizes, SEEDS * seed + trial)
+        if found is None:
+            return None
+        count = enumerate_points(layout, sizes, found).count
+        if best is None or count > best[0]:
+            best = count, found
+    return None if best is None else best[1]
 
 
 def small_sizes(layout: Layout, least: int = 1) -> Iterator[dict[str, int]]:

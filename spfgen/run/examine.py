@@ -26,7 +26,7 @@ from spfgen.lang.spec import SOLVED, builtins_binding
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders, pack
 from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
-from spfgen.layout.satisfy import contradicting, satisfying, small_sizes
+from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
 from spfgen.plan.nodes import Scan
 from spfgen.run import sanitized
 from spfgen.run.call import Bound
@@ -320,7 +320,7 @@ def _drawn(declared: Declared, shape: tuple[int, ...], seed: int) -> Tensor:
     fitting = (s for s in small_sizes(layout) if layout.rank == len(shape))
     for sizes in fitting:
         wanted = {**sizes, **dict(zip(layout.parameters, shape, strict=True))}
-        found = satisfying(layout, wanted, seed)
+        found = with_entries(layout, wanted, seed)
         if found is not None:
             random = np.random.default_rng(seed)
             arrays: dict[str, Array] = {n: a.astype(dict(declared.index_types)[n]) for n, a in found.items()}

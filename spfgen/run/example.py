@@ -13,7 +13,7 @@ from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
 from spfgen.layout.points import Array, enumerate_points
-from spfgen.layout.satisfy import satisfying, small_sizes
+from spfgen.layout.satisfy import small_sizes, with_entries
 from spfgen.run.tensor import Tensor, extents_of, make_tensor
 
 VECTOR = (0, 5, 5, 5, 0, 0, 6, 7)
@@ -43,7 +43,7 @@ def example(layout: Layout) -> Tensor:
 def drawn_example(layout: Layout) -> Tensor | None:
     """Small arrays found by the prover that hold an entry, with the values 5, 6, ...; None when there are none."""
     for sizes in small_sizes(layout):
-        arrays = satisfying(layout, sizes, 0)
+        arrays = with_entries(layout, sizes, 0)
         if arrays is not None and enumerate_points(layout, sizes, arrays).count:
             for value in layout.values:
                 shape = extents_of(layout, value.name, sizes)

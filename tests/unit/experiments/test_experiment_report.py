@@ -27,8 +27,8 @@ def record(cases):
 
 
 CASES = {
-    "won": [entry("ours", 100.0), entry("peer", 400.0), entry("other", 200.0), entry("spfgen-hash", 50.0)],
-    "lost": [entry("ours", 100.0), entry("peer", 50.0), absent("other", "missing", "not installed")],
+    "won": [entry("ours", 100.0), entry("peer", 400.0), entry("taco", 200.0), entry("spfgen-hash", 50.0)],
+    "lost": [entry("ours", 100.0), entry("peer", 50.0), absent("taco", "missing", "not installed")],
     "broken": [absent("ours", "WRONG", "2 of 3 elements differ"), entry("peer", 50.0, time_over_ours=None)],
 }
 
@@ -39,13 +39,13 @@ def test_figures(tmp_path) -> None:
     summaries = report.updated(tmp_path, {"spmm": {"cases": []}})
     assert list(summaries) == ["spmm", "spmv"]
     found = report.best_peers(summaries["spmv"])
-    assert found == [(2.0, "other", "won"), (0.5, "peer", "lost")]
+    assert found == [(2.0, "taco", "won"), (0.5, "peer", "lost")]
     text = report.results({"spmv": summaries["spmv"]}, "")
-    assert "| spmv | 3 | 1.00 | 0.50 (peer; lost) | 1 of 2 | 50% |" in text
+    assert "| spmv | 3 | 2.00 | 1.00 | 0.50 (peer; lost) | 1 of 2 | 50% |" in text
     assert "| peer | 1.41 | 0.50 (lost) | 4.00 | 1 of 2 |" in text
     assert "| lost | 0.1 | 50% | peer | 0.50 (slower) |" in text
     assert "| broken | WRONG: 2 of 3 elements differ | | | |" in text
-    assert "other (missing: not installed) in 1" in text
+    assert "taco (missing: not installed) in 1" in text
     assert ".svg" not in text
     assert "(p/spmv.svg)" in report.results({"spmv": summaries["spmv"]}, "p/", {"spmv"})
     assert "disturbed by other processes: 25%" in text

@@ -7,7 +7,7 @@ import pytest
 import spfgen
 from spfgen.catalogue import layout_named
 from spfgen.lang.spec import builtin_names
-from spfgen.layout.satisfy import contradicting, satisfying, small_sizes
+from spfgen.layout.satisfy import contradicting, satisfying, small_sizes, with_entries
 from spfgen.layout.validate import violation
 
 SPEC = """
@@ -38,6 +38,15 @@ def test_arrays_satisfy_what_is_declared(seed) -> None:
         assert arrays is not None
         assert violation(found, sizes, arrays) is None
         assert all(a.size for a in arrays.values())
+
+
+def test_arrays_that_store_something() -> None:
+    """Rows may be empty in arrays that satisfy all; what is drawn and tried stores something."""
+    own = layout_named("csr")
+    for seed in range(3):
+        arrays = with_entries(own, {"nrow": 3, "ncol": 3, "nnz": 3}, seed)
+        assert arrays is not None
+        assert arrays["rowptr"][-1] == 3
 
 
 def test_arrays_differ_by_seed() -> None:

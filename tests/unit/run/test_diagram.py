@@ -88,6 +88,15 @@ def test_a_tensor_in_a_notebook() -> None:
     assert spfgen.pack(np.ones((9, 9, 9)), "csf")._repr_svg_() is None
 
 
+def test_a_layout_in_a_notebook() -> None:
+    spec = spfgen.parse("layout two = csf(rank=2)")
+    assert spec.layouts["two"]._repr_svg_().startswith("<svg ")
+    nothing = (
+        "layout none(n) { size m relation { [p] -> [i] : 0 <= p < m and i = f(p) } index f[m] { range n < f(p) < n } "
+    )
+    assert spfgen.parse(nothing + "value v[m] at [p] }").layouts["none"]._repr_svg_() is None
+
+
 def test_values_of_any_type_have_short_texts() -> None:
     for value in (True, 1.23456789, 1 + 2j, -7, float("nan"), 1e300):
         tensor = spfgen.pack(np.array([value]), "sv")

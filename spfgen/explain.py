@@ -224,7 +224,10 @@ def unproved(plan: Plan) -> list[str]:
     """What was asked and not proved, and what is done instead."""
     doubts = []
     loops = [n for n in walk(plan) if isinstance(n, Scan | Find)]
-    if loops and not any(n.parallel for n in loops):
+    bound = any(isinstance(n, Levels) for n in walk(plan)) or (
+        loops and isinstance(loops[0], Scan) and loops[0].because
+    )
+    if loops and not bound and not any(n.parallel for n in loops):
         doubts.append(f"the outermost loop, over {loops[0].dim}, may write a place twice: it stays serial")
     for node in walk(plan):
         match node:

@@ -40,7 +40,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.order import scan_order
 from spfgen.plan.recurrence import Need
-from spfgen.plan.scan import Step, scan_steps, with_quotients, wrapped
+from spfgen.plan.scan import Step, scan_steps, sources, with_quotients, wrapped
 from spfgen.sets.named import Piece, Space
 from spfgen.space.nodes import Instance
 
@@ -157,7 +157,27 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
         body = Reduce(target, "+=", body)
     nest = choose_finds(instance, with_finds(body), steps, context)[0].body
     check_nest(instance, nest)
+    if part.need is not None and context.falling:
+        nest = _downwards(nest, part.need, steps)
     return replace(part, nest=nest)
+
+
+def _downwards(nest: Plan, need: Need, steps: Sequence[Step]) -> Plan:
+    """Where the point's loops run downwards, those inside that lead to what is read do so too: what was computed last
+    is then added last, and all that comes before need not wait for it."""
+    leading = sources(steps, {n for e in need.read.place for n in variables(e)})
+    nodes = list(chain(nest))
+    first = next(k for k, n in enumerate(nodes) if isinstance(n, Reduce))
+    plain = (Scan, Load, Locate, Guard)
+    result = nodes[-1]
+    is_plain = True
+    for k in range(len(nodes) - 2, -1, -1):
+        node = nodes[k]
+        is_plain = is_plain and isinstance(node, plain)
+        if isinstance(node, Scan) and k > first and is_plain and node.dim in leading:
+            node = replace(node, down=True)
+        result = with_body(node, result)
+    return result
 
 
 def cheaper(one: Part, two: Part | list[Step], context: Context) -> bool:

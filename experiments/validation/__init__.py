@@ -74,7 +74,7 @@ def prepare_ours(matrix: csr_array, threads: int) -> Runner:
     api = module_or_missing("spfgen.api")
     arrays = {"rowptr": matrix.indptr, "colidx": matrix.indices, "val": matrix.data}
     tensor = api.tensor("csr", shape=matrix.shape, **arrays)
-    for _ in range(8):  # C is compiled after some millions of elements
+    for _ in range(64):  # C is compiled after a million of elements
         tensor.validate(threads=threads)
     return Runner(lambda: tensor.validate(threads=threads))
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from math import prod
 from os import PathLike
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ Array = NDArray[Any]
 DTYPES = frozenset(np.dtype(n) for n in TYPES)
 INDEX_DTYPES = frozenset(np.dtype(n) for n in INDEX_TYPES)
 
-_CHECKS: WeakKeyDictionary[Tensor, ReadyCheck] = WeakKeyDictionary()
 LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
 
@@ -85,15 +83,13 @@ class Tensor:
         because no quick check is known to be enough; () when all was checked. Raises DataError with the first array,
         places and values that break a property.
         """
-        from spfgen.run.validate import check_arrays, ready_check
-
-        ready = _CHECKS.get(self)
+        ready: ReadyCheck | None = self.__dict__.get("ready_check")
         if ready is not None and ready.is_for(self.sizes, self.arrays):
             return tuple([p.text for p in ready(threads)])
+        from spfgen.run.validate import check_arrays, ready_check
+
         unchecked = check_arrays(self.layout, self.sizes, self.arrays, threads)
-        ready = ready_check(self.layout, self.sizes, self.arrays)
-        if ready is not None:
-            _CHECKS[self] = ready
+        self.__dict__["ready_check"] = ready_check(self.layout, self.sizes, self.arrays)
         return tuple([p.text for p in unchecked])
 
     def to_coo(self) -> Coordinates:

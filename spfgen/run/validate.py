@@ -179,7 +179,7 @@ def _called(
     threads: int,
 ) -> tuple[Property, ...]:
     width = found.width
-    report = (ctypes.c_int64 * (1 + width + len(found.checks)))()
+    report = _report(1 + width + len(found.checks))()
     status = function(*given, threads_allowed(threads), report)
     if status == MEMORY:
         check = found.checks[report[0]]
@@ -225,6 +225,11 @@ def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, A
         return None
     shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
     return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))
+
+
+@lru_cache(maxsize=64)
+def _report(length: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    return ctypes.c_int64 * length
 
 
 @lru_cache(maxsize=256)

@@ -167,12 +167,13 @@ static int csr_check_6(
         }
         /* how many of them are between one value of s and the next */
         int between = 0;
-        for (int64_t s = block; s < stop - 1; s++) {
-            const int64_t p_next = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1]);
-            const int64_t p =
-                    spfgen_max(0, spfgen_max((int64_t)rowptr[s], (int64_t)rowptr[s + 1] - 1));
-            if (p < p_next) {
-                between += colidx[p] >= colidx[p + 1];
+        if (0 < nnz - 1) {
+            for (int64_t s = block; s < stop - 1; s++) {
+                const int64_t p_next = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1]);
+                const int64_t p =
+                        spfgen_max(0, spfgen_max((int64_t)rowptr[s], (int64_t)rowptr[s + 1] - 1));
+                const int64_t p_near = spfgen_min(p, nnz - 2);
+                between += (p < p_next) & (colidx[p_near] >= colidx[p_near + 1]);
             }
         }
         if (wrong != between || p_stop - p_first > INT32_MAX) {

@@ -77,8 +77,14 @@ def _flat(w: Writer, part: Segments, block: Block, first: str) -> list[c.Stmt]:
     from_ = _at(w, outer, furthest, own)
     inside: list[c.Stmt] = [stop(gap, _at(w, outer, part.low, following))]
     if part.is_close:
+        # Without a branch: a place that is none is read at the last one, and does not count.
+        near = w.names.of(f"{inner.variable}_near")
         in_gap = c.Bin("<", c.Name(place), c.Name(gap))
-        inside += [begin(place, from_), c.If(in_gap, c.Block((bad(between),)))]
+        last_place = c.Call("spfgen_min", (c.Name(place), c.Bin("-", clip_high, c.Int(1))))
+        with w.naming({inner.variable: c.Name(near)}):
+            _, found = w.wrong(part.scan.body, ())
+        inside += [begin(place, from_), c.Declare(f"const {INT}", near, last_place)]
+        inside.append(c.Assign(c.Name(between), "+=", c.Bin("&", in_gap, found)))
     else:
         low = c.Call("spfgen_max", (clip_low, from_))
         inside.append(loop(place, low, c.Name(gap), [bad(between)]))
@@ -95,7 +101,9 @@ def _flat(w: Writer, part: Segments, block: Block, first: str) -> list[c.Stmt]:
         loop(place, c.Name(start), c.Name(end), [bad(wrong)]),
         c.Comment(f"how many of them are between one value of {outer.variable} and the next"),
         c.Declare("int", between, c.Int(0)),
-        loop(variable, c.Name(block.first), last, inside),
+        c.If(c.Bin("<", clip_low, clip_high), c.Block((loop(variable, c.Name(block.first), last, inside),)))
+        if part.is_close
+        else loop(variable, c.Name(block.first), last, inside),
         c.If(differ, critical([again])),
     ]
 

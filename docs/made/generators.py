@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from docs.made import papers
 from docs.made.pages import ROOT
+from experiments import report
 
 Made = tuple[str, dict[str, str]]
 
@@ -181,16 +183,12 @@ def types() -> Made:
 
 def performance() -> Made:
     """The tables that the experiments recorded."""
-    from experiments.report import page
-
-    return page()
+    return report.page()
 
 
 def features() -> Made:
     """Feature by paper."""
-    from docs.made.papers import table
-
-    return table(), {}
+    return papers.table(), {}
 
 
 ALL: dict[str, Callable[[], Made]] = {

@@ -8,7 +8,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from docs.made import pages
+from docs.made import generators, pages
+
+assert generators.ALL  # imported now: mkdocs forgets the path after it has loaded this file
 
 _PICTURES: dict[str, str] = {}
 

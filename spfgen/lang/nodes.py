@@ -125,8 +125,8 @@ class ForcedFind:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`tile i by 32 as it`, `split A.p by 4`, `fuse i, j`, `parallel i`, `unroll k by 4`: `word` says what is done with
-    the loops, `number` stands after `by`, `name` after `as`."""
+    """`tile i by 32 as it`, `split A.p by 4`, `fuse i, j as f`, `parallel i`, `unroll k by 4`: `word` says what is done
+    with the loops, `number` stands after `by`, `name` after `as`."""
 
     word: str
     loops: tuple[Loop, ...]

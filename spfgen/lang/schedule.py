@@ -73,7 +73,9 @@ def _directives(reader: Reader, tree: Tree[Any]) -> Iterator[Directive]:
     """One for each loop, but one for all that are fused."""
     word = str(tree.data)
     if word == "fuse":
-        yield Directive(word, tuple(_loop(reader, c) for c in tree.children), span=reader.span(tree))
+        *loops, name = tree.children
+        given = None if name is None else str(name)
+        yield Directive(word, tuple(_loop(reader, c) for c in loops), None, given, reader.span(tree))
         return
     for child in tree.children:
         if child.data == "loop":

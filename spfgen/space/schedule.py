@@ -35,6 +35,8 @@ def read_schedule(kernel: lang.Kernel, tensors: Mapping[str, Tensor], groups: Se
             reader.relation(directive)
         elif directive.word in ("tile", "split"):
             reader.resized(directive)
+        elif directive.word == "fuse" and directive.name is not None:
+            reader.fused[reader.new(directive.name, directive.span)] = directive.loops[0]
     for directive in kernel.directives:  # also of loops that are made further down
         if isinstance(directive, lang.Directive) and directive.word not in ("tile", "split"):
             reader.marked(directive)
@@ -56,6 +58,7 @@ class _Reader:
         instances = [i for g in groups for i in g.all]
         self.positions = dict.fromkeys(p for i in instances for p in i.positions)
         self.made: dict[str, None] = {}
+        self.fused: dict[str, lang.Loop] = {}
         self.first: list[str] = []
         self.outside: list[tuple[str, str]] = []
         self.changes: list[Change] = []
@@ -64,6 +67,8 @@ class _Reader:
     def dim(self, loop: lang.Loop) -> str:
         """The dimension of a loop. Raises SpecError when there is none of that name."""
         name = show_loop(loop)
+        if name in self.fused:
+            return self.dim(self.fused[name])  # the outermost stands for all
         if name in self.made or name in self.positions:
             return name
         if loop.tensor is None:

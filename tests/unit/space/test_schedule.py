@@ -120,3 +120,5 @@ def test_names_of_loops() -> None:
     text = "serial big; tile i by 8 as it, it by 4 as big"
     found = spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule=text)
     assert found.generated.program.order == ("big", "it")
+    with pytest.raises(SpecError, match="expected a new name for a loop, but `j` is defined already"):
+        spfgen.compile("y[i] = A[i, j]*x[j]", **layouts, schedule="parallel i; fuse i, A.pj as j")

@@ -23,11 +23,14 @@ def fold(low: Lowering, plan: Fold, scope: Scope) -> list[c.Stmt]:
     lines: list[c.Stmt] = []
     for row in plan.rows:
         lines += _row(low, row, scope)
+    starts = {s.tensor: s.value for s in plan.starts}
     for tensor in plan.sums:
         kind = low.kinds[tensor]
         name = low.names.new(tensor)
+        first = low.value(starts[tensor], scope, kind) if tensor in starts else zero(kind)
+        lines.append(c.Declare(kind.c, name, first))
         scope = replace(scope, folded={**scope.folded, tensor: (name, kind)})
-        lines.append(c.Declare(kind.c, name, zero(kind)))
+    scope = replace(scope, falling=scope.falling | starts.keys())
     lines += _nests(low, plan.body, scope)
     lines += in_braces(low.plan(plan.then, scope))
     return lines if plan.after is None else [*lines, *_nests(low, plan.after, scope)]

@@ -53,8 +53,8 @@ class Scope:
     `waiting` are states that a parallel loop must start, `when` is the condition of the variant, `known` are tables
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
     were read above the loop; `rows` are places whose values are kept elsewhere: in a tile, or for each of several
-    neighbours a sum; `folded` are the variables of sums within a value; `paired` is the inspector around;
-    `cleared` is what clears a part of the target, and is yet to be done."""
+    neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
+    inspector around; `falling` are sums that hold what is left of a value when they are taken off it."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -72,6 +72,7 @@ class Scope:
     rows: Mapping[tuple[str, tuple[Expr, ...]], tuple[c.Expr, ElementType]] = field(default_factory=dict)
     folded: Mapping[str, tuple[str, ElementType]] = field(default_factory=dict)
     paired: Paired | None = None
+    falling: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
 
     def inlined(self, dim: str, call: Call) -> Scope:

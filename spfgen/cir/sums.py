@@ -38,7 +38,7 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     if not all(isinstance(n, Load | Locate | Do) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
         return None
     do = nodes[-1]
-    if not isinstance(do, Do) or do.op != "+=":
+    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor in scope.falling:
         return None
     found = scope.running(do.target)
     return found if found is not None and found[1].kind in "fc" else None

@@ -54,6 +54,8 @@ class Values:
                     test = c.Call(f"spfgen_stored_{element.name}", (copy, constant(1, element)))
                     term = c.Select(c.Bin("!=", test, constant(0, element)), term, zero(kind))
         running = scope.running(target)
+        if running is not None and target.tensor in scope.falling:
+            return c.Assign(c.Name(running[0]), "-=", converted(term, kind, running[1]))
         if running is not None:
             return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
         kept = scope.rows.get((target.tensor, target.place))

@@ -13,11 +13,12 @@ from dataclasses import replace
 from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
+from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.depend import covers, distinct_by_facts, distinct_places
-from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, State, with_body
+from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
@@ -26,7 +27,7 @@ from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
-from spfgen.space.nodes import Group, Instance, Operand, Value
+from spfgen.space.nodes import Binary, Group, Instance, Operand, Read, Value
 
 INSIDE, AFTER, BEFORE = "inside", "after", "before"
 Apart = Callable[[Instance, Context, bool], list[Plan]]
@@ -262,30 +263,60 @@ class _Fusion:
         for part in (*(inside[n] for n in bodies), *last):
             for loop, nodes in part.setups().items():
                 setups.setdefault(loop, []).extend(nodes)
-        then = self.value()
+        then = self.value(self.point.value)
         check_nest(self.point, self.folded(then, {}))
+        value, starts = self.started(inside)
+        if starts:
+            then = self.stored(value)
         if self.found:
             after = _joined([p.body for p in last]) if last else None
             rows = tuple(replace(o, tensor=n) for n, o in self.rows.items())
-            then = Fold(tuple(self.sums), _joined(list(bodies.values())), then, rows, after)
+            then = Fold(tuple(self.sums), _joined(list(bodies.values())), then, rows, after, starts)
+        for step in reversed(self.order.inner if starts else ()):
+            then = self.order.placed(step, then)
         if not last:
             levels = self.levels(then, setups)
             if levels is not None:
                 return levels
         return self.folded(then, setups)
 
-    def value(self) -> Plan:
+    def value(self, value: Value) -> Plan:
+        """The value stored at the point, in its inner steps."""
+        result = self.stored(value)
+        for step in reversed(self.order.inner):
+            result = self.order.placed(step, result)
+        return result
+
+    def stored(self, value: Value) -> Plan:
         """The value, stored at the point."""
         order, point = self.order, self.point
         known = order.steps[-1].known if order.steps else point.domain.space.universe()
         target = replace(point.target, place=tuple(with_quotients(p, known) for p in point.target.place))
-        result: Plan = Do(target, "=", with_quotients(self.with_rows(point.value), known))
+        result: Plan = Do(target, "=", with_quotients(self.with_rows(value), known))
         if point.guards:
             conditions = tuple(with_quotients(g, known) for g in point.guards)
             result = Guard(conditions, result, "the place in the value array could not be proved to lie within it")
-        for step in reversed(order.inner):
-            result = order.placed(step, result)
         return result
+
+    def started(self, inside: Sequence[Part]) -> tuple[Value, tuple[Start, ...]]:
+        """The value in which a difference `b - sum` is one variable that starts at b, where the sum is of what was
+        just written: one operation less between it and what is written next."""
+        value = self.point.value
+        waiting = {p.instance.target.tensor for p in inside if p.need is not None} & set(self.sums)
+        dense = {p.instance.target.tensor for p in inside if not p.instance.calls}  # their sums are vectors
+        waiting = {t for t in waiting - dense if TYPES[self.context.types[t]].kind in "fc"}
+        if self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
+            return value, ()
+        reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
+        made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
+        for node in walk(value):
+            match node:
+                case Binary("-", first, Read(Operand(tensor=name)) as last) if (
+                    name in waiting and reads.count(name) == 1
+                ):
+                    if not any(isinstance(n, Read) and n.operand.tensor in made for n in walk(first)):
+                        return _replaced(value, node, last), (Start(name, first),)
+        return value, ()
 
     def with_rows(self, value: Value) -> Value:
         """The value with the sums of rows read there."""
@@ -338,3 +369,8 @@ class _Fusion:
 
 def _joined(plans: Sequence[Plan]) -> Plan:
     return plans[0] if len(plans) == 1 else Seq(tuple(plans))
+
+
+def _replaced(value: Value, old: Value, new: Value) -> Value:
+    result: Value = rewrite(lambda n: new if n == old else None, value)
+    return result

@@ -398,15 +398,25 @@ class Reduce(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """The variable of a sum starts at this value, and what is added to the sum is taken off it."""
+
+    tensor: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Fold(Plan):
     """Each of `sums`, temporaries at one place, is a variable that starts at 0; `body` adds to them, `then` reads
-    them, and last comes `after`. `rows` are temporaries that have several places here, in arrays of these extents."""
+    them, and last comes `after`. `rows` are temporaries that have several places here, in arrays of these extents;
+    `starts` are the variables that start at something else and hold that less the sum."""
 
     sums: tuple[str, ...]
     body: Plan
     then: Plan
     rows: tuple[Operand, ...] = ()
     after: Plan | None = None
+    starts: tuple[Start, ...] = ()
     because: str = ""
 
 

@@ -134,7 +134,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Reduce(target, op, body, why):
             add(f"sum into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
-        case Fold(sums, body, then, rows, after, why):
+        case Fold(sums, body, then, rows, after, starts, why):
+            for begin in starts:
+                add(f"take off {begin.tensor}, which begins as {show_value(begin.value)}")
             add(f"sum into {', '.join((*sums, *map(show_operand, rows)))}" if sums or rows else "sum", why)
             _lines(body, depth + 1, lines)
             _lines(then, depth, lines)

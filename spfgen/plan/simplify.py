@@ -105,6 +105,7 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 body=_renamed(body, names, values, indices),
                 then=_renamed(then, names, values, indices),
                 rows=tuple(_placed(new(o)) for o in plan.rows),
+                starts=tuple(_placed(new(s)) for s in plan.starts),
                 after=None if after is None else _renamed(after, names, values, indices),
             )
         case Kept(body=body):

@@ -15,7 +15,7 @@ from dataclasses import replace
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT
 from spfgen.cir.names import Names
-from spfgen.ir import rewrite, walk
+from spfgen.ir import children, rewrite, walk
 
 
 def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names) -> list[c.Stmt]:
@@ -38,7 +38,7 @@ def _is_fused(node: object) -> bool:
 def _wanted(loop: c.For, array: str) -> bool:
     """Whether each iteration reads element i + 1 whatever the data are, and somewhere element i."""
     assert isinstance(loop.body, c.Block)
-    always = [n for s in loop.body.statements for e in _evaluated(s) for n in walk(e)]
+    always = [n for s in loop.body.statements for e in _evaluated(s) for n in _parts(e)]
     return _element(loop, array, 1) in always and any(n == _element(loop, array, 0) for n in walk(loop.body))
 
 
@@ -52,6 +52,17 @@ def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
             yield condition
         case c.If(condition=condition) | c.While(condition=condition):
             yield condition
+
+
+def _parts(expr: c.Expr) -> Iterator[c.Expr]:
+    """The parts of an expression that are evaluated whatever others are."""
+    yield expr
+    match expr:
+        case c.Bin("&&" | "||", left, _) | c.Select(left, _, _):
+            yield from _parts(left)
+        case _:
+            for child in children(expr):
+                yield from _parts(child)
 
 
 def _element(loop: c.For, array: str, further: int) -> c.Load:

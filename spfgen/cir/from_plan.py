@@ -316,6 +316,8 @@ class Lowering(Values):
         if plan.vector or plan.unroll:
             apart: list[c.Stmt] = [c.Do(c.Call("spfgen_apart", ()))] if scope.rows else []
             return [*before, *comment, *apart, self.as_said(plan, replace(scope, looped=True))]
+        if plan.runs:
+            return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             body = self.plan(plan.body, replace(scope, looped=True))

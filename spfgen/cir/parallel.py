@@ -543,7 +543,9 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
         pairs = [(substitute(k, {plan.dim: variable(low, at)}), substitute(k, {plan.dim: before})) for k in keys]
         return joined("&&", [c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in pairs])
 
-    piece = with_body(between(low, plan, parts.start, own), carry.redirected(plan.body))
+    before = between(low, plan, parts.start, own)
+    assert isinstance(before, Scan)
+    piece: Plan = with_body(replace(before, runs=()), carry.redirected(plan.body))
     if carry.single:
         piece = Reduce(carry.operand, "+=", piece)
     with _renamed(low, carry.target, carry.array.name):

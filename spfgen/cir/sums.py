@@ -12,13 +12,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
+from spfgen.cir.build import joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Ahead, Do, Find, Load, Locate, Plan, Scan, Sums, chain
+from spfgen.plan.runs import written_out
+from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
@@ -115,6 +117,31 @@ def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, oth
     folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
     lines = low.plan(body, replace(scope, sums=sums, folded=folded))
     return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """One sum for the positions of a place, added to it when the next one has another."""
+    do = list(chain(plan.body))[-1]
+    assert isinstance(do, Do)
+    place = written_out(plan.body, do.target.place)
+    kind = low.compute_type(plan.body, do.target)
+    name, at = low.names.new(f"{do.target.tensor}_sum"), low.names[plan.dim]
+    high = low.fold("spfgen_min", plan.high, scope)
+    own = replace(do.target, place=(), extents=())
+    body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
+    following = c.Bin("+", c.Name(at), c.Int(1))
+    changes: list[c.Expr] = [c.Bin("==", following, high)]
+    for call in plan.runs:
+        after = substitute(call, {plan.dim: Bin("+", Var(plan.dim), Num(1))})
+        changes.append(c.Bin("!=", low.expr(after, scope), low.expr(call, scope)))
+    target = low.place(replace(do.target, place=place), scope)
+    added = low.combine(target, "+=", c.Name(name), low.kinds[do.target.tensor], kind)
+    end = c.If(joined("||", changes), c.Block((added, c.Assign(c.Name(name), "=", zero(kind)))))
+    return [
+        c.Comment("what belongs to one place is summed, then added to it"),
+        c.Declare(kind.c, name, zero(kind)),
+        low.loop(plan, scope, [*low.plan(body, scope.summed(own, name, kind)), end]),
+    ]
 
 
 def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:

@@ -47,6 +47,7 @@ from spfgen.plan.nodes import (
     Variant,
 )
 from spfgen.plan.prefetch import fetched_ahead
+from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
@@ -99,7 +100,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=on_threads(instance, v.body, context)) for v in variants]
     if not context.named:
-        variants = [replace(v, body=with_sums(v.body)) for v in variants]
+        variants = [replace(v, body=with_runs(with_sums(v.body))) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]

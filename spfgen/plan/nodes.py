@@ -122,7 +122,8 @@ class Scan(Plan):
     """A loop. `share` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose values
     may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched
     ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
-    loops directly inside, so many together, are shared out as one; `down`: it runs downwards."""
+    loops directly inside, so many together, are shared out as one; `down`: it runs downwards; `runs`: while these calls
+    stay the same, so does the place of the target, and what is added to it is summed first."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -137,6 +138,7 @@ class Scan(Plan):
     down: bool = False
     ahead: Ahead | None = None
     share: Share | None = None
+    runs: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ def test_each_end_is_read_once() -> None:
         segments(c.If(c.Bin("<", ROW, c.Int(3)), inner())),  # not read in each iteration
         segments(loop("p", c.Int(0), NEXT, (c.Assign(c.Load(B, c.Name("p")), "=", c.Int(1)),))),
         segments(c.Assign(c.Load(B, ROW), "=", HERE)),
+        segments(c.If(c.Bin("&&", c.Name("n"), c.Bin("<", HERE, NEXT)), c.Break())),  # read only where n is not 0
         # nothing may stand between loops that run as one
         replace(loop("j", c.Int(0), c.Name("n"), (segments(inner()),)), pragmas=("omp parallel for collapse(2)",)),
     ],

@@ -3,6 +3,9 @@
 The part is then still in the caches when it is added to, and memory is first touched by the thread that uses it. That
 is right when the place written gives the value of the loop, floor(e / a) for an e of the place, and the loop runs over
 all values that there are.
+
+It is right too when the place is what an index array holds for the loop's value and that array rises: then each
+iteration clears as well what lies between the place before and its own, which no iteration writes.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from spfgen.facts.formula import Expr, Var, rename, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables
+from spfgen.facts.prove import implied
 from spfgen.lang.nodes import Constant
-from spfgen.plan.nodes import Clear, Do, Load, Locate, Plan, Scan, State, Table, chain, with_body
+from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Scan, Seq, State, Table, chain, with_body
 from spfgen.plan.scan import with_quotients
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
@@ -21,6 +25,7 @@ from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Instance
 
 WHY = "no other iteration writes this part of it"
+GAPS = "no other iteration writes it, or any what lies before it"
 
 
 def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
@@ -33,13 +38,62 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
     assert isinstance(scan, Scan)
     if not scan.parallel:
         return None
-    part = _part(instance, scan)
+    part, gaps = _part(instance, scan), None
     if part is None:
-        return None
-    result: Plan = replace(scan, body=Clear(instance.target.tensor, WHY, part, scan.body))
+        gaps = _gaps(instance, scan)
+        if gaps is None:
+            return None
+    why = GAPS if part is None else WHY
+    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part or gaps, scan.body, part is None))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
-    return result
+    if part is not None:
+        return result
+    nothing = Guard((Compare("=", scan.high[0], ZERO),), Clear(instance.target.tensor, "no iteration does it"))
+    return Seq((nothing, result))
+
+
+def _gaps(instance: Instance, scan: Scan) -> Plan | None:
+    """The rows from the one after that of the iteration before to the own, and in the last iteration all that follow.
+
+    A row is all places with one value of the first subscript, which is what a rising index array holds for the loop.
+    """
+    target = instance.target
+    calls = [n for n, c in instance.calls.items() if len(c.arguments) == 1]
+    called = next((n for n in calls if _same(instance, target.place[0], Var(n))), None) if target.place else None
+    if called is None or scan.low != (ZERO,) or len(scan.high) != 1:
+        return None
+    call, (end,), own = instance.calls[called], scan.high, Var(scan.dim)
+    if instance.axioms.extents[call.function] != (end,) or not _same(instance, call.arguments[0], own):
+        return None
+    at = Var(f"{scan.dim}'")
+    before, this = Call(call.function, (Bin("-", at, ONE),)), Call(call.function, (at,))
+    inside = [Compare(">", at, ZERO), Compare("<", at, end), *(Compare(">=", Var(s), ZERO) for s in instance.sizes)]
+    if not implied(inside, instance.axioms, Compare("<", before, this), about=f"{call.function} rises").proved:
+        return None
+    words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
+    row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
+    for word, extent in reversed(list(zip(words[1:], target.extents[1:], strict=True))):
+        row = Scan(word, (ZERO,), (extent,), row)
+
+    def rows(when: Compare, low: Expr, high: Expr) -> Plan:
+        return Guard((when,), Scan(words[0], (low,), (high,), row))
+
+    first, following = Call(call.function, (Bin("-", own, ONE),)), Bin("+", Call(call.function, (own,)), ONE)
+    return Seq(
+        (
+            rows(Compare("=", own, ZERO), ZERO, following),
+            rows(Compare(">", own, ZERO), Bin("+", first, ONE), following),
+            rows(Compare("=", own, Bin("-", end, ONE)), following, target.extents[0]),
+        )
+    )
+
+
+def _same(instance: Instance, one: Expr, two: Expr) -> bool:
+    try:
+        return instance.domain.implies(Constraint(True, linear(one) - linear(two)))
+    except NotAffine:
+        return False
 
 
 def _part(instance: Instance, scan: Scan) -> Plan | None:

@@ -52,12 +52,14 @@ class Seq(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Clear(Plan):
-    """All values of an output become zero; or those of the nest `part`, and then `body` runs."""
+    """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
+    places too that no iteration writes."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
+    gaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

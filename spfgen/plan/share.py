@@ -17,7 +17,22 @@ from dataclasses import replace
 from itertools import product
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import ONE, ZERO, And, Bin, Call, Compare, Expr, Formula, Num, Or, Var, substitute, variables
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    And,
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Or,
+    Var,
+    calls,
+    substitute,
+    variables,
+)
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
@@ -215,7 +230,8 @@ def _cleared(loop: Loop) -> Expr:
     total: list[Expr] = []
     for node in walk(loop):
         if isinstance(node, Clear) and node.part is not None:
-            loops = [n for n in walk(node.part) if isinstance(n, Scan)]
+            part = node.part.parts[0] if node.gaps and isinstance(node.part, Seq) else node.part  # about a row
+            loops = [n for n in walk(part) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
             total.append(times(*(_span(n.low, n.high) or n.high[0] for n in loops if n.low)))
     return plus(*(t for t in total if not isinstance(t, Num)))
 
@@ -243,7 +259,8 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
     each = plus(ONE, over(over(cleared, Num(CLEARED)), share.weight.each))
     pointer = share.weight.pointer
     share = replace(share, weight=replace(share.weight, each=each))
-    if not isinstance(loop, Scan) or mean_ratio(each, ONE, context.stored) > LEVEL:
+    gaps = any(isinstance(n, Clear) and n.gaps for n in walk(loop))  # cleared by who runs the whole iteration
+    if gaps or not isinstance(loop, Scan) or mean_ratio(each, ONE, context.stored) > LEVEL:
         return share
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)

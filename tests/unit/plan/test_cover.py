@@ -74,3 +74,61 @@ def test_a_sum_over_fibres_is_stored_once() -> None:
     found = kernel(A=spfgen.pack(dense, "csf3"), B=b)
     assert np.array_equal(found.to_numpy(), dense @ b)
     assert not cleared(kernel)
+
+
+# --- what lies between the rows that are reached -------------------------------------------------------------
+
+
+def gaps(made: spfgen.Kernel) -> bool:
+    return any(isinstance(n, Clear) and n.gaps for plan in made.generated.plans for n in walk(plan))
+
+
+@pytest.mark.parametrize("rows", [(), (0,), (5,), (3,), (1, 2, 5), (0, 4), range(6)])
+@pytest.mark.parametrize("other", ["csr", "dense"])
+def test_rows_that_are_not_stored_are_cleared(rows: tuple[int, ...], other: str) -> None:
+    text = f"kernel k {{ tensor A : dcsr tensor B : {other} tensor C : dense C[i, k] = A[i, j]*B[j, k] }}"
+    random = np.random.default_rng(3)
+    left = np.zeros((6, 4))
+    left[list(rows)] = random.integers(1, 5, (len(rows), 4))
+    right = random.integers(0, 3, (4, 20)).astype(float)
+    for threads in (1, 3):
+        made = spfgen.parse(text).kernels["k"].compile(threads=threads)
+        assert gaps(made)
+        c = np.full((6, 20), 7.0)
+        made(A=spfgen.pack(left, "dcsr"), B=right if other == "dense" else spfgen.pack(right, other), C=c)
+        assert np.array_equal(c, left @ right)
+
+
+def test_rows_without_places_and_no_rows() -> None:
+    made = (
+        spfgen.parse("kernel k { tensor A : dcsr tensor B, C : dense C[i, k] = A[i, j]*B[j, k] }")
+        .kernels["k"]
+        .compile()
+    )
+    for shape, columns in (((0, 3), 2), ((3, 3), 0), ((3, 0), 2)):
+        a = np.ones(shape)
+        c = np.full((shape[0], columns), 7.0)
+        made(A=spfgen.pack(a, "dcsr"), B=np.ones((shape[1], columns)), C=c)
+        assert np.array_equal(c, a @ np.ones((shape[1], columns)))
+
+
+def test_rows_in_no_order_are_cleared_before() -> None:
+    text = """
+    layout some_rows(m, n) {
+        size rows, nnz
+        relation { [pi, pj] -> [i, j] : 0 <= pi < rows and ptr(pi) <= pj < ptr(pi + 1) and i = row(pi) and j = idx(pj) }
+        index row[rows] { range 0 <= row(p) < m property forall p, q : p != q => row(p) != row(q) }
+        index ptr[rows + 1] { range 0 <= ptr(p) <= nnz property increasing }
+        index idx[nnz] { range 0 <= idx(p) < n property strictly increasing within ptr }
+        value val[nnz] at [pj]
+    }
+    kernel k { tensor A : some_rows tensor B, C : dense C[i, k] = A[i, j]*B[j, k] }
+    """
+    spec = spfgen.parse(text)
+    made = spec.kernels["k"].compile()
+    assert cleared(made)
+    assert not gaps(made)
+    arrays = {"row": np.array([3, 1]), "ptr": np.array([0, 1, 3]), "idx": np.array([2, 0, 1])}
+    a = spfgen.tensor(spec.layouts["some_rows"], shape=(5, 3), **arrays, val=np.array([2.0, 3, 4]))
+    right = np.arange(6.0).reshape(3, 2)
+    assert np.array_equal(made(A=a, B=right, C=np.full((5, 2), 7.0)), a.to_numpy() @ right)

@@ -107,9 +107,9 @@ int mttkrp(
             || B->n_2 != D->n_2 || B->n_2 < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
+    const int64_t nnz_1 = A->nnz_1;
     const int64_t n_1 = A->n_1;
     const int64_t B_n_2 = B->n_2;
-    const int64_t nnz_1 = A->nnz_1;
     const int64_t nnz_2 = A->nnz_2;
     const int64_t nnz_3 = A->nnz_3;
     const double *restrict A_val = A->val;
@@ -126,14 +126,16 @@ int mttkrp(
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3)
             + spfgen_over((double)n_1 * (double)B_n_2, 2.0));
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
-    if (threads > 1) {
-        #pragma omp parallel for schedule(static) num_threads(threads)
-        for (int64_t p = 0; p < n_1 * B_n_2; p++) {
-            D_val[p] = 0.0;
-        }
-    } else {
-        for (int64_t p = 0; p < n_1 * B_n_2; p++) {
-            D_val[p] = 0.0;
+    if (nnz_1 == 0) {
+        if (threads > 1) {
+            #pragma omp parallel for schedule(static) num_threads(threads)
+            for (int64_t p = 0; p < n_1 * B_n_2; p++) {
+                D_val[p] = 0.0;
+            }
+        } else {
+            for (int64_t p = 0; p < n_1 * B_n_2; p++) {
+                D_val[p] = 0.0;
+            }
         }
     }
     /*
@@ -154,6 +156,29 @@ int mttkrp(
         /* where one segment ends the next one begins */
         int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
         for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
+            /* D is cleared here: no other iteration writes it, or any what lies before it */
+            if (p_1 == 0) {
+                for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
+            if (p_1 > 0) {
+                for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1]
+                        + 1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
+            if (p_1 == nnz_1 - 1) {
+                for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
             const int64_t ptr_2_p_1 = A_ptr_2_p_1;
             const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
             const int64_t i = A_idx_1[p_1];

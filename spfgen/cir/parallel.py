@@ -12,7 +12,7 @@ from spfgen.cir.build import INT, flat, joined, loop, minus
 from spfgen.cir.cost import cost_expr
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
-from spfgen.cir.workspaces import PARALLEL, Workspace
+from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import Clear, Do, Find, Guard, Plan, Reduce, Scan, Share, Slice, Sweep, Whole, chain, with_body
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
+IN_TURN = "omp parallel for schedule(dynamic, 1) num_threads(threads)"
+EACH = 8
+"""Parts for each thread: one that is done early takes another."""
 MOST = 64
 """Parts of a loop whose parts do not depend on the number of threads."""
 FEW = 16
@@ -45,14 +48,16 @@ def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
             return _segments(low, plan, share, scope)
     if share.slice is not None and isinstance(plan, Scan):
         return _rows(low, plan, share, share.slice, scope)
-    parts = _Parts(low, plan, scope, THREADS, ONE_EACH)
+    parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
     return [parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
 
 
 def needs_parts(plan: Loop) -> bool:
     """Whether a pragma on the loop itself would not do."""
     share = plan.share
-    return isinstance(plan, Sweep) or (share is not None and (share.weight is not None or bool(share.adds)))
+    return isinstance(plan, Sweep) or (
+        share is not None and (share.weight is not None or share.uneven or bool(share.adds))
+    )
 
 
 @dataclass
@@ -76,7 +81,7 @@ class _Parts:
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
         self.top = low.fold("spfgen_min", plan.high, self.outside)
         self.following = c.Bin("+", self.part, c.Int(1))
-        thread = self.part if self.count == THREADS else c.Call("spfgen_thread", ())
+        thread = self.part if self.pragma == ONE_EACH else c.Call("spfgen_thread", ())
         self.states, self.scope = low.started(replace(self.outside, thread=thread, looped=True))
 
     @property
@@ -185,17 +190,16 @@ def variable(low: Lowering, name: c.Name) -> Var:
 
 def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
     """How many parts there are."""
-    if not share.fixed:
-        return THREADS
     name = low.names.new("parts")
+    if not share.fixed:
+        several = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
+        comment = c.Comment("more parts than threads: one that is done early takes another")
+        low.choices += [comment, c.Declare("const int", name, several)]
+        return c.Name(name)
     value = c.Call("spfgen_parts", (cost_expr(share.work or ONE, low, scope), c.Int(most)))
     comment = c.Comment("parts that do not depend on the number of threads: sums are always the same")
     low.choices += [comment, c.Declare("const int", name, value)]
     return c.Name(name)
-
-
-def _pragma(share: Share) -> str:
-    return PARALLEL if share.fixed else ONE_EACH
 
 
 def _stored(plan: Plan) -> Operand:
@@ -212,7 +216,7 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     target = _stored(plan)
     total, kind = scope.sums[target.tensor, target.place]
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, _pragma(share))
+    parts = _Parts(low, plan, scope, count, IN_TURN)
     sums = _workspace(low, f"{target.tensor}_parts", kind.c, count, scope)
     own = low.names.new(f"{target.tensor}_part")
     body = [
@@ -249,7 +253,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     if share.fixed:
         number = c.Call("spfgen_copies", (_number(low, share, scope, FEW), additions, places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = _Parts(low, plan, scope, count, _pragma(share))
+    parts = _Parts(low, plan, scope, count, IN_TURN if share.fixed else ONE_EACH)
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -271,7 +275,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     if not share.atomic:
         return lines
     atomic = replace(plan, share=replace(share, adds=""))
-    alone = _Parts(low, atomic, replace(scope, atomic=True), THREADS, ONE_EACH)
+    alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, share, scope), IN_TURN)
     adding = alone.loop([*alone.bounds, *alone.alone()])
     several = c.Bin("||", c.Bin(">", count, c.Int(1)), c.Bin("==", THREADS, c.Int(1)))
     why = c.Comment("copies would take longer than atomic additions")
@@ -435,7 +439,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     """Each part takes whole rows, and parts of rows that are longer than its share: those it sums for itself."""
     carry = _carry(low, plan, found, scope)
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, _pragma(share))
+    parts = _Parts(low, plan, scope, count, IN_TURN)
     row = low.names[plan.dim]
     at, begin, stop = (c.Name(low.names.new(n)) for n in (f"{row}_next", f"{row}_from", f"{row}_to"))
     piece, number = c.Name(low.names.new("piece")), c.Name(low.names.new("number"))
@@ -531,7 +535,7 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
     assert share.slice is not None
     carry = _carry(low, plan, share.slice, scope)
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, _pragma(share))
+    parts = _Parts(low, plan, scope, count, IN_TURN)
     name = low.names[plan.dim]
     own = c.Name(low.names.new(f"{name}_own"))
     arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)

@@ -68,8 +68,8 @@ from spfgen.space.nodes import Instance, Mark, Operand
 
 ATOMIC = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
 """Types that OpenMP adds atomically in one instruction or a short loop."""
-CLEARED = 2
-"""So many values are cleared in a nanosecond."""
+START = 20
+"""Nanoseconds, as work.py counts them: what it takes to begin a loop of unknown length, and to end it."""
 LEVEL = 4.0
 """Where an iteration clears what takes as long as so many positions, on the average of many sizes, no iteration is much
 longer than the others: none is split."""
@@ -225,6 +225,14 @@ def _is_uneven(scan: Scan) -> bool:
     return False
 
 
+def _each(weight: Weight, cleared: Expr) -> Expr:
+    """What an iteration costs besides the positions of the loop inside, in such positions."""
+    price = weight.each
+    if cleared != ZERO:
+        return plus(ONE, over(cleared, price))
+    return Num(1 + START // price.value) if isinstance(price, Num) else ONE
+
+
 def _cleared(loop: Loop) -> Expr:
     """How many values an iteration clears; a few do not count."""
     total: list[Expr] = []
@@ -255,12 +263,12 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
     """The share of a loop whose iterations write different places; with what it needs to split one of them."""
     if share.weight is None:
         return share
-    cleared = _cleared(loop)
-    each = plus(ONE, over(over(cleared, Num(CLEARED)), share.weight.each))
+    each = _each(share.weight, _cleared(loop))
     pointer = share.weight.pointer
     share = replace(share, weight=replace(share.weight, each=each))
     gaps = any(isinstance(n, Clear) and n.gaps for n in walk(loop))  # cleared by who runs the whole iteration
-    if gaps or not isinstance(loop, Scan) or mean_ratio(each, ONE, context.stored) > LEVEL:
+    alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > LEVEL
+    if gaps or alike or not isinstance(loop, Scan):
         return share
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
@@ -403,7 +411,7 @@ def _adding(
 
 
 def _unit(weight: Weight | None) -> Weight | None:
-    return None if weight is None else replace(weight, each=ONE)
+    return None if weight is None else replace(weight, each=_each(weight, ZERO))
 
 
 def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:

@@ -5,7 +5,7 @@ static inline int64_t spfgen_outer_split_TYPE(const TYPE_t *array, int64_t low, 
     *at = array[i];
     if (part > 0 && part < parts && i > low && *at > position) {
         const int64_t before = array[i - 1];
-        if (*at - before > ((int64_t)array[high] - (int64_t)array[low]) / parts / 32) {
+        if (*at - before > ((int64_t)array[high] - (int64_t)array[low]) / parts / 8) {
             i--;
             *at = position;
         }

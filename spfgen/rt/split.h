@@ -8,7 +8,7 @@ static inline int64_t spfgen_split_TYPE(const TYPE_t *array, int64_t low, int64_
         const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
         const int64_t wanted = total / parts * part + total % parts * part / parts;
         const int64_t inside = wanted - (before - (int64_t)array[low] + (i - 1 - low) * each);
-        if (*at - before > total / parts / 32 && inside < *at - before) {
+        if (*at - before > total / parts / 8 && inside < *at - before) {
             i--;
             *at = before + inside;
         }

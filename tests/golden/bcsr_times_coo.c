@@ -183,7 +183,7 @@ static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int6
         const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
         const int64_t wanted = total / parts * part + total % parts * part / parts;
         const int64_t inside = wanted - (before - (int64_t)array[low] + (i - 1 - low) * each);
-        if (*at - before > total / parts / 32 && inside < *at - before) {
+        if (*at - before > total / parts / 8 && inside < *at - before) {
             i--;
             *at = before + inside;
         }
@@ -368,20 +368,26 @@ int bcsr_times_coo(
             - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
             : 1.0)));
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
+    /* more parts than threads: one that is done early takes another */
+    const int parts_2 = threads > 1 ? 8 * threads : 1;
+    /* more parts than threads: one that is done early takes another */
+    const int parts_3 = threads > 1 ? 8 * threads : 1;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
-    int64_t *bi_shared = spfgen_memory(variant == 1 ? 2 * threads : 0, 1, sizeof(int64_t));
-    double *C_parts = spfgen_memory(variant == 1 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
-    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? 2 * threads : 0, 1, sizeof(int64_t));
+    int64_t *bi_shared = spfgen_memory(variant == 1 ? 2 * parts : 0, 1, sizeof(int64_t));
+    double *C_parts = spfgen_memory(variant == 1 ? 2 * parts * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? 2 * parts_2 : 0, 1, sizeof(int64_t));
     double *C_parts_2 =
-            spfgen_memory(variant == 2 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
+            spfgen_memory(variant == 2 ? 2 * parts_2 * (2 * n_2) : 0, 1, sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
             spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
-    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? 2 * threads : 0, 1, sizeof(int64_t));
+    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? 2 * parts_3 : 0, 1, sizeof(int64_t));
     double *C_parts_3 =
-            spfgen_memory(variant == 3 ? 2 * threads * (2 * n_2) : 0, 1, sizeof(double));
+            spfgen_memory(variant == 3 ? 2 * parts_3 * (2 * n_2) : 0, 1, sizeof(double));
     if (!B_idx_1_at || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots
             || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
@@ -408,14 +414,14 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part = 0; part < threads; part++) {
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
             int64_t bi_from;
             int64_t bi_to;
             int64_t bi_next =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, threads, &bi_from);
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
             const int64_t bi_end =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, threads, &bi_to);
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts, &bi_to);
             for (int piece = 0; piece < 2; piece++) {
                 const int number = 2 * part + piece;
                 bi_shared[number] = -1;
@@ -478,7 +484,7 @@ int bcsr_times_coo(
             }
         }
         /* what several threads have summed of one bi, in order */
-        for (int number_2 = 0; number_2 < 2 * threads; number_2++) {
+        for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
             if (bi_shared[number_2] >= 0) {
                 const int64_t bi = bi_shared[number_2];
                 if (2 * bi >= 0 && 2 * bi < nrow) {
@@ -497,15 +503,15 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part_2 = 0; part_2 < threads; part_2++) {
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part_2 = 0; part_2 < parts_2; part_2++) {
             int64_t bi_from_2;
             int64_t bi_to_2;
             int64_t bi_next_2 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, threads,
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, parts_2,
                     &bi_from_2);
             const int64_t bi_end_2 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, threads,
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, parts_2,
                     &bi_to_2);
             for (int piece_2 = 0; piece_2 < 2; piece_2++) {
                 const int number_3 = 2 * part_2 + piece_2;
@@ -569,7 +575,7 @@ int bcsr_times_coo(
             }
         }
         /* what several threads have summed of one bi, in order */
-        for (int number_4 = 0; number_4 < 2 * threads; number_4++) {
+        for (int number_4 = 0; number_4 < 2 * parts_2; number_4++) {
             if (bi_shared_2[number_4] >= 0) {
                 const int64_t bi = bi_shared_2[number_4];
                 if (2 * bi >= 0 && 2 * bi < nrow) {
@@ -592,15 +598,15 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < threads; part_3++) {
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part_3 = 0; part_3 < parts_3; part_3++) {
             int64_t bi_from_3;
             int64_t bi_to_3;
             int64_t bi_next_3 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, threads,
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_3,
                     &bi_from_3);
             const int64_t bi_end_3 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, threads,
+                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_3,
                     &bi_to_3);
             for (int piece_3 = 0; piece_3 < 2; piece_3++) {
                 const int number_5 = 2 * part_3 + piece_3;
@@ -666,7 +672,7 @@ int bcsr_times_coo(
             }
         }
         /* what several threads have summed of one bi, in order */
-        for (int number_6 = 0; number_6 < 2 * threads; number_6++) {
+        for (int number_6 = 0; number_6 < 2 * parts_3; number_6++) {
             if (bi_shared_3[number_6] >= 0) {
                 const int64_t bi = bi_shared_3[number_6];
                 if (2 * bi >= 0 && 2 * bi < nrow) {

@@ -29,6 +29,15 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -215,17 +224,21 @@ int csr_times_bcsr(
             + 4.0 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
             + 2.0));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
     /* what an iteration clears, in iterations of the loop inside */
     const int64_t i_cost =
             (int64_t)(1.0
-            + spfgen_over(spfgen_over((double)ncol, 2.0), 1.0
+            + spfgen_over((double)ncol, 1.0
             + (5.0
             + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
             spfgen_over((double)ncol + 1.0, 2.0)))));
+    /* more parts than threads: one that is done early takes another */
+    const int parts_2 = threads > 1 ? 8 * threads : 1;
     /* what an iteration clears, in iterations of the loop inside */
     const int64_t i_cost_2 =
             (int64_t)(1.0
-            + spfgen_over(spfgen_over((double)ncol, 2.0), 1.0
+            + spfgen_over((double)ncol, 1.0
             + (5.0
             + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
             spfgen_over((double)ncol + 1.0, 2.0)))));
@@ -244,10 +257,10 @@ int csr_times_bcsr(
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part = 0; part < threads; part++) {
-            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, threads);
-            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, threads);
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
+            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, parts);
+            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, parts);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
             for (int64_t i = i_begin; i < i_end; i++) {
@@ -261,9 +274,9 @@ int csr_times_bcsr(
                 const int64_t browptr_bi = B_browptr[bi];
                 const int64_t browptr_bi_1 = B_browptr[bi + 1];
                 uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
-                        + part * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                        + spfgen_thread() * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
                 int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
-                        + part * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+                        + spfgen_thread() * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
                 /*
                  * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi +
                  * 1)) is the same in all inner loops
@@ -293,12 +306,12 @@ int csr_times_bcsr(
     } else {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part_2 = 0; part_2 < threads; part_2++) {
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part_2 = 0; part_2 < parts_2; part_2++) {
             const int64_t i_begin_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2, threads);
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2, parts_2);
             const int64_t i_end_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2 + 1, threads);
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2 + 1, parts_2);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
             for (int64_t i = i_begin_2; i < i_end_2; i++) {

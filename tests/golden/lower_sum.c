@@ -70,7 +70,9 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
             spfgen_threads(threads, (double)ndiag
             + 3.0 * ((double)ndiag * ((double)nrow + 0.0 < (double)ncol ? (double)nrow + 0.0
             : (double)ncol)));
-    double *s_parts = spfgen_memory(threads, 1, sizeof(double));
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
+    double *s_parts = spfgen_memory(parts, 1, sizeof(double));
     if (!s_parts) {
         free(s_parts);
         return SPFGEN_ERROR_MEMORY;
@@ -82,10 +84,10 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
      * sums are added
      */
     /* the iterations in equal parts */
-    #pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
-        const int64_t pd_begin = spfgen_part(0, ndiag, part, threads);
-        const int64_t pd_end = spfgen_part(0, ndiag, part + 1, threads);
+    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
+        const int64_t pd_begin = spfgen_part(0, ndiag, part, parts);
+        const int64_t pd_end = spfgen_part(0, ndiag, part + 1, parts);
         double s_part = 0.0;
         for (int64_t pd = pd_begin; pd < pd_end; pd++) {
             const int64_t offset_pd = A_offset[pd];
@@ -98,7 +100,7 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
         }
         s_parts[part] = s_part;
     }
-    for (int part_2 = 0; part_2 < threads; part_2++) {
+    for (int part_2 = 0; part_2 < parts; part_2++) {
         s_sum += s_parts[part_2];
     }
     s_val[0] = s_sum;

@@ -87,7 +87,7 @@ static inline int64_t spfgen_split_int64(const int64_t *array, int64_t low, int6
         const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
         const int64_t wanted = total / parts * part + total % parts * part / parts;
         const int64_t inside = wanted - (before - (int64_t)array[low] + (i - 1 - low) * each);
-        if (*at - before > total / parts / 32 && inside < *at - before) {
+        if (*at - before > total / parts / 8 && inside < *at - before) {
             i--;
             *at = before + inside;
         }
@@ -125,10 +125,10 @@ int mixed_types(
     const float *restrict x_val = x->val;
     double *restrict y_val = y->val;
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
-    /* many short segments, more than caches hold: what comes later is fetched */
-    const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    int64_t *i_shared = spfgen_memory(2 * threads, 1, sizeof(int64_t));
-    double *y_parts = spfgen_memory(2 * threads, 1, sizeof(double));
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
+    int64_t *i_shared = spfgen_memory(2 * parts, 1, sizeof(int64_t));
+    double *y_parts = spfgen_memory(2 * parts, 1, sizeof(double));
     if (!i_shared || !y_parts) {
         free(i_shared);
         free(y_parts);
@@ -138,12 +138,12 @@ int mixed_types(
     /* parallel over i: its iterations write different places of y */
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
-    #pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
+    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
         int64_t i_from;
         int64_t i_to;
-        int64_t i_next = spfgen_split_int64(A_rowptr, 0, nrow, 1, part, threads, &i_from);
-        const int64_t i_end = spfgen_split_int64(A_rowptr, 0, nrow, 1, part + 1, threads, &i_to);
+        int64_t i_next = spfgen_split_int64(A_rowptr, 0, nrow, 6, part, parts, &i_from);
+        const int64_t i_end = spfgen_split_int64(A_rowptr, 0, nrow, 6, part + 1, parts, &i_to);
         for (int piece = 0; piece < 2; piece++) {
             const int number = 2 * part + piece;
             i_shared[number] = -1;
@@ -155,35 +155,34 @@ int mixed_types(
                 y_part[0] = 0.0;
                 double y_sum = 0.0;
                 const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
-                if (spfgen_max(A_rowptr[i], i_from) < pj_end) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
-                        spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
-                    }
-                    /* two sums, so that one addition need not wait for the other */
-                    double y_sum_2 = 0.0;
-                    int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
-                    if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
-                        double y_sum_3 = 0.0;
-                        double y_sum_4 = 0.0;
-                        pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
-                        for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
-                            y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                            y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                            y_sum_3 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
-                            y_sum_4 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
-                        }
-                        y_sum += y_sum_3;
-                        y_sum_2 += y_sum_4;
-                    }
-                    for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
-                        y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                        }
-                    }
-                    y_sum += y_sum_2;
+                if (nnz >= 1048576 && nnz <= 8 * nrow && spfgen_max(A_rowptr[i], i_from) < pj_end) {
+                    /* short segments, and many: what comes later is fetched */
+                    spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
+                    spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
                 }
+                /* two sums, so that one addition need not wait for the other */
+                double y_sum_2 = 0.0;
+                int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
+                if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
+                    double y_sum_3 = 0.0;
+                    double y_sum_4 = 0.0;
+                    pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
+                    for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
+                        y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                        y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                        y_sum_3 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                        y_sum_4 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
+                    }
+                    y_sum += y_sum_3;
+                    y_sum_2 += y_sum_4;
+                }
+                for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
+                    y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                    if (pj + 1 < pj_end) {
+                        y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                    }
+                }
+                y_sum += y_sum_2;
                 y_part[0] += y_sum;
                 i_next++;
             }
@@ -192,35 +191,34 @@ int mixed_types(
             for (int64_t i = i_next; i < i_end; i++) {
                 double y_sum_5 = 0.0;
                 const int64_t pj_end_2 = A_rowptr[i + 1];
-                if (A_rowptr_i < pj_end_2) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 4);
-                        spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
-                    }
-                    /* two sums, so that one addition need not wait for the other */
-                    double y_sum_5_2 = 0.0;
-                    int64_t pj_rest_2 = A_rowptr_i;
-                    if (pj_end_2 - A_rowptr_i >= 32) {
-                        double y_sum_5_3 = 0.0;
-                        double y_sum_5_4 = 0.0;
-                        pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
-                        for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
-                            y_sum_5 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                            y_sum_5_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                            y_sum_5_3 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
-                            y_sum_5_4 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
-                        }
-                        y_sum_5 += y_sum_5_3;
-                        y_sum_5_2 += y_sum_5_4;
-                    }
-                    for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
-                        y_sum_5 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end_2) {
-                            y_sum_5_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                        }
-                    }
-                    y_sum_5 += y_sum_5_2;
+                if (nnz >= 1048576 && nnz <= 8 * nrow && A_rowptr_i < pj_end_2) {
+                    /* short segments, and many: what comes later is fetched */
+                    spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 4);
+                    spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
                 }
+                /* two sums, so that one addition need not wait for the other */
+                double y_sum_5_2 = 0.0;
+                int64_t pj_rest_2 = A_rowptr_i;
+                if (pj_end_2 - A_rowptr_i >= 32) {
+                    double y_sum_5_3 = 0.0;
+                    double y_sum_5_4 = 0.0;
+                    pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
+                    for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
+                        y_sum_5 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                        y_sum_5_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                        y_sum_5_3 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                        y_sum_5_4 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
+                    }
+                    y_sum_5 += y_sum_5_3;
+                    y_sum_5_2 += y_sum_5_4;
+                }
+                for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
+                    y_sum_5 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                    if (pj + 1 < pj_end_2) {
+                        y_sum_5_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                    }
+                }
+                y_sum_5 += y_sum_5_2;
                 y_val[i] += y_sum_5;
                 A_rowptr_i = pj_end_2;
             }
@@ -230,7 +228,7 @@ int mixed_types(
         }
     }
     /* what several threads have summed of one i, in order */
-    for (int number_2 = 0; number_2 < 2 * threads; number_2++) {
+    for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
         if (i_shared[number_2] >= 0) {
             const int64_t i = i_shared[number_2];
             y_val[i] += y_parts[number_2];

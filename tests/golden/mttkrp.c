@@ -125,6 +125,8 @@ int mttkrp(
             spfgen_threads(threads, (double)nnz_1 + (double)nnz_1 * (double)B_n_2
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3)
             + spfgen_over((double)n_1 * (double)B_n_2, 2.0));
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     if (nnz_1 == 0) {
         if (threads > 1) {
@@ -143,16 +145,16 @@ int mttkrp(
      * properties)
      */
     /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
-    #pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < threads; part++) {
+    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
         const int64_t p_1_begin =
                 spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, threads), part,
-                threads);
+                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, parts), part,
+                parts);
         const int64_t p_1_end =
                 spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, threads), part
-                + 1, threads);
+                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, parts), part
+                + 1, parts);
         /* where one segment ends the next one begins */
         int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
         for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {

@@ -256,8 +256,12 @@ int three_vectors(
             - (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
             : 1.0))));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
+    /* more parts than threads: one that is done early takes another */
+    const int parts_2 = threads > 1 ? 8 * threads : 1;
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
-    double *s_parts = spfgen_memory(variant == 1 ? threads : 0, 1, sizeof(double));
+    double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
             spfgen_workspace(variant == 2 ? spfgen_hash_slots(y_nnz) : 0, 1,
             sizeof(struct spfgen_slot));
@@ -270,7 +274,7 @@ int three_vectors(
     uint64_t *z_idx_filter =
             spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
             sizeof(uint64_t));
-    double *s_parts_2 = spfgen_memory(variant == 2 ? threads : 0, 1, sizeof(double));
+    double *s_parts_2 = spfgen_memory(variant == 2 ? parts_2 : 0, 1, sizeof(double));
     if (!z_idx_workspace || !s_parts || !y_idx_slots || !y_idx_filter || !z_idx_slots
             || !z_idx_filter || !s_parts_2) {
         free(z_idx_workspace);
@@ -301,10 +305,10 @@ int three_vectors(
          * the sums are added
          */
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part = 0; part < threads; part++) {
-            const int64_t x_p_begin = spfgen_part(0, x_nnz, part, threads);
-            const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, threads);
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
+            const int64_t x_p_begin = spfgen_part(0, x_nnz, part, parts);
+            const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, parts);
             double s_part = 0.0;
             int64_t p_state = -1;
             for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
@@ -332,7 +336,7 @@ int three_vectors(
             }
             s_parts[part] = s_part;
         }
-        for (int part_2 = 0; part_2 < threads; part_2++) {
+        for (int part_2 = 0; part_2 < parts; part_2++) {
             s_sum += s_parts[part_2];
         }
         s_val[0] = s_sum;
@@ -351,10 +355,10 @@ int three_vectors(
          * the sums are added
          */
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(static, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < threads; part_3++) {
-            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, threads);
-            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, threads);
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        for (int part_3 = 0; part_3 < parts_2; part_3++) {
+            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts_2);
+            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts_2);
             double s_part_2 = 0.0;
             for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
                 const int64_t i = x_idx[x_p];
@@ -379,7 +383,7 @@ int three_vectors(
             }
             s_parts_2[part_3] = s_part_2;
         }
-        for (int part_4 = 0; part_4 < threads; part_4++) {
+        for (int part_4 = 0; part_4 < parts_2; part_4++) {
             s_sum_2 += s_parts_2[part_4];
         }
         s_val[0] = s_sum_2;

@@ -32,6 +32,12 @@ static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
 }
 
+/* Where part `part` of `parts` equal parts of [low, high) begins. */
+static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts) {
+    const int64_t length = high > low ? high - low : 0;
+    return low + length / parts * part + length % parts * part / parts;
+}
+
 /*
  * y[i] = A[i, j]*x[j]
  *
@@ -50,8 +56,8 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     if (A->nrow != y->n_1 || A->nrow < 0 || A->ncol != x->n_1 || A->ncol < 0) {
         return SPFGEN_ERROR_SHAPE;
     }
-    const int64_t ncol = A->ncol;
     const int64_t nrow = A->nrow;
+    const int64_t ncol = A->ncol;
     const double *restrict A_val = A->val;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
@@ -59,13 +65,18 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
             spfgen_threads(threads, (double)nrow
             + 3.0 * ((double)nrow * ((double)ncol < spfgen_over((double)nrow, 2.0) + 1.0
             ? (double)ncol : spfgen_over((double)nrow, 2.0) + 1.0)));
+    /* more parts than threads: one that is done early takes another */
+    const int parts = threads > 1 ? 8 * threads : 1;
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < nrow; i++) {
-        double y_sum = 0.0;
-        const int64_t j_end = spfgen_min(ncol, i + 1);
-        if (0 < j_end) {
+    /* the iterations in equal parts */
+    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
+        const int64_t i_begin = spfgen_part(0, nrow, part, parts);
+        const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);
+        for (int64_t i = i_begin; i < i_end; i++) {
+            double y_sum = 0.0;
+            const int64_t j_end = spfgen_min(ncol, i + 1);
             /* two sums, so that one addition need not wait for the other */
             double y_sum_2 = 0.0;
             int64_t j_rest = 0;
@@ -89,8 +100,8 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
                 }
             }
             y_sum += y_sum_2;
+            y_val[i] = y_sum;
         }
-        y_val[i] = y_sum;
     }
     return SPFGEN_OK;
 }

@@ -15,7 +15,22 @@ from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Plan, Reduce, Scan, Share, Slice, Sweep, Whole, chain, with_body
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Plan,
+    Reduce,
+    Scan,
+    Share,
+    Slice,
+    Sweep,
+    Tile,
+    Whole,
+    chain,
+    with_body,
+)
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand
 
@@ -355,7 +370,7 @@ class _Carry:
                     return self.operand
                 case Clear(body=inner) if inner is not None:
                     return inner
-                case Reduce(op="="):
+                case Reduce(op="=") | Tile(op="="):
                     return replace(node, op="+=")
                 case Whole(body=inner):
                     return inner
@@ -515,7 +530,7 @@ def _together(
     nodes = list(chain(plan))
     clear = next((n for n in nodes if isinstance(n, Clear)), None)
     first: list[c.Stmt] = []
-    if any(isinstance(n, Reduce) and n.op == "=" for n in nodes):
+    if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes):
         first = carry.cleared(scope)
     elif clear is not None and clear.part is not None:
         first = low.plan(clear.part, scope)

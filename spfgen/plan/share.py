@@ -56,6 +56,7 @@ from spfgen.plan.nodes import (
     State,
     Sweep,
     Table,
+    Tile,
     Weight,
     body,
     chain,
@@ -288,7 +289,9 @@ def _above_loop(loop: Loop) -> Iterable[Plan]:
 
 def _is_row(loop: Scan, inner: Scan, pointer: str, between: Sequence[Plan]) -> bool:
     """Whether the inner loop runs over [f(i), f(i + 1)), and a part of it may stand for itself."""
-    if not all(isinstance(n, Load | Locate | Reduce | Clear | Guard | Prefetch | State | Table) for n in between):
+    if not all(
+        isinstance(n, Load | Locate | Reduce | Tile | Clear | Guard | Prefetch | State | Table) for n in between
+    ):
         return False
     loaded = {n.dim: n.call for n in between if isinstance(n, Load)}
     low, high = _call(inner.low[0], loaded), _call(inner.high[0], loaded)
@@ -395,7 +398,7 @@ def _adding(
     only = f"its iterations only add to {target.tensor}"
     if any(isinstance(n, Reduce) for n in nodes[:first]):
         return replace(share, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
-    if any(isinstance(n, Reduce) and n.op == "=" for n in nodes[first:]):
+    if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
     found = _in_order(instance, loop, target)

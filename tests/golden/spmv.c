@@ -123,6 +123,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
+    /* many short segments, more than caches hold: what comes later is fetched */
+    const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = spfgen_memory(2 * parts, 1, sizeof(int64_t));
     double *y_parts = spfgen_memory(2 * parts, 1, sizeof(double));
     if (!i_shared || !y_parts) {
@@ -151,34 +153,35 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
                 y_part[0] = 0.0;
                 double y_sum = 0.0;
                 const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
-                if (nnz >= 1048576 && nnz <= 8 * nrow && spfgen_max(A_rowptr[i], i_from) < pj_end) {
-                    /* short segments, and many: what comes later is fetched */
-                    spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 8);
-                    spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
-                }
-                /* two sums, so that one addition need not wait for the other */
-                double y_sum_2 = 0.0;
-                int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
-                if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
-                    double y_sum_3 = 0.0;
-                    double y_sum_4 = 0.0;
-                    pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
-                    for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
+                if (spfgen_max(A_rowptr[i], i_from) < pj_end) {
+                    if (far) {
+                        spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 8);
+                        spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
+                    }
+                    /* two sums, so that one addition need not wait for the other */
+                    double y_sum_2 = 0.0;
+                    int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
+                    if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
+                        double y_sum_3 = 0.0;
+                        double y_sum_4 = 0.0;
+                        pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
+                        for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
+                            y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                            y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                        }
+                        y_sum += y_sum_3;
+                        y_sum_2 += y_sum_4;
+                    }
+                    for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
                         y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                        y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                        y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                        y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                        if (pj + 1 < pj_end) {
+                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        }
                     }
-                    y_sum += y_sum_3;
-                    y_sum_2 += y_sum_4;
+                    y_sum += y_sum_2;
                 }
-                for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
-                    y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                    if (pj + 1 < pj_end) {
-                        y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                    }
-                }
-                y_sum += y_sum_2;
                 y_part[0] += y_sum;
                 i_next++;
             }
@@ -187,34 +190,35 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             for (int64_t i = i_next; i < i_end; i++) {
                 double y_sum_5 = 0.0;
                 const int64_t pj_end_2 = A_rowptr[i + 1];
-                if (nnz >= 1048576 && nnz <= 8 * nrow && A_rowptr_i < pj_end_2) {
-                    /* short segments, and many: what comes later is fetched */
-                    spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
-                    spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
-                }
-                /* two sums, so that one addition need not wait for the other */
-                double y_sum_5_2 = 0.0;
-                int64_t pj_rest_2 = A_rowptr_i;
-                if (pj_end_2 - A_rowptr_i >= 32) {
-                    double y_sum_5_3 = 0.0;
-                    double y_sum_5_4 = 0.0;
-                    pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
-                    for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
+                if (A_rowptr_i < pj_end_2) {
+                    if (far) {
+                        spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
+                        spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
+                    }
+                    /* two sums, so that one addition need not wait for the other */
+                    double y_sum_5_2 = 0.0;
+                    int64_t pj_rest_2 = A_rowptr_i;
+                    if (pj_end_2 - A_rowptr_i >= 32) {
+                        double y_sum_5_3 = 0.0;
+                        double y_sum_5_4 = 0.0;
+                        pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
+                        for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
+                            y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
+                            y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            y_sum_5_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                            y_sum_5_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                        }
+                        y_sum_5 += y_sum_5_3;
+                        y_sum_5_2 += y_sum_5_4;
+                    }
+                    for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
                         y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
-                        y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                        y_sum_5_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                        y_sum_5_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                        if (pj + 1 < pj_end_2) {
+                            y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        }
                     }
-                    y_sum_5 += y_sum_5_3;
-                    y_sum_5_2 += y_sum_5_4;
+                    y_sum_5 += y_sum_5_2;
                 }
-                for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
-                    y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
-                    if (pj + 1 < pj_end_2) {
-                        y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                    }
-                }
-                y_sum_5 += y_sum_5_2;
                 y_val[i] = y_sum_5;
                 A_rowptr_i = pj_end_2;
             }

@@ -77,29 +77,31 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
         for (int64_t i = i_begin; i < i_end; i++) {
             double y_sum = 0.0;
             const int64_t j_end = spfgen_min(ncol, i + 1);
-            /* two sums, so that one addition need not wait for the other */
-            double y_sum_2 = 0.0;
-            int64_t j_rest = 0;
-            if (j_end >= 32) {
-                double y_sum_3 = 0.0;
-                double y_sum_4 = 0.0;
-                j_rest = j_end - j_end % 4;
-                for (int64_t j = 0; j < j_rest; j += 4) {
+            if (0 < j_end) {
+                /* two sums, so that one addition need not wait for the other */
+                double y_sum_2 = 0.0;
+                int64_t j_rest = 0;
+                if (j_end >= 32) {
+                    double y_sum_3 = 0.0;
+                    double y_sum_4 = 0.0;
+                    j_rest = j_end - j_end % 4;
+                    for (int64_t j = 0; j < j_rest; j += 4) {
+                        y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
+                        y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
+                        y_sum_3 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
+                        y_sum_4 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
+                    }
+                    y_sum += y_sum_3;
+                    y_sum_2 += y_sum_4;
+                }
+                for (int64_t j = j_rest; j < j_end; j += 2) {
                     y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
-                    y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
-                    y_sum_3 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
-                    y_sum_4 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
+                    if (j + 1 < j_end) {
+                        y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
+                    }
                 }
-                y_sum += y_sum_3;
-                y_sum_2 += y_sum_4;
+                y_sum += y_sum_2;
             }
-            for (int64_t j = j_rest; j < j_end; j += 2) {
-                y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
-                if (j + 1 < j_end) {
-                    y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
-                }
-            }
-            y_sum += y_sum_2;
             y_val[i] = y_sum;
         }
     }

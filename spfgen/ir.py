@@ -42,14 +42,17 @@ def children(node: Any) -> list[Any]:
 
 def walk(node: Any) -> Iterator[Any]:
     """`node` and all below it, parents first, left to right."""
+    fields_of = _FIELDS
     stack = [node]
     while stack:
         current = stack.pop()
         yield current
-        if _FIELDS[type(current)]:
-            below = children(current)
-            below.reverse()
-            stack += below
+        for name in reversed(fields_of[type(current)] or ()):
+            value = getattr(current, name)
+            if type(value) is tuple:
+                stack += [item for item in reversed(value) if fields_of[type(item)] is not None]
+            elif fields_of[type(value)] is not None:
+                stack.append(value)
 
 
 def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:

@@ -24,7 +24,7 @@ def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names)
     def rule(node: object) -> c.Stmt | None:
         if not isinstance(node, c.For) or node.pragmas or node.step != 1 or not isinstance(node.body, c.Block):
             return None
-        found = [a for a in arrays if _wanted(node, a)]
+        found = _wanted(node, arrays)
         return _rotated(node, found, names) if found else None
 
     # Between loops that run as one nothing may stand.
@@ -35,11 +35,15 @@ def _is_fused(node: object) -> bool:
     return isinstance(node, c.For) and any("collapse(" in pragma for pragma in node.pragmas)
 
 
-def _wanted(loop: c.For, array: str) -> bool:
-    """Whether each iteration reads element i + 1 whatever the data are, and somewhere element i."""
+def _wanted(loop: c.For, arrays: Collection[str]) -> list[str]:
+    """The arrays of which each iteration reads element i + 1 whatever the data are, and somewhere element i."""
     assert isinstance(loop.body, c.Block)
-    always = [n for s in loop.body.statements for e in _evaluated(s) for n in _parts(e)]
-    return _element(loop, array, 1) in always and any(n == _element(loop, array, 0) for n in walk(loop.body))
+    always = {n for s in loop.body.statements for e in _evaluated(s) for n in _parts(e) if isinstance(n, c.Load)}
+    found = [a for a in arrays if _element(loop, a, 1) in always]
+    if not found:
+        return []
+    read = {n for n in walk(loop.body) if isinstance(n, c.Load)}
+    return [a for a in found if _element(loop, a, 0) in read]
 
 
 def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:

@@ -184,9 +184,11 @@ def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr,
     return [c.If(pays, c.Block(tuple(lines)))]
 
 
-def _pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Name:
-    """Whether it pays to fetch ahead: found out once, of sizes."""
+def _pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
+    """Whether it pays to fetch ahead: found out once, where only sizes decide."""
     pays = low.all(ahead.when, scope)
+    if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
+        return pays
     for known in low.choices:
         if isinstance(known, c.Declare) and known.value == pays:
             return c.Name(known.name)

@@ -35,7 +35,6 @@ INSIDE = {
     "C[i, k] = A[i, j]*B[k, j]": {"A": "csr", "B": "csr", "C": "dense"},
 }
 BEFORE = {
-    "C[i, j] = A[i, j]": ({"A": "dcsr", "C": "dense"}, "rows without entries are not reached"),
     "C[i, j] = A[i, j] ": ({"A": "coo", "C": "dense"}, "an entry says little of the row"),
     " C[i, j] = A[i, j]": ({"A": "csc", "C": "dense"}, "a column is not one piece of memory"),
 }

@@ -163,3 +163,12 @@ def test_types_that_cannot_be_added_atomically() -> None:
 def test_the_schedule_may_forbid() -> None:
     kernel = compiled("columns", schedule="serial j")
     assert not any(n.parallel for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan))
+
+
+def test_what_is_fetched_ahead_in_a_loop_within_a_loop() -> None:
+    """Whether that pays depends on the loop outside: it cannot be found out above it."""
+    dense = np.arange(24.0).reshape(2, 3, 4) % 5
+    found = spfgen.compile("C[i, j] = T[i, j, k]*x[k]", T="csf", x="dense", C="dense")(
+        T=spfgen.pack(dense, "csf"), x=np.ones(4)
+    )
+    assert np.array_equal(found, dense.sum(2))

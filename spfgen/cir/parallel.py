@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
-IN_TURN = "omp parallel for schedule(dynamic, 1) num_threads(threads)"
+IN_TURN = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
+"""Parts that a thread takes when it is free, in their order: what finds keep from part to part only goes on."""
 EACH = 8
 """Parts for each thread: one that is done early takes another."""
 MOST = 64

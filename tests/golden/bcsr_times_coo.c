@@ -414,7 +414,7 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             int64_t bi_from;
             int64_t bi_to;
@@ -503,7 +503,7 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part_2 = 0; part_2 < parts_2; part_2++) {
             int64_t bi_from_2;
             int64_t bi_to_2;
@@ -598,7 +598,7 @@ int bcsr_times_coo(
         /* parallel over bi: its iterations write different places of C */
         /* each part takes about the same of A_browptr's differences */
         /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part_3 = 0; part_3 < parts_3; part_3++) {
             int64_t bi_from_3;
             int64_t bi_to_3;

@@ -257,7 +257,7 @@ int csr_times_bcsr(
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, parts);
             const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, parts);
@@ -306,7 +306,7 @@ int csr_times_bcsr(
     } else {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part_2 = 0; part_2 < parts_2; part_2++) {
             const int64_t i_begin_2 =
                     spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2, parts_2);

@@ -84,7 +84,7 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
      * sums are added
      */
     /* the iterations in equal parts */
-    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         const int64_t pd_begin = spfgen_part(0, ndiag, part, parts);
         const int64_t pd_end = spfgen_part(0, ndiag, part + 1, parts);

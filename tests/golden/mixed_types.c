@@ -140,7 +140,7 @@ int mixed_types(
     /* parallel over i: its iterations write different places of y */
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
-    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         int64_t i_from;
         int64_t i_to;

@@ -145,7 +145,7 @@ int mttkrp(
      * properties)
      */
     /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
-    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         const int64_t p_1_begin =
                 spfgen_outer_int32(A_ptr_2, 0, nnz_1,

@@ -136,7 +136,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* parallel over i: its iterations write different places of y */
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
-    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         int64_t i_from;
         int64_t i_to;

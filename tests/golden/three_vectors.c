@@ -305,7 +305,7 @@ int three_vectors(
          * the sums are added
          */
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             const int64_t x_p_begin = spfgen_part(0, x_nnz, part, parts);
             const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, parts);
@@ -355,7 +355,7 @@ int three_vectors(
          * the sums are added
          */
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part_3 = 0; part_3 < parts_2; part_3++) {
             const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts_2);
             const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts_2);

@@ -70,7 +70,7 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     /* the iterations in equal parts */
-    #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         const int64_t i_begin = spfgen_part(0, nrow, part, parts);
         const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);

@@ -24,7 +24,21 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, chain, with_body
+from spfgen.plan.nodes import (
+    Ahead,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Prefetch,
+    Reduce,
+    Scan,
+    chain,
+    with_body,
+)
 from spfgen.space.nodes import Operand, Read
 
 AHEAD = 8
@@ -86,7 +100,7 @@ def _streamed(outer: Scan) -> Plan | None:
         match node:
             case Load(dim, call):
                 loaded[dim] = call
-            case Locate() | Reduce():
+            case Clear() | Locate() | Reduce():
                 pass
             case Scan(low=(Var(begin),), high=high) if begin in loaded:
                 after = substitute(loaded[begin], {outer.dim: Bin("+", Var(outer.dim), ONE)})

@@ -54,6 +54,23 @@ def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
     """The loop in parts, and what comes after them."""
     share = plan.share
     assert share is not None
+    lines = _in_parts(low, plan, share, scope)
+    if share.weight is None or _has_ends(low, plan):
+        return lines
+    # An array of weights holds an element for each end of a loop with iterations; for others it may not.
+    bottom, top = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)))]
+
+
+def _has_ends(low: Lowering, plan: Loop) -> bool:
+    """Whether the loop never ends before it begins: from 0 to a size."""
+    if plan.low != (ZERO,) or len(plan.high) != 1:
+        return False
+    (end,) = plan.high
+    return isinstance(end, Var) and end.name in low.program.size_of
+
+
+def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
     match share.adds:
         case "sum":
             return _summed(low, plan, share, scope)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
 from spfgen.lang.nodes import Constant
 from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Scan, Seq, State, Table, chain, with_body
@@ -68,8 +68,12 @@ def _gaps(instance: Instance, scan: Scan) -> Plan | None:
         return None
     at = Var(f"{scan.dim}'")
     before, this = Call(call.function, (Bin("-", at, ONE),)), Call(call.function, (at,))
-    inside = [Compare(">", at, ZERO), Compare("<", at, end), *(Compare(">=", Var(s), ZERO) for s in instance.sizes)]
-    if not implied(inside, instance.axioms, Compare("<", before, this), about=f"{call.function} rises").proved:
+    some = [Compare(">=", at, ZERO), Compare("<", at, end), *(Compare(">=", Var(s), ZERO) for s in instance.sizes)]
+    about = f"{call.function} names places of {target.tensor}"
+    if not implied(some, instance.axioms, within(this, ZERO, target.extents[0]), about=about).proved:
+        return None
+    later = [*some, Compare(">", at, ZERO)]
+    if not implied(later, instance.axioms, Compare("<", before, this), about=f"{call.function} rises").proved:
         return None
     words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
     row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))

@@ -412,87 +412,90 @@ int bcsr_times_coo(
             B_idx_1_at[B_idx_1[p_2]] = p_2 + 1;
         }
         /* parallel over bi: its iterations write different places of C */
-        /* each part takes about the same of A_browptr's differences */
-        /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part = 0; part < parts; part++) {
-            int64_t bi_from;
-            int64_t bi_to;
-            int64_t bi_next =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
-            const int64_t bi_end =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts, &bi_to);
-            for (int piece = 0; piece < 2; piece++) {
-                const int number = 2 * part + piece;
-                bi_shared[number] = -1;
-                if (bi_from > A_browptr[bi_next]
-                        || (bi_next == bi_end && bi_to > A_browptr[bi_next])) {
-                    /* a part of bi = bi_next, which other threads share */
-                    const int64_t bi = bi_next;
-                    bi_shared[number] = bi_next;
-                    double *restrict C_part = C_parts + (int64_t)number * (2 * n_2);
-                    for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
-                        C_part[p_3] = 0.0;
-                    }
-                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from);
-                            pb < spfgen_min(A_browptr[bi + 1], bi_to); pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
-                                 * within these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_part[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+        if (0 < floor_nrow_1_2) {
+            /* each part takes about the same of A_browptr's differences */
+            /* where one bi takes long, several threads share it */
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part = 0; part < parts; part++) {
+                int64_t bi_from;
+                int64_t bi_to;
+                int64_t bi_next =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
+                const int64_t bi_end =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts,
+                        &bi_to);
+                for (int piece = 0; piece < 2; piece++) {
+                    const int number = 2 * part + piece;
+                    bi_shared[number] = -1;
+                    if (bi_from > A_browptr[bi_next]
+                            || (bi_next == bi_end && bi_to > A_browptr[bi_next])) {
+                        /* a part of bi = bi_next, which other threads share */
+                        const int64_t bi = bi_next;
+                        bi_shared[number] = bi_next;
+                        double *restrict C_part = C_parts + (int64_t)number * (2 * n_2);
+                        for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
+                            C_part[p_3] = 0.0;
+                        }
+                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from);
+                                pb < spfgen_min(A_browptr[bi + 1], bi_to); pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by position array: B.idx_1
+                                     * rises within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                            && B_idx_1[p] == j; p++) {
+                                        C_part[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        bi_next++;
                     }
-                    bi_next++;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_browptr_bi = bi_next < bi_end ? A_browptr[bi_next] : 0;
-                for (int64_t bi = bi_next; bi < bi_end; bi++) {
-                    const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
-                    for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            const int64_t i = 2 * bi + r;
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
-                                 * within these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                    /* where one segment ends the next one begins */
+                    int64_t A_browptr_bi = bi_next < bi_end ? A_browptr[bi_next] : 0;
+                    for (int64_t bi = bi_next; bi < bi_end; bi++) {
+                        const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
+                        for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                const int64_t i = 2 * bi + r;
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by position array: B.idx_1
+                                     * rises within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                            && B_idx_1[p] == j; p++) {
+                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        A_browptr_bi = A_browptr_bi_1;
                     }
-                    A_browptr_bi = A_browptr_bi_1;
-                }
-                if (bi_next < bi_end) {
-                    bi_next = bi_end;
+                    if (bi_next < bi_end) {
+                        bi_next = bi_end;
+                    }
                 }
             }
-        }
-        /* what several threads have summed of one bi, in order */
-        for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
-            if (bi_shared[number_2] >= 0) {
-                const int64_t bi = bi_shared[number_2];
-                if (2 * bi >= 0 && 2 * bi < nrow) {
-                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
-                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
-                            C_val[(2 * bi + r_2) * n_2
-                                    + r_3] += C_parts[(int64_t)number_2 * (2 * n_2)
-                                    + (r_2 * n_2 + r_3)];
+            /* what several threads have summed of one bi, in order */
+            for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
+                if (bi_shared[number_2] >= 0) {
+                    const int64_t bi = bi_shared[number_2];
+                    if (2 * bi >= 0 && 2 * bi < nrow) {
+                        for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                            for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                                C_val[(2 * bi + r_2) * n_2
+                                        + r_3] += C_parts[(int64_t)number_2 * (2 * n_2)
+                                        + (r_2 * n_2 + r_3)];
+                            }
                         }
                     }
                 }
@@ -501,89 +504,93 @@ int bcsr_times_coo(
     } else if (variant == 2) {
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
-        /* each part takes about the same of A_browptr's differences */
-        /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_2 = 0; part_2 < parts_2; part_2++) {
-            int64_t bi_from_2;
-            int64_t bi_to_2;
-            int64_t bi_next_2 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, parts_2,
-                    &bi_from_2);
-            const int64_t bi_end_2 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, parts_2,
-                    &bi_to_2);
-            for (int piece_2 = 0; piece_2 < 2; piece_2++) {
-                const int number_3 = 2 * part_2 + piece_2;
-                bi_shared_2[number_3] = -1;
-                if (bi_from_2 > A_browptr[bi_next_2]
-                        || (bi_next_2 == bi_end_2 && bi_to_2 > A_browptr[bi_next_2])) {
-                    /* a part of bi = bi_next_2, which other threads share */
-                    const int64_t bi = bi_next_2;
-                    bi_shared_2[number_3] = bi_next_2;
-                    double *restrict C_part_2 = C_parts_2 + (int64_t)number_3 * (2 * n_2);
-                    for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
-                        C_part_2[p_4] = 0.0;
-                    }
-                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_2);
-                            pb < spfgen_min(A_browptr[bi + 1], bi_to_2); pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
-                                 * within these bounds (by Z3 from the declared properties)
-                                 */
-                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_part_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+        if (0 < floor_nrow_1_2) {
+            /* each part takes about the same of A_browptr's differences */
+            /* where one bi takes long, several threads share it */
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part_2 = 0; part_2 < parts_2; part_2++) {
+                int64_t bi_from_2;
+                int64_t bi_to_2;
+                int64_t bi_next_2 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, parts_2,
+                        &bi_from_2);
+                const int64_t bi_end_2 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, parts_2,
+                        &bi_to_2);
+                for (int piece_2 = 0; piece_2 < 2; piece_2++) {
+                    const int number_3 = 2 * part_2 + piece_2;
+                    bi_shared_2[number_3] = -1;
+                    if (bi_from_2 > A_browptr[bi_next_2]
+                            || (bi_next_2 == bi_end_2 && bi_to_2 > A_browptr[bi_next_2])) {
+                        /* a part of bi = bi_next_2, which other threads share */
+                        const int64_t bi = bi_next_2;
+                        bi_shared_2[number_3] = bi_next_2;
+                        double *restrict C_part_2 = C_parts_2 + (int64_t)number_3 * (2 * n_2);
+                        for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
+                            C_part_2[p_4] = 0.0;
+                        }
+                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_2);
+                                pb < spfgen_min(A_browptr[bi + 1], bi_to_2); pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
+                                     * rises within these bounds (by Z3 from the declared
+                                     * properties)
+                                     */
+                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
+                                            p < nnz && B_idx_1[p] == j; p++) {
+                                        C_part_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        bi_next_2++;
                     }
-                    bi_next_2++;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_browptr_bi_2 = bi_next_2 < bi_end_2 ? A_browptr[bi_next_2] : 0;
-                for (int64_t bi = bi_next_2; bi < bi_end_2; bi++) {
-                    const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
-                    for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            const int64_t i = 2 * bi + r;
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
-                                 * within these bounds (by Z3 from the declared properties)
-                                 */
-                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                    /* where one segment ends the next one begins */
+                    int64_t A_browptr_bi_2 = bi_next_2 < bi_end_2 ? A_browptr[bi_next_2] : 0;
+                    for (int64_t bi = bi_next_2; bi < bi_end_2; bi++) {
+                        const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
+                        for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                const int64_t i = 2 * bi + r;
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
+                                     * rises within these bounds (by Z3 from the declared
+                                     * properties)
+                                     */
+                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
+                                            p < nnz && B_idx_1[p] == j; p++) {
+                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        A_browptr_bi_2 = A_browptr_bi_1_2;
                     }
-                    A_browptr_bi_2 = A_browptr_bi_1_2;
-                }
-                if (bi_next_2 < bi_end_2) {
-                    bi_next_2 = bi_end_2;
+                    if (bi_next_2 < bi_end_2) {
+                        bi_next_2 = bi_end_2;
+                    }
                 }
             }
-        }
-        /* what several threads have summed of one bi, in order */
-        for (int number_4 = 0; number_4 < 2 * parts_2; number_4++) {
-            if (bi_shared_2[number_4] >= 0) {
-                const int64_t bi = bi_shared_2[number_4];
-                if (2 * bi >= 0 && 2 * bi < nrow) {
-                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
-                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
-                            C_val[(2 * bi + r_2) * n_2
-                                    + r_3] += C_parts_2[(int64_t)number_4 * (2 * n_2)
-                                    + (r_2 * n_2 + r_3)];
+            /* what several threads have summed of one bi, in order */
+            for (int number_4 = 0; number_4 < 2 * parts_2; number_4++) {
+                if (bi_shared_2[number_4] >= 0) {
+                    const int64_t bi = bi_shared_2[number_4];
+                    if (2 * bi >= 0 && 2 * bi < nrow) {
+                        for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                            for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                                C_val[(2 * bi + r_2) * n_2
+                                        + r_3] += C_parts_2[(int64_t)number_4 * (2 * n_2)
+                                        + (r_2 * n_2 + r_3)];
+                            }
                         }
                     }
                 }
@@ -596,91 +603,93 @@ int bcsr_times_coo(
         spfgen_hash_build_int32(B_idx_1_slots, p_shift, B_idx_1, 0, 0, nnz);
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
-        /* each part takes about the same of A_browptr's differences */
-        /* where one bi takes long, several threads share it */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < parts_3; part_3++) {
-            int64_t bi_from_3;
-            int64_t bi_to_3;
-            int64_t bi_next_3 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_3,
-                    &bi_from_3);
-            const int64_t bi_end_3 =
-                    spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_3,
-                    &bi_to_3);
-            for (int piece_3 = 0; piece_3 < 2; piece_3++) {
-                const int number_5 = 2 * part_3 + piece_3;
-                bi_shared_3[number_5] = -1;
-                if (bi_from_3 > A_browptr[bi_next_3]
-                        || (bi_next_3 == bi_end_3 && bi_to_3 > A_browptr[bi_next_3])) {
-                    /* a part of bi = bi_next_3, which other threads share */
-                    const int64_t bi = bi_next_3;
-                    bi_shared_3[number_5] = bi_next_3;
-                    double *restrict C_part_3 = C_parts_3 + (int64_t)number_5 * (2 * n_2);
-                    for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
-                        C_part_3[p_5] = 0.0;
-                    }
-                    for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_3);
-                            pb < spfgen_min(A_browptr[bi + 1], bi_to_3); pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
-                                 * these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p =
-                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                    C_part_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+        if (0 < floor_nrow_1_2) {
+            /* each part takes about the same of A_browptr's differences */
+            /* where one bi takes long, several threads share it */
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part_3 = 0; part_3 < parts_3; part_3++) {
+                int64_t bi_from_3;
+                int64_t bi_to_3;
+                int64_t bi_next_3 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_3,
+                        &bi_from_3);
+                const int64_t bi_end_3 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_3,
+                        &bi_to_3);
+                for (int piece_3 = 0; piece_3 < 2; piece_3++) {
+                    const int number_5 = 2 * part_3 + piece_3;
+                    bi_shared_3[number_5] = -1;
+                    if (bi_from_3 > A_browptr[bi_next_3]
+                            || (bi_next_3 == bi_end_3 && bi_to_3 > A_browptr[bi_next_3])) {
+                        /* a part of bi = bi_next_3, which other threads share */
+                        const int64_t bi = bi_next_3;
+                        bi_shared_3[number_5] = bi_next_3;
+                        double *restrict C_part_3 = C_parts_3 + (int64_t)number_5 * (2 * n_2);
+                        for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
+                            C_part_3[p_5] = 0.0;
+                        }
+                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_3);
+                                pb < spfgen_min(A_browptr[bi + 1], bi_to_3); pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
+                                     * within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p =
+                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                        C_part_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        bi_next_3++;
                     }
-                    bi_next_3++;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_browptr_bi_3 = bi_next_3 < bi_end_3 ? A_browptr[bi_next_3] : 0;
-                for (int64_t bi = bi_next_3; bi < bi_end_3; bi++) {
-                    const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
-                    for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            const int64_t i = 2 * bi + r;
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
-                                 * these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p =
-                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                    C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                    /* where one segment ends the next one begins */
+                    int64_t A_browptr_bi_3 = bi_next_3 < bi_end_3 ? A_browptr[bi_next_3] : 0;
+                    for (int64_t bi = bi_next_3; bi < bi_end_3; bi++) {
+                        const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
+                        for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                const int64_t i = 2 * bi + r;
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
+                                     * within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p =
+                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
+                        A_browptr_bi_3 = A_browptr_bi_1_3;
                     }
-                    A_browptr_bi_3 = A_browptr_bi_1_3;
-                }
-                if (bi_next_3 < bi_end_3) {
-                    bi_next_3 = bi_end_3;
+                    if (bi_next_3 < bi_end_3) {
+                        bi_next_3 = bi_end_3;
+                    }
                 }
             }
-        }
-        /* what several threads have summed of one bi, in order */
-        for (int number_6 = 0; number_6 < 2 * parts_3; number_6++) {
-            if (bi_shared_3[number_6] >= 0) {
-                const int64_t bi = bi_shared_3[number_6];
-                if (2 * bi >= 0 && 2 * bi < nrow) {
-                    for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
-                        for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
-                            C_val[(2 * bi + r_2) * n_2
-                                    + r_3] += C_parts_3[(int64_t)number_6 * (2 * n_2)
-                                    + (r_2 * n_2 + r_3)];
+            /* what several threads have summed of one bi, in order */
+            for (int number_6 = 0; number_6 < 2 * parts_3; number_6++) {
+                if (bi_shared_3[number_6] >= 0) {
+                    const int64_t bi = bi_shared_3[number_6];
+                    if (2 * bi >= 0 && 2 * bi < nrow) {
+                        for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
+                            for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
+                                C_val[(2 * bi + r_2) * n_2
+                                        + r_3] += C_parts_3[(int64_t)number_6 * (2 * n_2)
+                                        + (r_2 * n_2 + r_3)];
+                            }
                         }
                     }
                 }

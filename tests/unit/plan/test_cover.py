@@ -132,3 +132,25 @@ def test_rows_in_no_order_are_cleared_before() -> None:
     a = spfgen.tensor(spec.layouts["some_rows"], shape=(5, 3), **arrays, val=np.array([2.0, 3, 4]))
     right = np.arange(6.0).reshape(3, 2)
     assert np.array_equal(made(A=a, B=right, C=np.full((5, 2), 7.0)), a.to_numpy() @ right)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (0, 4), (4, 0)])
+def test_rows_beyond_the_result_are_no_gaps(shape: tuple[int, int]) -> None:
+    """The entries of x go on where the diagonal, and with it y, ends."""
+    a, x = np.diag(np.arange(1.0, 6))[: shape[0], : shape[1]], np.array([0, 1.0, 0, 2, 3])[: shape[1]]
+    made = spfgen.compile("y[i] = A[i, j]*x[j]", A="diagonal", x="sv", y="dense")
+    assert not gaps(made)
+    held = np.full(shape[0] + 8, 7.0)
+    made(A=spfgen.pack(a, "diagonal"), x=spfgen.pack(x, "sv"), y=held[: shape[0]])
+    assert np.array_equal(held[: shape[0]], a @ x)
+    assert np.array_equal(held[shape[0] :], np.full(8, 7.0))
+
+
+def test_a_loop_that_ends_before_it_begins_is_not_shared_out() -> None:
+    """Below the diagonal the loop over rows begins at 1: with no rows, no array has that element."""
+    made = spfgen.compile("C[i, j] = A[i, j]*B[i, j]", threads=2, A="sym_csr", B="csr", C="dense")
+    assert "if (1 < " in made.source
+    for size in (0, 1, 3):
+        a = np.arange(size * size, dtype=float).reshape(size, size)
+        a = a + a.T
+        assert np.array_equal(made(A=spfgen.pack(a, "sym_csr"), B=spfgen.pack(a, "csr")), a * a)

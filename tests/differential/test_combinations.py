@@ -18,7 +18,7 @@ from tests.differential.support import Batch, Program, batches, operand, zeros_l
 
 LARGE = 50
 """More combinations than this are sampled."""
-PARTNERS = {2: 3, 3: 1}
+PARTNERS = {2: 2, 3: 1}
 """In how many combinations each layout is in each place, by the number of operands."""
 UNOPTIMISED = ("-O0",)
 """The kernels are compiled once and run fifteen times on a handful of numbers."""

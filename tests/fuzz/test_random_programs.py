@@ -57,10 +57,10 @@ class Checker:
 
 
 def some_programs(focus: str) -> None:
-    """The same some eighty programs each time."""
+    """The same some fifty programs each time."""
     check = Checker()
 
-    @settings(derandomize=True, max_examples=18, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=12, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

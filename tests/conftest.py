@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 """Threads that wait sleep: kernels of the tests are short, and several processes share the processors. Read by OpenMP
 when it is loaded."""
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background has them ignore interrupts; some tests interrupt on purpose.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 GOLDEN = Path(__file__).parent / "golden"
 
 

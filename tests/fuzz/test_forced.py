@@ -90,7 +90,8 @@ STATEMENTS = [(r, n) for r, texts in TEXTS.items() for n in range(len(texts))]
 
 @pytest.mark.parametrize(("rank", "number"), STATEMENTS)
 def test_unseen_layouts(rank: int, number: int) -> None:
-    checked(list(cases(rank, number, everything=False)))
+    """Every other case: `-m fuzz` has them all."""
+    checked(list(cases(rank, number, everything=False))[::2])
 
 
 @pytest.mark.fuzz

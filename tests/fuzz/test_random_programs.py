@@ -66,7 +66,8 @@ def some_programs(focus: str) -> None:
         check(programs)
 
     some()
-    assert check.tally.ran > 2 * check.tally.refused, f"most programs are refused: {check.tally}"
+    most = 2 if focus == "schedules" else 3  # a random schedule often speaks of what is no loop
+    assert check.tally.ran > most * check.tally.refused, f"most programs are refused: {check.tally}"
 
 
 @pytest.mark.parametrize("focus", FOCI[:2])

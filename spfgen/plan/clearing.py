@@ -5,7 +5,8 @@ is right when the place written gives the value of the loop, floor(e / a) for an
 all values that there are.
 
 It is right too when the place is what an index array holds for the loop's value and that array rises: then each
-iteration clears as well what lies between the place before and its own, which no iteration writes.
+iteration clears as well what lies between the place before and its own, which no iteration writes. Where several
+iterations in turn write one place, the first of them clears it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
+from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
-from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Scan, Seq, State, Table, chain, with_body
+from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, State, Table, chain, with_body
 from spfgen.plan.scan import with_quotients
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
@@ -36,27 +38,45 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         return None
     scan = nodes[place]
     assert isinstance(scan, Scan)
-    if not scan.parallel:
+    if not scan.parallel and not _worth(scan):
         return None
-    part, gaps = _part(instance, scan), None
+    part = _part(instance, scan) if scan.parallel else None
+    rest: tuple[Plan, ...] = ()
     if part is None:
-        gaps = _gaps(instance, scan)
-        if gaps is None:
+        found = _gaps(instance, scan)
+        if found is None:
             return None
-    why = GAPS if part is None else WHY
-    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part or gaps, scan.body, part is None))
+        part, rest = found
+    why = GAPS if rest else WHY
+    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part, scan.body, bool(rest)))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
-    if part is not None:
-        return result
-    nothing = Guard((Compare("=", scan.high[0], ZERO),), Clear(instance.target.tensor, "no iteration does it"))
-    return Seq((nothing, result))
+    return Seq((*rest, result)) if rest else result
 
 
-def _gaps(instance: Instance, scan: Scan) -> Plan | None:
-    """The rows from the one after that of the iteration before to the own, and in the last iteration all that follow.
+def cleared_before(plan: Plan) -> Plan:
+    """The plan with everything cleared first where threads that share a loop add to copies: the loop cannot clear."""
+    nest = plan.parts[-1] if isinstance(plan, Seq) else plan
+    nodes = list(chain(nest))
+    loop = next((n for n in nodes if isinstance(n, Scan) and n.share is not None), None)
+    clear = next((n for n in nodes if isinstance(n, Clear) and n.gaps), None)
+    if loop is None or clear is None or loop.share is None or loop.share.adds in ("", "segments"):
+        return plan
+    alone = rewrite(lambda n: n.body if n is clear else None, nest)
+    return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
+
+
+def _worth(scan: Scan) -> bool:
+    """Whether an iteration has a loop inside, beside which it takes no time to see whether a new row has begun."""
+    return any(isinstance(n, Scan | Find) for n in chain(scan.body))
+
+
+def _gaps(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | None:
+    """The rows from the one after that of the iteration before to the own; and those that no iteration clears so.
 
     A row is all places with one value of the first subscript, which is what a rising index array holds for the loop.
+    The rows behind the last one: cleared by the last iteration if nobody else writes what that one does, else apart,
+    since it may then be run by a thread that clears nothing.
     """
     target = instance.target
     calls = [n for n, c in instance.calls.items() if len(c.arguments) == 1]
@@ -72,8 +92,8 @@ def _gaps(instance: Instance, scan: Scan) -> Plan | None:
     about = f"{call.function} names places of {target.tensor}"
     if not implied(some, instance.axioms, within(this, ZERO, target.extents[0]), about=about).proved:
         return None
-    later = [*some, Compare(">", at, ZERO)]
-    if not implied(later, instance.axioms, Compare("<", before, this), about=f"{call.function} rises").proved:
+    later, rises = [*some, Compare(">", at, ZERO)], Compare("<" if scan.parallel else "<=", before, this)
+    if not implied(later, instance.axioms, rises, about=f"{call.function} rises").proved:
         return None
     words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
     row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
@@ -83,14 +103,18 @@ def _gaps(instance: Instance, scan: Scan) -> Plan | None:
     def rows(when: Compare, low: Expr, high: Expr) -> Plan:
         return Guard((when,), Scan(words[0], (low,), (high,), row))
 
-    first, following = Call(call.function, (Bin("-", own, ONE),)), Bin("+", Call(call.function, (own,)), ONE)
-    return Seq(
-        (
-            rows(Compare("=", own, ZERO), ZERO, following),
-            rows(Compare(">", own, ZERO), Bin("+", first, ONE), following),
-            rows(Compare("=", own, Bin("-", end, ONE)), following, target.extents[0]),
-        )
+    def after(position: Expr) -> Expr:
+        return Bin("+", Call(call.function, (position,)), ONE)
+
+    last = Bin("-", end, ONE)
+    inside = (
+        rows(Compare("=", own, ZERO), ZERO, after(own)),
+        rows(Compare(">", own, ZERO), after(Bin("-", own, ONE)), after(own)),
     )
+    nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
+    if scan.parallel:
+        return Seq((*inside, rows(Compare("=", own, last), after(own), target.extents[0]))), (nothing,)
+    return Seq(inside), (nothing, rows(Compare(">", end, ZERO), after(last), target.extents[0]))
 
 
 def _same(instance: Instance, one: Expr, two: Expr) -> bool:

@@ -13,7 +13,7 @@ from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
-from spfgen.plan.clearing import cleared_inside
+from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.cover import covers_by_segments
 from spfgen.plan.depend import (
@@ -98,7 +98,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
-    variants = [replace(v, body=on_threads(instance, v.body, context)) for v in variants]
+    variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
     if not context.named:
         variants = [replace(v, body=with_runs(with_sums(v.body))) for v in variants]
     if len(variants) == 1:

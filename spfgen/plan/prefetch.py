@@ -147,7 +147,7 @@ def _ahead(outer: Scan) -> Plan | None:
             case Scan(low=(Var(begin),)) if begin in loaded:
                 found = _segment(outer, node, loaded[begin], loaded)
                 return None if found is None else with_body(outer, found)
-            case Reduce():
+            case Clear() | Reduce():
                 pass
             case _:
                 return None

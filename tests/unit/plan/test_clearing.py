@@ -132,3 +132,51 @@ def test_all_arrays_of_a_result_are_cleared(statement: str, order: tuple[int, in
         c = spfgen.tensor(layout, shape=(n, n), first=np.full(n, np.nan), rest=np.full((n, n), np.nan))
         kernel(C=c, **{name: operands[name] for name in given})
         assert np.array_equal(c.to_numpy(), dense @ dense if "B" in given else np.outer(x, x) + dense)
+
+
+PIECES = """
+layout pieces(nrow, ncol) {
+    size np, nnz
+    relation { [p, q] -> [i, j] : 0 <= p < np and ptr(p) <= q < ptr(p + 1) and i = row(p) and j = col(q) }
+    index row[np] { range 0 <= row(p) < nrow  property increasing }
+    index ptr[np + 1] { range 0 <= ptr(p) <= nnz  property increasing
+        property ptr(0) = 0  property ptr(np) = nnz }
+    index col[nnz] { range 0 <= col(q) < ncol }
+    value val[nnz] at [q]
+}
+"""
+
+
+def in_pieces(rows: np.ndarray, ends: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> dict[str, object]:
+    layout = spfgen.parse(PIECES).layouts["pieces"]
+    values = np.arange(1.0, len(columns) + 1)
+    made = spfgen.tensor(layout, shape=shape, row=rows, ptr=ends, col=columns, val=values)
+    dense = np.zeros(shape)
+    np.add.at(dense, (np.repeat(rows, np.diff(ends)), columns), values)
+    return {"layout": layout, "tensor": made, "dense": dense}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("held", [[0], [5], [7] * 300, [0] * 3 + [9] * 400 + [11], [2, 2, 3, 3, 9] * 40, []])
+def test_the_first_entry_of_a_row_clears_it(held: list[int], threads: int) -> None:
+    """Also where a row is longer than the parts of the threads, and rows without entries follow it."""
+    rng = np.random.default_rng(len(held))
+    dense = np.zeros((13, 400))
+    for row in held:
+        dense[row, rng.integers(400)] += rng.integers(1, 9)
+    b = rng.integers(0, 4, (400, 30)).astype(float)
+    kernel = spfgen.compile("C[i, k] = A[i, j]*B[j, k]", A="coo", B="csr", C="dense", threads=threads)
+    assert any(cleared(kernel))
+    found = kernel(A=spfgen.pack(dense, "coo"), B=csr_array(b), C=np.full((13, 30), np.nan))
+    assert np.array_equal(found, dense @ b)
+
+
+def test_what_threads_add_to_copies_of_is_cleared_first() -> None:
+    """Pieces of a row are not shared out at its ends."""
+    rows, ends = np.sort(np.arange(60) % 9), np.arange(61) * 5
+    made = in_pieces(rows, ends, np.arange(300) % 40, (13, 40))
+    b = np.arange(40.0 * 30).reshape(40, 30) % 3
+    for threads in (1, 4):
+        kernel = spfgen.compile("C[i, k] = A[i, j]*B[j, k]", A=made["layout"], B="csr", C="dense", threads=threads)
+        found = kernel(A=made["tensor"], B=csr_array(b), C=np.full((13, 30), np.nan))
+        assert np.array_equal(found, made["dense"] @ b)

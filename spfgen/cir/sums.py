@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 SHORT = 16
 """Loops that are known to be shorter are left as they are."""
-LONG = 32
-"""Loops that are longer have four sums."""
 
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
@@ -65,49 +63,41 @@ def vector(name: str) -> str:
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
-    """Two values at a time, each for a sum of its own; four in long loops. That in short ones the second value is
-    guarded, rather than left to a loop of its own, is one branch less that a processor may foresee wrongly."""
+    """Four values at a time, in turn for two sums. That all but the first are guarded, rather than left to a loop of
+    their own, is one branch less that a processor may foresee wrongly; and compilers leave such a loop as it is, where
+    they would gather what lies behind index arrays into vectors, which takes longer."""
     position = low.names[plan.dim]
     at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
-    begin = first
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    sums = [name, low.names.new(f"{name}_2")]
-    inside = [
-        *fetched(low, plan, scope, first, end, some=True),
-        c.Comment("two sums, so that one addition need not wait for the other"),
-        c.Declare(kind.c, sums[1], zero(kind)),
-    ]
-    if not any(isinstance(n, Find) for n in chain(plan.body)):  # what is looked up first takes longer than to add
-        rest = c.Name(low.names.new(f"{position}_rest"))
-        inside += [c.Declare("int64_t", rest.name, first), _long(low, plan, scope, sums, kind, rest, first, end)]
-        first = rest
-    one, two = (_value(low, plan, scope, name, k, sums[k]) for k in range(2))
-    more = c.If(c.Bin("<", c.Bin("+", at, c.Int(1)), end), c.Block(tuple(two)))
-    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2, c.Block((*_alone(one), more)))
-    body = c.Block((*inside, pairs, c.Assign(c.Name(name), "+=", c.Name(sums[1]))))
-    # Where rows are empty, many of them are: the less is done for each the better.
-    return [*lines, c.If(c.Bin("<", begin, end), body)]
-
-
-def _long(
-    low: Lowering, plan: Scan, scope: Scope, two: list[str], kind: ElementType, rest: c.Name, first: c.Expr, end: c.Expr
-) -> c.Stmt:
-    """Four sums where that pays; what remains begins at `rest`."""
-    position = low.names[plan.dim]
-    sums = [*two, *(low.names.new(f"{two[0]}_{k}") for k in (3, 4))]
-    length = c.Bin("-", end, first)
-    values = [s for k, other in enumerate(sums) for s in _alone(_value(low, plan, scope, two[0], k, other))]
+    finds = any(isinstance(n, Find) for n in chain(plan.body))
+    # What is looked up first takes longer than to add: two sums from the first to the last. Else one addition of four
+    # values is in time for the next four, and a sum of its own for each would only have to be added in the end.
+    sums = [name, low.names.new(f"{name}_2")] if finds else [low.names.new(f"{name}_{k}") for k in (1, 2)]
+    declared, other = (c.Declare(kind.c, s, zero(kind)) for s in sums)
+    added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
+    group: list[c.Stmt] = []
+    for k in reversed(range(2 if finds else 4)):
+        value = _value(low, plan, scope, name, k, sums[k % 2])
+        if k == 1 and not finds:
+            value, group = [other, *_alone(value)], [*group, added]
+        elif group:
+            value = _alone(value)
+        guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
+        group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
+    if not finds:
+        group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if finds else 4, c.Block(tuple(group)))
     body = [
-        *(c.Declare(kind.c, other, zero(kind)) for other in sums[2:]),
-        c.Assign(rest, "=", c.Bin("-", end, c.Bin("%", length, c.Int(4)))),
-        c.For("int64_t", position, first, c.Bin("<", c.Name(position), rest), 4, c.Block(tuple(values))),
-        *(c.Assign(c.Name(one), "+=", c.Name(other)) for one, other in zip(sums[:2], sums[2:], strict=True)),
+        *fetched(low, plan, scope, first, end, some=True),
+        c.Comment(f"{'two' if finds else 'four'} at a time, so that one addition need not wait for the other"),
+        *([other, pairs, added] if finds else [pairs]),
     ]
-    return c.If(c.Bin(">=", length, c.Int(LONG)), c.Block(tuple(body)))
+    # Where rows are empty, many of them are: the less is done for each the better.
+    return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
 def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:

@@ -158,29 +158,23 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
                         spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 8);
                         spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
                     }
-                    /* two sums, so that one addition need not wait for the other */
-                    double y_sum_2 = 0.0;
-                    int64_t pj_rest = spfgen_max(A_rowptr[i], i_from);
-                    if (pj_end - spfgen_max(A_rowptr[i], i_from) >= 32) {
-                        double y_sum_3 = 0.0;
-                        double y_sum_4 = 0.0;
-                        pj_rest = pj_end - (pj_end - spfgen_max(A_rowptr[i], i_from)) % 4;
-                        for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_rest; pj += 4) {
-                            y_sum += A_val[pj] * x_val[A_colidx[pj]];
-                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            y_sum_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                            y_sum_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                        }
-                        y_sum += y_sum_3;
-                        y_sum_2 += y_sum_4;
-                    }
-                    for (int64_t pj = pj_rest; pj < pj_end; pj += 2) {
-                        y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_end; pj += 4) {
+                        double y_sum_1 = 0.0;
+                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
                         if (pj + 1 < pj_end) {
+                            double y_sum_2 = 0.0;
                             y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_1 += y_sum_2;
                         }
+                        y_sum += y_sum_1;
                     }
-                    y_sum += y_sum_2;
                 }
                 y_part[0] += y_sum;
                 i_next++;
@@ -188,38 +182,32 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i = i_next < i_end ? A_rowptr[i_next] : 0;
             for (int64_t i = i_next; i < i_end; i++) {
-                double y_sum_5 = 0.0;
+                double y_sum_3 = 0.0;
                 const int64_t pj_end_2 = A_rowptr[i + 1];
                 if (A_rowptr_i < pj_end_2) {
                     if (far) {
                         spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
                         spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
                     }
-                    /* two sums, so that one addition need not wait for the other */
-                    double y_sum_5_2 = 0.0;
-                    int64_t pj_rest_2 = A_rowptr_i;
-                    if (pj_end_2 - A_rowptr_i >= 32) {
-                        double y_sum_5_3 = 0.0;
-                        double y_sum_5_4 = 0.0;
-                        pj_rest_2 = pj_end_2 - (pj_end_2 - A_rowptr_i) % 4;
-                        for (int64_t pj = A_rowptr_i; pj < pj_rest_2; pj += 4) {
-                            y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
-                            y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            y_sum_5_3 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                            y_sum_5_4 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                        }
-                        y_sum_5 += y_sum_5_3;
-                        y_sum_5_2 += y_sum_5_4;
-                    }
-                    for (int64_t pj = pj_rest_2; pj < pj_end_2; pj += 2) {
-                        y_sum_5 += A_val[pj] * x_val[A_colidx[pj]];
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = A_rowptr_i; pj < pj_end_2; pj += 4) {
+                        double y_sum_3_1 = 0.0;
+                        y_sum_3_1 += A_val[pj] * x_val[A_colidx[pj]];
                         if (pj + 1 < pj_end_2) {
-                            y_sum_5_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            double y_sum_3_2 = 0.0;
+                            y_sum_3_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end_2) {
+                                y_sum_3_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end_2) {
+                                    y_sum_3_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_3_1 += y_sum_3_2;
                         }
+                        y_sum_3 += y_sum_3_1;
                     }
-                    y_sum_5 += y_sum_5_2;
                 }
-                y_val[i] = y_sum_5;
+                y_val[i] = y_sum_3;
                 A_rowptr_i = pj_end_2;
             }
             if (i_next < i_end) {

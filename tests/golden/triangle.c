@@ -78,29 +78,23 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
             double y_sum = 0.0;
             const int64_t j_end = spfgen_min(ncol, i + 1);
             if (0 < j_end) {
-                /* two sums, so that one addition need not wait for the other */
-                double y_sum_2 = 0.0;
-                int64_t j_rest = 0;
-                if (j_end >= 32) {
-                    double y_sum_3 = 0.0;
-                    double y_sum_4 = 0.0;
-                    j_rest = j_end - j_end % 4;
-                    for (int64_t j = 0; j < j_rest; j += 4) {
-                        y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
-                        y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
-                        y_sum_3 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
-                        y_sum_4 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
-                    }
-                    y_sum += y_sum_3;
-                    y_sum_2 += y_sum_4;
-                }
-                for (int64_t j = j_rest; j < j_end; j += 2) {
-                    y_sum += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
+                /* four at a time, so that one addition need not wait for the other */
+                for (int64_t j = 0; j < j_end; j += 4) {
+                    double y_sum_1 = 0.0;
+                    y_sum_1 += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
                     if (j + 1 < j_end) {
+                        double y_sum_2 = 0.0;
                         y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
+                        if (j + 2 < j_end) {
+                            y_sum_1 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
+                            if (j + 3 < j_end) {
+                                y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
+                            }
+                        }
+                        y_sum_1 += y_sum_2;
                     }
+                    y_sum += y_sum_1;
                 }
-                y_sum += y_sum_2;
             }
             y_val[i] = y_sum;
         }

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,12 @@ class LayoutHandle:
 
     def layout(self, rank: int | None = None) -> Layout:
         """The layout itself; a family needs its rank."""
+        known: dict[int | None, Layout] = self.__dict__.setdefault("known", {})
+        if rank not in known:
+            known[rank] = self._layout(rank)
+        return known[rank]
 
+    def _layout(self, rank: int | None) -> Layout:
         declaration, settings = self.tree.resolve(self.use)
         if SOLVED in dict(declaration.constants) and SOLVED not in settings:
             if rank is None:
@@ -421,15 +427,22 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
 
 def handle_of(layout: LayoutHandle | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
     """The layout that is meant, with these constants. Raises UsageError, SpecError."""
-    if constants:
-        return handle_of(layout)(**constants)
-    if isinstance(layout, LayoutHandle):
-        return layout
-    if not isinstance(layout, str):
+    constants = constants or {}
+    if isinstance(layout, str) and all(type(v) is int for v in constants.values()):
+        return _named(layout, **constants)
+    if not isinstance(layout, str | LayoutHandle):
         raise UsageError(f"expected a layout or its name, but this is a {type(layout).__name__}")
-    tree, use = meant(layout, SpecTree())
+    handle = _named(layout) if isinstance(layout, str) else layout
+    return handle(**constants) if constants else handle
+
+
+@lru_cache(maxsize=256)
+def _named(text: str, /, **constants: int) -> LayoutHandle:
+    """One of those that come with spfgen, or levels; to parse its text takes longer than a small conversion."""
+    tree, use = meant(text, SpecTree())
     tree.find(use.name, use.span)
-    return LayoutHandle(tree, use)
+    handle = LayoutHandle(tree, use)
+    return handle(**constants) if constants else handle
 
 
 __all__ = [

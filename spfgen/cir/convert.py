@@ -198,10 +198,19 @@ class _Both:
         (array,) = self.pair.layout.values
         return self.write(array.name, names, array.position, value)
 
-    def made(self, name: str, result: str, body: list[c.Stmt], more: list[tuple[str, c.Param]], doc: str) -> Made:
+    def made(
+        self,
+        name: str,
+        result: str,
+        body: list[c.Stmt],
+        more: list[tuple[str, c.Param]],
+        doc: str,
+        collects: bool = True,
+    ) -> Made:
+        """`collects`: an int is whether anything is wrong, which the body finds out."""
         params = [*self.params, *(p for _, p in more)]
         whole = list(body)
-        if result == "int":
+        if result == "int" and collects:
             whole = [c.Declare("int", "wrong", c.Int(0)), *body, c.Return(c.Name("wrong"))]
         return Made(made_function(result, name, params, whole, doc), (*self.arguments, *(w for w, _ in more)))
 
@@ -478,12 +487,13 @@ def _spread(pair: Pair) -> Made:
         c.Declare(INT, "found", c.Int(0)),
         c.Declare(INT, "entries", c.Int(0)),
         c.For("int", "sample", c.Int(0), below, 1, c.Block(lines)),
-        c.Return(c.Bin(">", c.Bin("*", c.Int(2), c.Name("found")), c.Name("entries"))),
+        c.If(c.Bin("==", c.Name("entries"), c.Int(0)), c.Block((c.Return(c.Int(0)),))),
+        c.Return(c.Cast("int", c.Bin("/", c.Bin("*", c.Int(100), c.Name("found")), c.Name("entries")))),
     ]
     more = [_PARTS, ("samples", c.Param("int", "samples", "parts that are looked at")), _BUCKETS[1]]
     more.append(("seen", c.Param("int32_t *restrict", "seen", "zeros, one for each bucket")))
-    doc = f"Whether entries that follow one another in {pair.source.name} lie far apart in {pair.layout.name}."
-    return both.made("spfgen_spread", "int", body, more, doc)
+    doc = f"Of 100 entries that follow one another in {pair.source.name}, how many lie far apart in {pair.layout.name}."
+    return both.made("spfgen_spread", "int", body, more, doc, collects=False)
 
 
 def _distribute(pair: Pair) -> Made:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from spfgen.cir.alone import ALONE
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.ir import walk
@@ -108,6 +109,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     pieces: list[Struct | Function | Text] = []
     if any(isinstance(n, For) and n.pragmas for n in nodes):
         pieces.append(Text(SERIAL))
+    if any(f.result.startswith(ALONE) for f in functions):
+        pieces.append(Text(runtime("alone.h")))
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:

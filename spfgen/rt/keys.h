@@ -125,11 +125,21 @@ int64_t spfgen_keys_widest(const uint64_t *restrict key, int cut, int group, int
    group g begins; with `apart` each group begins at 0. Returns the total, and the largest group in `widest`. */
 int64_t spfgen_totals_int32(int64_t groups, int parts, int apart, int32_t *restrict count, int64_t *restrict widest) {
     int64_t total = 0, most = 0;
-    for (int64_t g = 0; g < groups && parts == 1; g++) {
-        const int32_t own = count[g];
-        count[g] = (int32_t)(apart ? 0 : total);
-        total += own;
-        most = own > most ? own : most;
+    for (int64_t block = 0; block < groups && parts == 1; block += 1024) {
+        const int64_t end = groups - block < 1024 ? groups : block + 1024;
+        int32_t highest = 0;
+        for (int64_t g = block; g < end; g++) {
+            highest = count[g] > highest ? count[g] : highest;
+        }
+        most = highest > most ? highest : most;
+        for (int64_t g = block; g < end; g++) {
+            const int32_t own = count[g];
+            count[g] = (int32_t)total;
+            total += own;
+        }
+        for (int64_t g = block; g < end && apart; g++) {
+            count[g] = 0;
+        }
     }
     for (int64_t g = 0; g < groups && parts > 1; g++) {
         const int64_t first = total;
@@ -149,11 +159,21 @@ int64_t spfgen_totals_int32(int64_t groups, int parts, int apart, int32_t *restr
 /* The same for int64. */
 int64_t spfgen_totals_int64(int64_t groups, int parts, int apart, int64_t *restrict count, int64_t *restrict widest) {
     int64_t total = 0, most = 0;
-    for (int64_t g = 0; g < groups && parts == 1; g++) {
-        const int64_t own = count[g];
-        count[g] = (int64_t)(apart ? 0 : total);
-        total += own;
-        most = own > most ? own : most;
+    for (int64_t block = 0; block < groups && parts == 1; block += 1024) {
+        const int64_t end = groups - block < 1024 ? groups : block + 1024;
+        int64_t highest = 0;
+        for (int64_t g = block; g < end; g++) {
+            highest = count[g] > highest ? count[g] : highest;
+        }
+        most = highest > most ? highest : most;
+        for (int64_t g = block; g < end; g++) {
+            const int64_t own = count[g];
+            count[g] = (int64_t)total;
+            total += own;
+        }
+        for (int64_t g = block; g < end && apart; g++) {
+            count[g] = 0;
+        }
     }
     for (int64_t g = 0; g < groups && parts > 1; g++) {
         const int64_t first = total;

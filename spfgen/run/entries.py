@@ -11,7 +11,7 @@ from spfgen.errors import DataError
 from spfgen.lang.expressions import counted
 from spfgen.layout.duplicates import Duplicates, checked_duplicates
 from spfgen.run.bind import converted, coordinates, packed
-from spfgen.run.pack import pads
+from spfgen.run.conversion import pads
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, as_array, plain_array, size_number
 from spfgen.space.tensors import types_of

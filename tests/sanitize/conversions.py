@@ -11,6 +11,7 @@ import numpy as np
 
 import spfgen
 from spfgen.run import compile as compiling
+from spfgen.run import functions, ways
 from spfgen.run import pack as packing
 from spfgen.run.sanitized import FLAGS
 
@@ -31,16 +32,17 @@ def data(shape: tuple[int, int], random: np.random.Generator) -> Iterator[tuple[
 
 def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
-    packing.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
-    packing.BUCKET = 40
+    functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
+    ways.BUCKET = 40
+    packing.SHARE = 1
     random = np.random.default_rng(3)
     layouts = spfgen.parse("").layouts
     csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS))
 
     for shape in SHAPES:
         for apart, far in ((False, 0), (True, 0), (True, 2**40)):
-            packing.FAR = far
-            packing._Run.is_scattered = lambda run, *_, apart=apart: apart and run.groups() > 0
+            ways.FAR = far
+            ways.Run.apart = lambda run, *_, apart=apart: 100 * (apart and run.digits.groups > 0)
             for coords, values in data(shape, random):
                 expected = np.zeros(shape)
                 np.add.at(expected, tuple(coords), values)

@@ -114,6 +114,11 @@ def test_constants_of_a_layout() -> None:
     for value in ("3", 1.5, None):
         with pytest.raises(UsageError, match="integer for the constant `R`"):
             bcsr(R=value)
+    dense = np.eye(6)
+    assert spfgen.pack(dense, "bcsr", R=3, C=2).layout is spfgen.pack(dense, "bcsr", R=np.int64(3), C=2).layout
+    for value in (3.0, [3]):
+        with pytest.raises(UsageError, match="integer for the constant `R`"):
+            spfgen.pack(dense, "bcsr", R=value, C=2)
     given = sp.random_array((6, 6), density=0.5, rng=np.random.default_rng(0))
     for layout in ("bcsr(R=3, C=2)", bcsr(R=3, C=2)):
         kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=layout, x="dense", y="dense")

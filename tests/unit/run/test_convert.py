@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen.cir.convert import Pair
 from spfgen.cir.files import runtime
+from spfgen.cir.pack import Types
 from spfgen.errors import DataError
 from spfgen.layout.keys import NoKey, key_plan
 from spfgen.layout.nodes import Layout
@@ -18,6 +20,7 @@ from spfgen.layout.pack import Packed, key_orders, pack
 from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
 from spfgen.run import compile as compiling
+from spfgen.run import conversion, functions, ways
 from spfgen.run import pack as packing
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from tests.unit.layout.test_pack import LAYOUTS, get, label, storable
@@ -32,8 +35,12 @@ IN_C = [get(n, **({"rank": r} if n in SPECIAL else {})) for n, r in [
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The functions are compiled without much optimisation: it would take longer than all else here."""
-    monkeypatch.setattr(packing, "build", lambda text: compiling.build(text, optimise=False))
+    """The functions are compiled without much optimisation: it would take longer than all else here.
+
+    Threads share little data, too.
+    """
+    monkeypatch.setattr(functions, "build", lambda text: compiling.build(text, optimise=False))
+    monkeypatch.setattr(packing, "SHARE", 1)
 
 
 def entries(shape: tuple[int, ...], count: int, once: bool = False, ascending: bool = False):
@@ -74,7 +81,7 @@ def dense_of(layout: Layout, packed: Packed, fill: float) -> np.ndarray:
 def test_packed_in_c_as_with_numpy(layout, monkeypatch):
     shapes = {1: [(40,), (1,)], 2: [(9, 10), (1, 7), (13, 8)], 3: [(5, 6, 7), (1, 2, 3)]}[layout.rank]
     used = []
-    monkeypatch.setattr(packing, "_made_arrays", lambda *a, _made=packing._made_arrays: used.append(a) or _made(*a))
+    monkeypatch.setattr(conversion.Room, "made", lambda *a, _made=conversion.Room.made: used.append(a) or _made(*a))
     for shape, (once, ascending), threads in product(shapes, [(False, False), (True, False), (True, True)], (1, 3)):
         coords, values = entries(shape, 50, once, ascending)
         narrow = tuple(c.astype(np.int32) for c in coords) if threads == 1 else coords
@@ -227,17 +234,34 @@ def test_tensors_use_it():
     assert (values == 2).all()
 
 
+def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
+    monkeypatch.setattr(conversion, "EACH", conversion.ENOUGH // 3)
+    csr, csc = get("csr"), get("csc")
+    way = calls_of(monkeypatch, "counted")
+    for count in (0, 1, 7, 30, 5):
+        packed = stored(csr, (6, count))
+        got = convert_arrays(csr, packed.sizes, packed.arrays, csc)
+        same(got, pack(csc, (6, count), *to_coordinates(csr, packed.sizes, packed.arrays, packed.arrays)))
+        tries = len(way)
+    assert tries >= 2, "the way through C was not taken"
+
+
+def test_a_team_has_work_for_each(monkeypatch):
+    monkeypatch.undo()
+    assert [packing._threads(4, n) for n in (0, 10, packing.SHARE, 2 * packing.SHARE, 10**6)] == [1, 1, 1, 2, 4]
+
+
 def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
     """Grows by whether the way was right, each time that it is tried."""
     seen: list[bool] = []
-    own = getattr(packing._Run, way)
+    own = getattr(ways.Run, way)
 
     def tried(run, *given):
         found = own(run, *given)
         seen.append(found is not None)
         return found
 
-    monkeypatch.setattr(packing._Run, way, tried)
+    monkeypatch.setattr(ways.Run, way, tried)
     return seen
 
 
@@ -245,9 +269,9 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_entries_that_lie_far_apart(monkeypatch, far, threads):
     """Rows of 0, 1, 2, 8, 9, 16, 17, 32, 33 and 300 entries, each sorted in its own manner; rows without order."""
-    monkeypatch.setattr(packing._Run, "is_scattered", lambda *_: True)
-    monkeypatch.setattr(packing, "FAR", far)
-    monkeypatch.setattr(packing, "BUCKET", 50)
+    monkeypatch.setattr(ways.Run, "apart", lambda *_: 100)
+    monkeypatch.setattr(ways, "FAR", far)
+    monkeypatch.setattr(ways, "BUCKET", 50)
     seen = calls_of(monkeypatch, "scattered")
     lengths = [0, 1, 2, 8, 9, 0, 16, 17, 32, 33, 300, 3, 0, 0, 5, 2, 0]
     columns = np.concatenate([RANDOM.permutation(400)[:n] for n in lengths])
@@ -278,12 +302,13 @@ def test_what_lies_far_apart():
     rows = np.repeat(np.arange(count // 4), 4)
     for near, columns in ((True, rows // 4 * 4 + np.arange(count) % 4), (False, RANDOM.integers(0, count, count))):
         packed = pack(csr, (len(rows), count), (rows, columns), np.ones(count))
-        ready = packing._prepared(csr, csc, ("int32", "int32", "float64"), ("int32", "int32"), "int32", False)
-        digits = packing._Digits.of(ready.pair.key, (len(rows), count), ready.pair.target.indexes)
-        run = packing._Run(ready, digits, packing._given(csr, packed.sizes, packed.arrays), 1, "sum", None)
-        functions = ready.of("counted")
-        assert functions is not None
-        assert run.is_scattered(functions[3], run.groups()) is not near
+        types = tuple(np.dtype(t) for t in ("int32", "int32", "float64"))
+        ready = conversion.prepared(csr, csc, types, ("int32", "int32"), "int32", packs=False)
+        given = ways.given_of(csr, packed.sizes, packed.arrays)
+        digits = ready.at((len(rows), count))
+        run = ways.Run(ready, digits, packed.arrays, given, count, 1, "sum", None)
+        apart = run.apart(run.functions("counted")[3])
+        assert apart < ways.SOME if near else apart > ways.MANY
 
 
 @pytest.mark.parametrize("threads", [1, 3, 5])
@@ -327,15 +352,15 @@ def test_no_warnings(compiler, openmp, tmp_path):
     files[0].write_text(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n")
     for place, key, value in (("int32", "int32", "complex64"), ("int64", "int64", "bool")):
         files.append(tmp_path / f"order_{place}.c")
-        files[-1].write_text(packing.ordering_text(place, key, value))
+        files[-1].write_text(functions.ordering_text(place, key, value))
     for number, (first, second, way) in enumerate(WAYS):
         source, target = (get(n, **({"rank": 2} if n in SPECIAL else {})) for n in (first, second))
         value = ("float64", "int8", "bool", "complex64")[number % 4]
-        own, other = (packing.Types(value, tuple((a.name, "int32") for a in x.indexes)) for x in (source, target))
+        own, other = (Types(value, tuple((a.name, "int32") for a in x.indexes)) for x in (source, target))
         key = key_plan(target, key_orders(target))
-        made = packing.functions(packing.Pair(source, own, key, other, "int32", packing.pads(source)), way)
+        made = conversion.functions(Pair(source, own, key, other, "int32", packing.pads(source)), way)
         files.append(tmp_path / f"{way}_{number}.c")
-        files[-1].write_text(packing.source_text(made, "test"))
+        files[-1].write_text(functions.source_text(made, "test"))
     command = [compiler, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", *openmp, "-c", *map(str, files)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[:3000]

@@ -1,0 +1,135 @@
+"""The C functions that pack and convert: generated ones, called by the names of their arguments, and those of rt/."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import spfgen
+from spfgen.cir import nodes as c
+from spfgen.cir.alone import alone
+from spfgen.cir.check import check as check_c
+from spfgen.cir.files import SERIAL, plain_file, runtime
+from spfgen.cir.pack import Made
+from spfgen.cir.print import print_file
+from spfgen.cir.simplify import simplify
+from spfgen.lang.types import TYPES
+from spfgen.layout.points import Array
+from spfgen.run.compile import build, load
+
+KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
+LARGE = 2**21
+
+INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
+
+KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "keys_order": (INT, (LONG, POINTER, INT)),
+    "keys_sort": (None, (LONG, INT, INT, POINTER, POINTER, POINTER, POINTER, INT)),
+    "keys_parts": (None, (LONG, POINTER, INT, INT, POINTER)),
+    "keys_count": (None, (POINTER, INT, INT, POINTER, POINTER)),
+    "keys_widest": (LONG, (POINTER, INT, INT, INT, POINTER)),
+    "totals_int32": (LONG, (LONG, INT, INT, POINTER, POINTER)),
+    "totals_int64": (LONG, (LONG, INT, INT, POINTER, POINTER)),
+    "begins_int32": (None, (LONG, POINTER)),
+    "begins_int64": (None, (LONG, POINTER)),
+    "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
+    "in_large_pages": (None, (POINTER, LONG)),
+}
+"""What the functions of rt/keys.h return and take."""
+
+
+def address(array: Array) -> int:
+    """Where an array is, which the caller must keep: a number keeps nothing alive."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A compiled function that takes numbers and addresses by name."""
+
+    call: Any
+    arguments: tuple[str, ...]
+
+    def __call__(self, given: Mapping[str, Any]) -> int:
+        return self.call(*[given[n] for n in self.arguments]) or 0
+
+
+def source_text(made: Sequence[Made], about: str) -> str:
+    """The C text of some functions."""
+    functions = [f for m in made for f in alone(simplify(m.function))]
+    file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
+    check_c(file, KNOWN)
+    return print_file(file)
+
+
+def loaded(made: Sequence[Made], about: str) -> list[Function]:
+    """The functions, compiled. Raises ToolError."""
+    library = load(build(source_text(made, about)))
+    return [Function(_typed(library, m.function), m.arguments) for m in made]
+
+
+def _typed(library: ctypes.CDLL, function: c.Function) -> Any:
+    call = getattr(library, function.name)
+    call.restype = INT if function.result == "int" else None
+    call.argtypes = [_ctype(p.type) for p in function.params]
+    return call
+
+
+def _ctype(kind: str) -> Any:
+    return POINTER if "*" in kind else {"int": INT, "uint64_t": WORD}.get(kind, LONG)
+
+
+@lru_cache(maxsize=32)
+def shared(name: str) -> Any:
+    """A function that is the same for all layouts: `KEYS` has their names."""
+    function = getattr(_library(), f"spfgen_{name}")
+    function.restype, function.argtypes = KEYS[name]
+    return function
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    return load(build(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """The functions of rt/order_segments.h."""
+
+    order_segments: Any
+    finish_buckets: Any
+
+
+@lru_cache(maxsize=32)
+def ordering(place: str, key: str, value: str) -> Ordering:
+    """The functions that sort segments, for these types. Raises ToolError."""
+    library = load(build(ordering_text(place, key, value)))
+    found = Ordering(library.spfgen_order_segments, library.spfgen_finish_buckets)
+    found.order_segments.argtypes = (LONG, *[POINTER] * 3, LONG, *[POINTER] * 3, INT)
+    found.finish_buckets.argtypes = (LONG, LONG, WORD, *[POINTER] * 5, LONG, LONG, *[POINTER] * 4, INT, INT)
+    return found
+
+
+def ordering_text(place: str, key: str, value: str) -> str:
+    """rt/order_segments.h for these types."""
+    text = runtime("order_segments.h")
+    for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
+        text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
+    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
+    pieces = "\n\n".join((SERIAL, runtime("thread.h"), runtime("sort_words.h"), text))
+    return f"{headers}{pieces}\n"
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros; where they are new memory, in large pages: numpy asks for these only where it does not clear."""
+    array = np.zeros(shape, dtype)
+    if array.nbytes >= LARGE:
+        shared("in_large_pages")(address(array), array.nbytes)
+    return array

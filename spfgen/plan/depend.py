@@ -199,6 +199,19 @@ def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
     return None
 
 
+def sums_apart(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
+    """Whether sums that are added to the target after these steps go to different places in different iterations of
+    `loop`, within one iteration of the loops around it.
+
+    A sum is added wherever the steps come to, also where nothing was summed: these are more points than the instance
+    has, and what is proved of those does not hold for them.
+    """
+    visited = replace(instance, domain=steps[-1].known)
+    place = replace(instance.target, subscripts=instance.target.place)
+    about = f"sums of different iterations of {loop} that are added at one place of {place.tensor}"
+    return _met(visited, steps, loop, place, place, REDUCTION, ("<",), about).kind == INDEPENDENT
+
+
 def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
     """The loops around a loop, outermost first."""
     names = [s.dim for s in steps]
@@ -213,6 +226,7 @@ def _met(
     other: Operand,
     kind: str,
     apart: Sequence[str],
+    about: str = "",
 ) -> Meeting:
     """Whether an iteration that writes and one that reads (or writes) meet, the first before or after the second."""
     outer = outside(steps, loop)
@@ -225,7 +239,8 @@ def _met(
         points = next((p for op in left if (p := sets[op]) is not None), None)
         example = (points.sample() if points is not None else None) or {}
         return replace(nothing, kind=kind, apart=_either(left), example=tuple(sorted(example.items())))
-    answers = {op: _asked(instance, steps, loop, outer, (write, other), op) for op in left}
+    about = about or f"iterations of {loop} that meet at one place of {other.tensor}"
+    answers = {op: _asked(instance, steps, loop, outer, (write, other), op, about) for op in left}
     left = [op for op in left if not any(a.proved for a in answers[op])]
     if not left:
         return replace(nothing, how="by Z3 from the declared properties")
@@ -268,6 +283,7 @@ def _asked(
     outer: Sequence[str],
     pair: tuple[Operand, Operand],
     op: str,
+    about: str,
 ) -> list[Answer]:
     """The same question of Z3: with what the coordinates come from, then with all that is known."""
     named = {n for o in pair for s in o.subscripts for n in variables(s)}
@@ -282,7 +298,6 @@ def _asked(
         same = [Compare("=", a, rename(b, names)) for a, b in places]
         same += [Compare("=", Var(n), Var(names[n])) for n in outer]
         apart = Compare(op, Var(loop), Var(names[loop]))
-        about = f"iterations of {loop} that meet at one place of {pair[1].tensor}"
         answers.append(implied([*one, *two, *same, apart], instance.axioms, Or(()), about=about))
         if answers[-1].proved:
             break

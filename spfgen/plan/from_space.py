@@ -6,8 +6,9 @@ the place of the target is fixed; loops that only look for a position become fin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
@@ -22,6 +23,7 @@ from spfgen.plan.depend import (
     distinct_by_facts,
     distinct_places,
     place_inside,
+    sums_apart,
 )
 from spfgen.plan.drivers import driven, steps_in_order
 from spfgen.plan.expression import plan_expression
@@ -42,6 +44,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Sums,
     Sweep,
     Tile,
     Variant,
@@ -54,6 +57,8 @@ from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -100,7 +105,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
     if not context.named:
-        variants = [replace(v, body=with_runs(with_sums(v.body))) for v in variants]
+        apart = partial(_blocks_apart, instance, steps)
+        variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
@@ -171,7 +177,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
     parallel = _parallel_dim(instance, steps, context)
     # A stored sum must be stored whatever happens below; one that is added is best kept within the guards.
     first_loop = next((k for k in range(level, len(steps)) if steps[k].kind == "scan"), len(steps))
-    reduce_above = level if stored else first_loop
+    reduce_above = level if stored else _sum_level(instance, steps, first_loop, parallel, context)
     last = max((k for k, s in enumerate(steps) if s.kind == "scan"), default=-1)
     for k in range(len(steps) - 1, -1, -1):
         body = wrapped(steps[k], body, parallel)
@@ -210,6 +216,37 @@ def _reduced(target: Operand, stored: bool, body: Plan) -> Plan:
     if stored:
         why += ", and every place is reached exactly once"
     return Reduce(target, "=" if stored else "+=", body, why)
+
+
+def _sum_level(
+    instance: Instance, steps: Sequence[Step], first: int, parallel: tuple[str, str] | None, context: Context
+) -> int:
+    """The outermost loop from the `first` one on before which a sum may begin; -1 where it may before none.
+
+    It is added to its place whether anything was summed or not: threads must not meet there either.
+    """
+    shared = [] if parallel is None else [parallel[0]]
+    fused = None if parallel is None else context.marked("fuse", parallel[0])
+    shared += [] if fused is None else fused.inner
+    for k in range(first, len(steps)):
+        around = [s.dim for s in steps[:k] if s.kind == "scan" and s.dim in shared]
+        if steps[k].kind == "scan" and all(sums_apart(instance, steps[:k], dim) for dim in around):
+            return k
+    return -1
+
+
+def _blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, loop: str, above: set[str]) -> bool:
+    """Whether the sums of whole small blocks go to different places in different iterations of a loop around them."""
+    level = next((k for k, s in enumerate(steps) if s.dim and s.dim not in above), len(steps))
+    around = steps[:level]
+    step = next((s for s in steps[level:] if s.dim == sums.dim), None)
+    spoken = {v for p in sums.target.place for v in variables(p)}
+    if step is None or loop not in {s.dim for s in around} or not spoken <= set(instance.domain.space.names):
+        return False
+    own = Affine(((sums.dim, 1),))
+    inside = [Constraint(False, own), Constraint(False, own.scaled(-1).plus(sums.count - 1))]
+    visited = [*around, replace(step, known=around[-1].known.with_constraints(inside))]
+    return sums_apart(replace(instance, target=sums.target), visited, loop)
 
 
 def _target_level(instance: Instance, steps: list[Step]) -> int:

@@ -9,12 +9,27 @@ The terms of each place come in the order that they had, only what was there bef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spfgen.facts.formula import Compare, Expr, Formula, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Reduce, Scan, Sums, Whole, chain, with_body
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Sums,
+    Sweep,
+    Whole,
+    chain,
+    with_body,
+)
 from spfgen.plan.simplify import without_unused
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
@@ -25,8 +40,15 @@ MOST = 16
 """Places that may have a sum each: half of the registers."""
 
 
-def with_sums(plan: Plan) -> Plan:
-    """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again."""
+Apart = Callable[[Sums, str, set[str]], bool]
+"""Whether iterations of a parallel loop add sums to different places, given the dimensions known where they begin."""
+
+
+def with_sums(plan: Plan, apart: Apart) -> Plan:
+    """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again and threads
+    do not meet there: all places of a block are added to, whether anything was summed for them or not."""
+    defined = _defined(plan)
+    shared = [n.dim for n in walk(plan) if isinstance(n, Scan) and n.parallel and not (n.share and n.share.adds)]
 
     def rule(node: object) -> Plan | None:
         if isinstance(node, Clear):
@@ -34,10 +56,17 @@ def with_sums(plan: Plan) -> Plan:
         if not isinstance(node, Scan):
             return None
         found = _sums(node)
-        return None if found is None else _in_wholes(found, node)
+        if found is None:
+            return None
+        above = defined - _defined(node)
+        return _in_wholes(found, node) if all(apart(found, d, above) for d in shared if d in above) else None
 
     result: Plan = rewrite(rule, plan)
     return result
+
+
+def _defined(plan: Plan) -> set[str]:
+    return {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Locate | Find | Sweep)}
 
 
 def _sums(outer: Scan) -> Sums | None:

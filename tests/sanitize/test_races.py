@@ -102,6 +102,9 @@ def cases() -> list[Case]:
             found.append(case(f"Y[{subscripts}] = A[{subscripts}]", {"Y": name, "A": PARTNERS[rank]}, rank, DATA))
     several = "z[j] = A[i, j]*y[i]; C[i, j] += A[i, j]*z[j]; z[j] += C[i, j] where i < j"
     found.append(case(several, {"A": "csr"}, 2, DATA))
+    # Each j belongs to one place in its block, but the loop over j comes to all of them.
+    apart = "z[j] = A[i, j]*y[i] schedule { order A.c, j, A.bi, A.pb, A.r }"
+    found.append(case(apart, {"A": "bcsr"}, 2, DATA))
     return found
 
 

@@ -320,8 +320,7 @@ class Lowering(Values):
             return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
-            body = self.plan(plan.body, replace(scope, looped=True))
-            return [*before, replace(self.loop(plan, scope, body), pragmas=(sums.vector(found[0]),))]
+            return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)

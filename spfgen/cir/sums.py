@@ -1,21 +1,21 @@
 """Loops that only add to one sum: a processor need not wait for one addition before it starts the next.
 
-Where the values stand side by side the sum is a vector's; where they are reached through an index array, which vectors
-gain nothing from, several sums run side by side. Either way the order of the additions is another than the text's, and
-the same whatever the number of threads.
+Where the values stand side by side there is a vector of sums; where they are reached through an index array, which
+vectors gain nothing from, a few sums. Either way the order of the additions is another than the text's, and the same
+whatever the number of threads, the machine and its compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import joined, loop
+from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
-from spfgen.facts.formula import Bin, Num, Var, substitute, variables
+from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Ahead, Do, Find, Load, Locate, Plan, Scan, Sums, chain
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 SHORT = 16
 """Loops that are known to be shorter are left as they are."""
+LONG = 32
+"""Loops that are longer have two vectors of sums."""
+SIMD = "omp simd"
+VECTOR = 32
+"""Bytes of a vector of sums: wider ones take longer to add up in the end than they save."""
 
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
@@ -58,8 +63,78 @@ def _read(plan: Plan) -> Iterator[Operand]:
 
 
 def vector(name: str) -> str:
-    """The pragma of a sum by vectors."""
+    """The pragma of a sum by vectors, where the schedule asks for them."""
     return f"omp simd reduction(+:{name})"
+
+
+def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """A vector of sums, two in long loops, written out: with `omp simd reduction` compilers add up the vector in the
+    end one number after the other, which takes longer than the loop where that is short."""
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    position = low.names[plan.dim]
+    lines: list[c.Stmt] = []
+    if not isinstance(end, c.Name | c.Int):
+        lines.append(c.Declare(f"const {INT}", low.names.new(f"{position}_end"), end))
+        end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
+    vectors = [c.Name(low.names.new(f"{name}_vector")) for _ in range(2)]
+    low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
+
+    def summed(count: int) -> c.Block:
+        return c.Block(tuple(_by_vectors(low, plan, scope, (name, kind), vectors[:count], lane, at, end)))
+
+    lines += [c.Comment("a vector of sums, two in long loops"), c.Declare(INT, at.name, first)]
+    one, two = summed(1), summed(2)
+    length = minus(end, first)
+    if isinstance(length, c.Int):
+        return [*lines, *(one if length.value < LONG else two).statements]
+    return [*lines, c.If(c.Bin("<", length, c.Int(LONG)), one, two)]
+
+
+def _by_vectors(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    total: tuple[str, ElementType],
+    vectors: Sequence[c.Name],
+    lane: c.Name,
+    at: c.Name,
+    end: c.Expr,
+) -> list[c.Stmt]:
+    """The loop with these vectors of sums, what is left of it, and all the sums together."""
+    name, kind = total
+    width = max(VECTOR // kind.bytes, 1)
+    target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
+    key = (target.tensor, target.place)
+    elsewhere = replace(
+        scope,
+        sums={k: v for k, v in scope.sums.items() if k != key},
+        folded={k: v for k, v in scope.folded.items() if k != target.tensor},
+    )
+
+    def each(vector: c.Name, op: str, value: c.Expr) -> c.Stmt:
+        return loop(lane.name, c.Int(0), c.Int(width), [c.Assign(c.Load(vector, lane), op, value)], SIMD)
+
+    def added(vector: c.Name, further: int) -> c.Stmt:
+        place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
+        place = Bin("+", place, Num(further)) if further else place
+        inside = replace(elsewhere, rows={**scope.rows, key: (c.Load(vector, lane), kind)})
+        return loop(lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), SIMD)
+
+    step = c.Int(len(vectors) * width)
+    inside = [added(v, k * width) for k, v in enumerate(vectors)]
+    sums: list[c.Expr] = [c.Load(vectors[0], c.Int(k)) for k in range(width)]
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    return [
+        *(c.Declare(kind.c, v.name, length=width) for v in vectors),
+        *(each(v, "=", zero(kind)) for v in vectors),
+        c.While(c.Bin("<=", c.Bin("+", at, step), end), c.Block((*inside, c.Assign(at, "+=", step)))),
+        loop(low.names[plan.dim], at, end, low.plan(plan.body, scope)),
+        *(each(vectors[0], "+=", c.Load(v, lane)) for v in vectors[1:]),
+        c.Assign(c.Name(name), "+=", sums[0]),
+    ]
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

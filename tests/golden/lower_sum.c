@@ -61,8 +61,8 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t ndiag = A->ndiag;
-    const int64_t ncol = A->ncol;
     const int64_t nrow = A->nrow;
+    const int64_t ncol = A->ncol;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_offset = A->offset;
     double *restrict s_val = s->val;
@@ -92,9 +92,58 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
         for (int64_t pd = pd_begin; pd < pd_end; pd++) {
             const int64_t offset_pd = A_offset[pd];
             if (0 > offset_pd) {
-                #pragma omp simd reduction(+:s_part)
-                for (int64_t j = 0; j < spfgen_min(nrow + offset_pd, ncol); j++) {
-                    s_part += A_val[pd * ncol + j];
+                const int64_t j_end = spfgen_min(nrow + offset_pd, ncol);
+                /* a vector of sums, two in long loops */
+                int64_t j_next = 0;
+                if (j_end < 32) {
+                    double s_part_vector[4];
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector[lane] = 0.0;
+                    }
+                    while (j_next + 4 <= j_end) {
+                        #pragma omp simd
+                        for (int64_t lane = 0; lane < 4; lane++) {
+                            s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
+                        }
+                        j_next += 4;
+                    }
+                    for (int64_t j = j_next; j < j_end; j++) {
+                        s_part += A_val[pd * ncol + j];
+                    }
+                    s_part += s_part_vector[0] + s_part_vector[2]
+                            + (s_part_vector[1] + s_part_vector[3]);
+                } else {
+                    double s_part_vector[4];
+                    double s_part_vector_2[4];
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector[lane] = 0.0;
+                    }
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector_2[lane] = 0.0;
+                    }
+                    while (j_next + 8 <= j_end) {
+                        #pragma omp simd
+                        for (int64_t lane = 0; lane < 4; lane++) {
+                            s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
+                        }
+                        #pragma omp simd
+                        for (int64_t lane = 0; lane < 4; lane++) {
+                            s_part_vector_2[lane] += A_val[pd * ncol + (j_next + lane + 4)];
+                        }
+                        j_next += 8;
+                    }
+                    for (int64_t j = j_next; j < j_end; j++) {
+                        s_part += A_val[pd * ncol + j];
+                    }
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector[lane] += s_part_vector_2[lane];
+                    }
+                    s_part += s_part_vector[0] + s_part_vector[2]
+                            + (s_part_vector[1] + s_part_vector[3]);
                 }
             }
         }

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
+from spfgen.cir.sums import LONG
 from spfgen.ir import walk
 from spfgen.plan.nodes import Scan
 from spfgen.plan.prefetch import LARGE, SHORT
@@ -27,6 +28,22 @@ def test_rows_of_each_length(kind: type, index: type) -> None:
     y = spfgen.compile(STATEMENT, A="csr", x="dense", y="dense")(A=a, x=x)
     assert y.dtype == kind
     assert np.array_equal(y, a.toarray() @ x)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
+def test_vectors_of_each_length(kind: type) -> None:
+    """All remainders, from loops with fewer values than a vector to those with two vectors."""
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="dense", x="dense", y="dense")
+    for length in (*range(10), *range(LONG - 2, LONG + 18)):
+        a, x = (np.arange(3 * length) % 7 + 1).reshape(3, length).astype(kind), (np.arange(length) % 5 - 1).astype(kind)
+        assert np.array_equal(kernel(A=a, x=x), a @ x)
+
+
+def test_vectors_from_a_later_place() -> None:
+    """Diagonals begin and end where the matrix does."""
+    a = np.triu(np.tril(np.arange(1.0, 46 * 40 + 1).reshape(46, 40) % 11, 3), -44)
+    kernel = spfgen.compile("s = A[i,j]", A="dia")
+    assert kernel(A=spfgen.pack(a, "dia")) == a.sum()
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,9 @@ class Counts:
         numbers = [e for e in highs if isinstance(e, Num)]
         if numbers and ZERO in lows:
             return min(numbers, key=lambda n: n.value)
+        fixed = _least_difference(lows, highs)
+        if fixed is not None:
+            return Num(fixed)
         top = reduce(lambda a, b: Bin("min", a, b), map(self.typical, highs))
         bottom = reduce(lambda a, b: Bin("max", a, b), map(self.typical, lows))
         return top if bottom == ZERO else Bin("max", Bin("-", top, bottom), ONE)
@@ -135,6 +138,15 @@ class Counts:
             case Bin(op, left, right):
                 return Bin(op, self.typical(left), self.typical(right))
         return expr
+
+
+def _least_difference(lows: Sequence[Expr], highs: Sequence[Expr]) -> int | None:
+    """The length of a tile: of [low, high) with low = f and high = f + length among others."""
+    try:
+        found = [linear(b) - linear(a) for a in lows for b in highs]
+    except NotAffine:
+        return None
+    return min((d.constant for d in found if not d.terms and d.constant > 0), default=None)
 
 
 def _real(expr: Expr) -> Expr:

@@ -23,7 +23,7 @@ from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, Bin, Call, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Call, Expr, Not, Num, Var, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
@@ -221,6 +221,9 @@ class Lowering(Values):
                 if _used_once_here(dim, body):
                     return self.plan(body, scope.inlined(dim, call))
                 return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
+            case Guard(conditions, body, ends=True):
+                over = joined("||", [self.condition(Not(f), scope) for f in conditions])
+                return [c.If(over, c.Block((c.Break(),))), *self.plan(body, scope)]
             case Guard(conditions, body):
                 return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
             case Find():

@@ -18,7 +18,7 @@ from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Ahead, Do, Find, Load, Locate, Plan, Scan, Sums, chain
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Sums, chain
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand, Read
@@ -40,7 +40,8 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     if plan.parallel or any(isinstance(e, Num) and e.value < SHORT for e in plan.high):
         return None
     nodes = list(chain(plan.body))
-    if not all(isinstance(n, Load | Locate | Do) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
+    plain = (Load, Locate, Guard, Do)
+    if not all(isinstance(n, plain) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
         return None
     do = nodes[-1]
     if not isinstance(do, Do) or do.op != "+=" or do.target.tensor in scope.falling:
@@ -51,7 +52,7 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 
 def side_by_side(plan: Scan) -> bool:
     """Whether all that changes in the loop are values that stand one behind the other."""
-    return not any(isinstance(n, Load | Find) for n in chain(plan.body)) and all(
+    return not any(isinstance(n, Load | Find | Guard) for n in chain(plan.body)) and all(
         plan.dim not in {v for e in o.place[:-1] for v in variables(e)}
         and (o.place[-1:] == (Var(plan.dim),) or plan.dim not in {v for e in o.place for v in variables(e)})
         for o in _read(plan.body)
@@ -148,28 +149,28 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    finds = any(isinstance(n, Find) for n in chain(plan.body))
-    # What is looked up first takes longer than to add: two sums from the first to the last. Else one addition of four
-    # values is in time for the next four, and a sum of its own for each would only have to be added in the end.
-    sums = [name, low.names.new(f"{name}_2")] if finds else [low.names.new(f"{name}_{k}") for k in (1, 2)]
+    few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
+    # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
+    # the last. Else one addition of four values is in time for the next four.
+    sums = [name, low.names.new(f"{name}_2")] if few else [low.names.new(f"{name}_{k}") for k in (1, 2)]
     declared, other = (c.Declare(kind.c, s, zero(kind)) for s in sums)
     added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
     group: list[c.Stmt] = []
-    for k in reversed(range(2 if finds else 4)):
+    for k in reversed(range(2 if few else 4)):
         value = _value(low, plan, scope, name, k, sums[k % 2])
-        if k == 1 and not finds:
+        if k == 1 and not few:
             value, group = [other, *_alone(value)], [*group, added]
         elif group:
             value = _alone(value)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
-    if not finds:
+    if not few:
         group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
-    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if finds else 4, c.Block(tuple(group)))
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block(tuple(group)))
     body = [
         *fetched(low, plan, scope, first, end, some=True),
-        c.Comment(f"{'two' if finds else 'four'} at a time, so that one addition need not wait for the other"),
-        *([other, pairs, added] if finds else [pairs]),
+        c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other"),
+        *([other, pairs, added] if few else [pairs]),
     ]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]

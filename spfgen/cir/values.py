@@ -10,7 +10,7 @@ from spfgen.cir.elements import constant, converted, zero
 from spfgen.cir.names import Names
 from spfgen.cir.scope import Scope
 from spfgen.errors import InternalError
-from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute
+from spfgen.facts.formula import NEGATED, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute
 from spfgen.ir import walk
 from spfgen.lang.nodes import Constant
 from spfgen.lang.types import TYPES, ElementType, promoted
@@ -177,6 +177,8 @@ class Values:
                 return joined("&&", [self.condition(p, scope) for p in parts])
             case Or(parts):
                 return joined("||", [self.condition(p, scope) for p in parts])
+            case Not(Compare(op, left, right)) if op in NEGATED:
+                return self.condition(Compare(NEGATED[op], left, right), scope)
             case Not(part):
                 return c.Un("!", self.condition(part, scope))
         raise InternalError(f"no C for {formula!r}")

@@ -26,6 +26,7 @@ from spfgen.plan.depend import (
     sums_apart,
 )
 from spfgen.plan.drivers import driven, steps_in_order
+from spfgen.plan.ending import with_ends
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
@@ -107,6 +108,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     if not context.named:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
+    variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]

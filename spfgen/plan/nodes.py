@@ -160,9 +160,12 @@ class Load(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Guard(Plan):
+    """`ends`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
+
     conditions: tuple[Formula, ...]
     body: Plan
     because: str = ""
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Load(dim, _, body):
             add(f"load {dim}")
             _lines(body, depth, lines)
-        case Guard(conditions, body, why):
-            add(f"if {' and '.join(map(show, conditions))}", why)
+        case Guard(conditions, body, why, ends):
+            add(f"if {' and '.join(map(show, conditions))}{', else the loop ends' if ends else ''}", why)
             _lines(body, depth + 1, lines)
         case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key, share=share):
             wanted = [] if key is None else [f"{key.dim} = {show(key.value)}"]

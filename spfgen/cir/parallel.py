@@ -13,7 +13,7 @@ from spfgen.cir.cost import cost_expr
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
-from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     Clear,
@@ -28,10 +28,13 @@ from spfgen.plan.nodes import (
     Sweep,
     Tile,
     Whole,
+    body,
     chain,
     with_body,
 )
 from spfgen.plan.simplify import without_unused
+from spfgen.sets.affine import NotAffine, expression
+from spfgen.sets.uf import linear
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -377,15 +380,53 @@ class _Carry:
     def single(self) -> bool:
         return not self.operand.place
 
+    def of_row(self, plan: Plan, array: str) -> Plan | None:
+        """The nest with the places of the key in an array of that name; None if it speaks of others. Clearing goes on
+        in the target."""
+        unknown: list[Operand] = []
+
+        def rule(node: object) -> object | None:
+            if not isinstance(node, Operand) or (node.tensor, node.array) != (self.target.tensor, self.target.array):
+                return None
+            place = self.rest(node)
+            unknown.extend([node] if place is None else [])
+            return replace(self.operand, place=place or (), array=array)
+
+        nodes = list(chain(plan))
+        clear = next((k for k, n in enumerate(nodes) if isinstance(n, Clear)), -1)
+        result: Plan = rewrite(rule, body(nodes[clear]) or plan if clear >= 0 else plan)
+        for node in reversed(nodes[: clear + 1]):
+            result = with_body(node, result)
+        return None if unknown else result
+
+    def rest(self, operand: Operand) -> tuple[Expr, ...] | None:
+        """Where the operand's place is among those of the key."""
+        if operand.place == self.target.place:
+            return self.operand.place
+        found = []
+        for place, base, rest in zip(operand.place, self.slice.base, self.slice.rest, strict=True):
+            try:
+                further = expression(linear(place) - linear(base))
+            except NotAffine:
+                return None
+            if rest != ZERO:
+                found.append(further)
+            elif further != ZERO:
+                return None
+        return tuple(found)
+
+    def start(self, scope: Scope) -> c.Expr:
+        """Where the places of the key begin in the target."""
+        low = self.low
+        first = low.place(replace(self.target, place=self.slice.base), scope)
+        assert isinstance(first, c.Load)
+        return c.Bin("+", first.array, first.index) if first.index != c.Int(0) else first.array
+
     def redirected(self, plan: Plan) -> Plan:
         """The nest with its additions to these places; nothing is cleared or stored."""
 
         def rule(node: object) -> object | None:
             match node:
-                case Operand() if (node.tensor, node.array, node.place) == (
-                    self.target.tensor, self.target.array, self.target.place,
-                ):  # fmt: skip
-                    return self.operand
                 case Clear(body=inner) if inner is not None:
                     return inner
                 case Reduce(op="=") | Tile(op="="):
@@ -394,7 +435,9 @@ class _Carry:
                     return inner
             return None
 
-        return without_unused(rewrite(rule, plan))
+        own = self.of_row(rewrite(rule, plan), self.target.array)
+        assert own is not None
+        return without_unused(own)
 
     def begun(self, arrays: c.Name, number: c.Expr) -> list[c.Stmt]:
         """The places of a part, cleared."""
@@ -417,9 +460,6 @@ class _Carry:
             return low.combine(low.place(place, scope), "+=", c.Load(arrays, source), self.kind, self.kind)
 
         return self.each(add, scope)
-
-    def cleared(self, scope: Scope) -> list[c.Stmt]:
-        return self.each(lambda place: c.Assign(self.low.place(place, scope), "=", zero(self.kind)), scope)
 
     def counters(self) -> list[str]:
         return [f"{self.target.tensor} rest {k}" for k, r in enumerate(self.slice.rest) if r != ZERO]
@@ -469,64 +509,62 @@ def _carry(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> _Carry:
 
 
 def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -> list[c.Stmt]:
-    """Each part takes whole rows, and parts of rows that are longer than its share: those it sums for itself."""
+    """Each part takes whole rows, and may begin and end within one: what it has of a row that goes on in the next part
+    it sums in places of its own, and the part where the row ends stores what it has itself."""
     carry = _carry(low, plan, found, scope)
     count = _number(low, share, scope)
     parts = _Parts(low, plan, scope, count, IN_TURN)
+    key = (carry.target.tensor, f"{carry.target.array} of a row")
+    own_body = carry.of_row(plan.body, key[1])
+    if own_body is None:
+        return [parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]
-    at, begin, stop = (c.Name(low.names.new(n)) for n in (f"{row}_next", f"{row}_from", f"{row}_to"))
-    piece, number = c.Name(low.names.new("piece")), c.Name(low.names.new("number"))
-    twice = c.Bin("*", c.Int(2), count)
-    rows = _workspace(low, f"{row}_shared", INT, twice, scope)
-    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(twice, carry.count), scope)
-    pointer, _ = parts.array(share.weight.pointer) if share.weight is not None else (at, "")
-    starts, limits = c.Load(pointer, at), (variable(low, begin), variable(low, stop))
+    inner = low.names[share.row]
+    words = (f"{row}_from", f"{row}_to", f"{row}_stop", f"{inner}_begin", f"{inner}_end")
+    at, end, past, begin, stop = (c.Name(low.names.new(word)) for word in words)
+    rows = _workspace(low, f"{row}_shared", INT, count, scope)
+    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
+    assert share.weight is not None
+    pointer, _ = parts.array(share.weight.pointer)
+    following = c.Bin("+", c.Name(row), c.Int(1))
+    goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
+    limits = variable(low, begin), variable(low, stop)
+    own = c.Bin("<", c.Name(row), parts.stop)
+    whole = Compare("<", Var(plan.dim), variable(low, parts.stop))
 
     def bounded(node: object) -> object | None:
         if isinstance(node, Scan) and node.dim == share.row:
-            return replace(node, low=(*node.low, limits[0]), high=(*node.high, limits[1]))
+            return replace(node, low=limits[:1], high=limits[1:])
+        if isinstance(node, Clear) and node.part is not None:
+            return replace(node, part=Guard((whole,), node.part))
         return None
 
-    inner = parts.scope
-    body: Plan = rewrite(bounded, carry.redirected(plan.body))
-    with _renamed(low, carry.target, carry.array.name):
-        partial = low.plan(body, inner)
-    inside = c.Bin(">", begin, starts)
-    tail = c.Bin("&&", c.Bin("==", at, parts.stop), c.Bin(">", stop, starts))
-    shared = c.Block(
-        (
-            c.Comment(f"a part of {row} = {at.name}, which other threads share"),
-            *_with(
-                c.Declare(f"const {INT}", row, at),
-                [c.Assign(c.Load(rows, number), "=", at), *carry.begun(arrays, number), *partial],
-            ),
-            c.Assign(at, "+=", c.Int(1)),
-        )
-    )
-    whole = parts.between(at, parts.stop, inner)
-    pieces = c.For(
-        "int", piece.name, c.Int(0), c.Bin("<", piece, c.Int(2)), 1,
-        c.Block((
-            c.Declare("const int", number.name, c.Bin("+", c.Bin("*", c.Int(2), parts.part), piece)),
-            c.Assign(c.Load(rows, number), "=", c.Int(-1)),
-            c.If(c.Bin("||", inside, tail), shared),
-            *whole,
-            c.If(c.Bin("<", at, parts.stop), c.Assign(at, "=", parts.stop)),
-        )),
-    )  # fmt: skip
+    low.array_names[key] = low.names.new(f"{carry.target.tensor}_row")
+    nest = without_unused(rewrite(bounded, own_body))
     lines: list[c.Stmt] = [
-        c.Declare(INT, begin.name),
-        c.Declare(INT, stop.name),
-        c.Declare(INT, at.name, parts.split(parts.part, begin)),
-        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, stop)),
+        c.Declare(f"{carry.kind.c} *", low.array_names[key], c.Select(own, carry.start(parts.scope), carry.array)),
+        c.Declare(f"const {INT}", stop.name, c.Call("spfgen_min", (c.Load(pointer, following), end))),
+        *low.plan(nest, parts.scope),
+        c.Assign(begin, "=", stop),
+    ]
+    inside: list[c.Stmt] = [
+        c.Declare(INT, at.name),
+        c.Declare(INT, end.name),
+        c.Declare(f"const {INT}", parts.start.name, parts.split(parts.part, at)),
+        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, end)),
+        c.Comment(f"the last {row} may go on in the next part: what this part has of it is kept apart"),
+        c.Declare(f"const {INT}", past.name, c.Select(goes_on, c.Bin("+", parts.stop, c.Int(1)), parts.stop)),
+        c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
+        *carry.begun(arrays, parts.part),
         *parts.states,
-        pieces,
+        c.Declare(INT, begin.name, at),
+        loop(row, parts.start, past, lines),
     ]
     return [
         parts.comment,
         c.Comment(f"where one {row} takes long, several threads share it"),
-        parts.loop(lines),
-        *_together(low, plan, carry, rows, arrays, twice, scope),
+        parts.loop(inside),
+        *_together(low, plan, carry, rows, arrays, count, scope),
     ]
 
 
@@ -542,25 +580,13 @@ def _times(a: c.Expr, b: c.Expr) -> c.Expr:
 def _together(
     low: Lowering, plan: Scan, carry: _Carry, rows: c.Name, arrays: c.Name, count: c.Expr, scope: Scope
 ) -> list[c.Stmt]:
-    """The parts of rows are added up in order; the first one clears its row, if the loop would have."""
+    """What parts have summed of rows that go on behind them is added up in order."""
     row = low.names[plan.dim]
-    number, before = c.Name(low.names.new("number")), c.Name(low.names.new(f"{row}_before"))
-    nodes = list(chain(plan))
-    clear = next((n for n in nodes if isinstance(n, Clear)), None)
-    first: list[c.Stmt] = []
-    if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes):
-        first = carry.cleared(scope)
-    elif clear is not None and clear.part is not None:
-        first = low.plan(clear.part, scope)
-    at = c.Name(row)
-    inside: list[c.Stmt] = carry.added(arrays, number, scope)
-    if first:
-        inside = [c.If(c.Bin("!=", at, before), c.Block(tuple(first))), *inside, c.Assign(before, "=", at)]
-    inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, number)), inside)
-    found = c.If(c.Bin(">=", c.Load(rows, number), c.Int(0)), c.Block(tuple(inside)))
-    each = c.For("int", number.name, c.Int(0), c.Bin("<", number, count), 1, c.Block((found,)))
-    lines: list[c.Stmt] = [c.Declare(INT, before.name, c.Int(-1))] if first else []
-    return [*lines, c.Comment(f"what several threads have summed of one {row}, in order"), each]
+    part = c.Name(low.names.new("part"))
+    inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, part)), carry.added(arrays, part, scope))
+    found = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
+    each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((found,)))
+    return [c.Comment(f"what parts have of an iteration over {row} that goes on in the next one, in order"), each]
 
 
 def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:

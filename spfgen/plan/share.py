@@ -267,16 +267,24 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
     each = _each(share.weight, _cleared(loop))
     pointer = share.weight.pointer
     share = replace(share, weight=replace(share.weight, each=each))
-    gaps = any(isinstance(n, Clear) and n.gaps for n in walk(loop))  # cleared by who runs the whole iteration
     alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > LEVEL
-    if gaps or alike or not isinstance(loop, Scan):
+    target = _stored(loop)
+    if alike or not isinstance(loop, Scan) or any(o.tensor == target.tensor for o in instance.reads):
         return share
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
     if inner is None or not _is_row(loop, inner, pointer, outer):
         return share
-    found = _slice(instance, loop, _stored(loop))
-    return share if found is None else replace(share, slice=found, row=inner.dim)
+    found = _slice(instance, loop, target)
+    if found is None or not _one_behind_the_other(found, target):
+        return share
+    return replace(share, slice=found, row=inner.dim)
+
+
+def _one_behind_the_other(found: Slice, target: Operand) -> bool:
+    """Whether the places of a row lie in the target's array as they do in an array of their own."""
+    several = next((k for k, rest in enumerate(found.rest) if rest != ZERO), len(found.rest))
+    return found.extents[several + 1 :] == target.extents[several + 1 :]
 
 
 def _above_loop(loop: Loop) -> Iterable[Plan]:

@@ -36,8 +36,11 @@ from spfgen.plan.nodes import (
     Segment,
     Seq,
     State,
+    Sums,
     Sweep,
     Table,
+    Tile,
+    Whole,
 )
 from spfgen.space.nodes import Operand
 
@@ -232,10 +235,10 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=without_unused(body), then=without_unused(then), after=last)
         case Levels(body=body, inspect=inspect):
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
-        case Kept(body=body):
+        case Kept(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
             return replace(plan, body=without_unused(body))
-        case Prefetch(body=body):
-            return replace(plan, body=without_unused(body))
+        case Whole(whole=whole, body=body):
+            return replace(plan, whole=without_unused(whole), body=without_unused(body))
         case Clear(body=body) if body is not None:
             return replace(plan, body=without_unused(body))
         case Find(hit=hit, miss=miss):

@@ -13,10 +13,6 @@ static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static inline int64_t spfgen_max(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -375,19 +371,17 @@ int bcsr_times_coo(
     /* more parts than threads: one that is done early takes another */
     const int parts_3 = threads > 1 ? 8 * threads : 1;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
-    int64_t *bi_shared = spfgen_memory(variant == 1 ? 2 * parts : 0, 1, sizeof(int64_t));
-    double *C_parts = spfgen_memory(variant == 1 ? 2 * parts * (2 * n_2) : 0, 1, sizeof(double));
-    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? 2 * parts_2 : 0, 1, sizeof(int64_t));
-    double *C_parts_2 =
-            spfgen_memory(variant == 2 ? 2 * parts_2 * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
+    double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts_2 : 0, 1, sizeof(int64_t));
+    double *C_parts_2 = spfgen_memory(variant == 2 ? parts_2 * (2 * n_2) : 0, 1, sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
             spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
-    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? 2 * parts_3 : 0, 1, sizeof(int64_t));
-    double *C_parts_3 =
-            spfgen_memory(variant == 3 ? 2 * parts_3 * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts_3 : 0, 1, sizeof(int64_t));
+    double *C_parts_3 = spfgen_memory(variant == 3 ? parts_3 * (2 * n_2) : 0, 1, sizeof(double));
     if (!B_idx_1_at || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots
             || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
@@ -419,81 +413,51 @@ int bcsr_times_coo(
             for (int part = 0; part < parts; part++) {
                 int64_t bi_from;
                 int64_t bi_to;
-                int64_t bi_next =
+                const int64_t bi_begin =
                         spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
                 const int64_t bi_end =
                         spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts,
                         &bi_to);
-                for (int piece = 0; piece < 2; piece++) {
-                    const int number = 2 * part + piece;
-                    bi_shared[number] = -1;
-                    if (bi_from > A_browptr[bi_next]
-                            || (bi_next == bi_end && bi_to > A_browptr[bi_next])) {
-                        /* a part of bi = bi_next, which other threads share */
-                        const int64_t bi = bi_next;
-                        bi_shared[number] = bi_next;
-                        double *restrict C_part = C_parts + (int64_t)number * (2 * n_2);
-                        for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
-                            C_part[p_3] = 0.0;
-                        }
-                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from);
-                                pb < spfgen_min(A_browptr[bi + 1], bi_to); pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by position array: B.idx_1
-                                     * rises within these bounds: equal values stand side by side
-                                     */
-                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                            && B_idx_1[p] == j; p++) {
-                                        C_part[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
+                /* the last bi may go on in the next part: what this part has of it is kept apart */
+                const int64_t bi_stop = bi_to > A_browptr[bi_end] ? bi_end + 1 : bi_end;
+                bi_shared[part] = bi_to > A_browptr[bi_end] ? bi_end : -1;
+                double *restrict C_part = C_parts + (int64_t)part * (2 * n_2);
+                for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
+                    C_part[p_3] = 0.0;
+                }
+                int64_t pb_begin = bi_from;
+                for (int64_t bi = bi_begin; bi < bi_stop; bi++) {
+                    double *C_row = bi < bi_end ? C_val + 2 * bi * n_2 : C_part;
+                    const int64_t pb_end = spfgen_min(A_browptr[bi + 1], bi_to);
+                    for (int64_t pb = pb_begin; pb < pb_end; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
+                                 * within these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
                                 }
                             }
                         }
-                        bi_next++;
                     }
-                    /* where one segment ends the next one begins */
-                    int64_t A_browptr_bi = bi_next < bi_end ? A_browptr[bi_next] : 0;
-                    for (int64_t bi = bi_next; bi < bi_end; bi++) {
-                        const int64_t A_browptr_bi_1 = A_browptr[bi + 1];
-                        for (int64_t pb = A_browptr_bi; pb < A_browptr_bi_1; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                const int64_t i = 2 * bi + r;
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by position array: B.idx_1
-                                     * rises within these bounds: equal values stand side by side
-                                     */
-                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                            && B_idx_1[p] == j; p++) {
-                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
-                                }
-                            }
-                        }
-                        A_browptr_bi = A_browptr_bi_1;
-                    }
-                    if (bi_next < bi_end) {
-                        bi_next = bi_end;
-                    }
+                    pb_begin = pb_end;
                 }
             }
-            /* what several threads have summed of one bi, in order */
-            for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
-                if (bi_shared[number_2] >= 0) {
-                    const int64_t bi = bi_shared[number_2];
+            /* what parts have of an iteration over bi that goes on in the next one, in order */
+            for (int part_2 = 0; part_2 < parts; part_2++) {
+                if (bi_shared[part_2] >= 0) {
+                    const int64_t bi = bi_shared[part_2];
                     if (2 * bi >= 0 && 2 * bi < nrow) {
                         for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
                             for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
                                 C_val[(2 * bi + r_2) * n_2
-                                        + r_3] += C_parts[(int64_t)number_2 * (2 * n_2)
+                                        + r_3] += C_parts[(int64_t)part_2 * (2 * n_2)
                                         + (r_2 * n_2 + r_3)];
                             }
                         }
@@ -508,87 +472,55 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_2 = 0; part_2 < parts_2; part_2++) {
+            for (int part_3 = 0; part_3 < parts_2; part_3++) {
                 int64_t bi_from_2;
                 int64_t bi_to_2;
-                int64_t bi_next_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2, parts_2,
+                const int64_t bi_begin_2 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_2,
                         &bi_from_2);
                 const int64_t bi_end_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_2 + 1, parts_2,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_2,
                         &bi_to_2);
-                for (int piece_2 = 0; piece_2 < 2; piece_2++) {
-                    const int number_3 = 2 * part_2 + piece_2;
-                    bi_shared_2[number_3] = -1;
-                    if (bi_from_2 > A_browptr[bi_next_2]
-                            || (bi_next_2 == bi_end_2 && bi_to_2 > A_browptr[bi_next_2])) {
-                        /* a part of bi = bi_next_2, which other threads share */
-                        const int64_t bi = bi_next_2;
-                        bi_shared_2[number_3] = bi_next_2;
-                        double *restrict C_part_2 = C_parts_2 + (int64_t)number_3 * (2 * n_2);
-                        for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
-                            C_part_2[p_4] = 0.0;
-                        }
-                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_2);
-                                pb < spfgen_min(A_browptr[bi + 1], bi_to_2); pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
-                                     * rises within these bounds (by Z3 from the declared
-                                     * properties)
-                                     */
-                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
-                                            p < nnz && B_idx_1[p] == j; p++) {
-                                        C_part_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
+                /* the last bi may go on in the next part: what this part has of it is kept apart */
+                const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
+                bi_shared_2[part_3] = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 : -1;
+                double *restrict C_part_2 = C_parts_2 + (int64_t)part_3 * (2 * n_2);
+                for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
+                    C_part_2[p_4] = 0.0;
+                }
+                int64_t pb_begin_2 = bi_from_2;
+                for (int64_t bi = bi_begin_2; bi < bi_stop_2; bi++) {
+                    double *C_row_2 = bi < bi_end_2 ? C_val + 2 * bi * n_2 : C_part_2;
+                    const int64_t pb_end_2 = spfgen_min(A_browptr[bi + 1], bi_to_2);
+                    for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
+                                 * within these bounds (by Z3 from the declared properties)
+                                 */
+                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                        && B_idx_1[p] == j; p++) {
+                                    C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
                                 }
                             }
                         }
-                        bi_next_2++;
                     }
-                    /* where one segment ends the next one begins */
-                    int64_t A_browptr_bi_2 = bi_next_2 < bi_end_2 ? A_browptr[bi_next_2] : 0;
-                    for (int64_t bi = bi_next_2; bi < bi_end_2; bi++) {
-                        const int64_t A_browptr_bi_1_2 = A_browptr[bi + 1];
-                        for (int64_t pb = A_browptr_bi_2; pb < A_browptr_bi_1_2; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                const int64_t i = 2 * bi + r;
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
-                                     * rises within these bounds (by Z3 from the declared
-                                     * properties)
-                                     */
-                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
-                                            p < nnz && B_idx_1[p] == j; p++) {
-                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
-                                }
-                            }
-                        }
-                        A_browptr_bi_2 = A_browptr_bi_1_2;
-                    }
-                    if (bi_next_2 < bi_end_2) {
-                        bi_next_2 = bi_end_2;
-                    }
+                    pb_begin_2 = pb_end_2;
                 }
             }
-            /* what several threads have summed of one bi, in order */
-            for (int number_4 = 0; number_4 < 2 * parts_2; number_4++) {
-                if (bi_shared_2[number_4] >= 0) {
-                    const int64_t bi = bi_shared_2[number_4];
+            /* what parts have of an iteration over bi that goes on in the next one, in order */
+            for (int part_4 = 0; part_4 < parts_2; part_4++) {
+                if (bi_shared_2[part_4] >= 0) {
+                    const int64_t bi = bi_shared_2[part_4];
                     if (2 * bi >= 0 && 2 * bi < nrow) {
                         for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
                             for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
                                 C_val[(2 * bi + r_2) * n_2
-                                        + r_3] += C_parts_2[(int64_t)number_4 * (2 * n_2)
+                                        + r_3] += C_parts_2[(int64_t)part_4 * (2 * n_2)
                                         + (r_2 * n_2 + r_3)];
                             }
                         }
@@ -607,87 +539,56 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_3 = 0; part_3 < parts_3; part_3++) {
+            for (int part_5 = 0; part_5 < parts_3; part_5++) {
                 int64_t bi_from_3;
                 int64_t bi_to_3;
-                int64_t bi_next_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_3,
+                const int64_t bi_begin_3 =
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5, parts_3,
                         &bi_from_3);
                 const int64_t bi_end_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_3,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5 + 1, parts_3,
                         &bi_to_3);
-                for (int piece_3 = 0; piece_3 < 2; piece_3++) {
-                    const int number_5 = 2 * part_3 + piece_3;
-                    bi_shared_3[number_5] = -1;
-                    if (bi_from_3 > A_browptr[bi_next_3]
-                            || (bi_next_3 == bi_end_3 && bi_to_3 > A_browptr[bi_next_3])) {
-                        /* a part of bi = bi_next_3, which other threads share */
-                        const int64_t bi = bi_next_3;
-                        bi_shared_3[number_5] = bi_next_3;
-                        double *restrict C_part_3 = C_parts_3 + (int64_t)number_5 * (2 * n_2);
-                        for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
-                            C_part_3[p_5] = 0.0;
-                        }
-                        for (int64_t pb = spfgen_max(A_browptr[bi], bi_from_3);
-                                pb < spfgen_min(A_browptr[bi + 1], bi_to_3); pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
-                                     * within these bounds: equal values stand side by side
-                                     */
-                                    for (int64_t p =
-                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                        C_part_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
+                /* the last bi may go on in the next part: what this part has of it is kept apart */
+                const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
+                bi_shared_3[part_5] = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 : -1;
+                double *restrict C_part_3 = C_parts_3 + (int64_t)part_5 * (2 * n_2);
+                for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
+                    C_part_3[p_5] = 0.0;
+                }
+                int64_t pb_begin_3 = bi_from_3;
+                for (int64_t bi = bi_begin_3; bi < bi_stop_3; bi++) {
+                    double *C_row_3 = bi < bi_end_3 ? C_val + 2 * bi * n_2 : C_part_3;
+                    const int64_t pb_end_3 = spfgen_min(A_browptr[bi + 1], bi_to_3);
+                    for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
+                        const int64_t bcolidx_pb = A_bcolidx[pb];
+                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                const int64_t j = 2 * bcolidx_pb + c;
+                                /*
+                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
+                                 * these bounds: equal values stand side by side
+                                 */
+                                for (int64_t p =
+                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                    C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                            + c] * B_val[p];
                                 }
                             }
                         }
-                        bi_next_3++;
                     }
-                    /* where one segment ends the next one begins */
-                    int64_t A_browptr_bi_3 = bi_next_3 < bi_end_3 ? A_browptr[bi_next_3] : 0;
-                    for (int64_t bi = bi_next_3; bi < bi_end_3; bi++) {
-                        const int64_t A_browptr_bi_1_3 = A_browptr[bi + 1];
-                        for (int64_t pb = A_browptr_bi_3; pb < A_browptr_bi_1_3; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                const int64_t i = 2 * bi + r;
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
-                                     * within these bounds: equal values stand side by side
-                                     */
-                                    for (int64_t p =
-                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                        C_val[i * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
-                                    }
-                                }
-                            }
-                        }
-                        A_browptr_bi_3 = A_browptr_bi_1_3;
-                    }
-                    if (bi_next_3 < bi_end_3) {
-                        bi_next_3 = bi_end_3;
-                    }
+                    pb_begin_3 = pb_end_3;
                 }
             }
-            /* what several threads have summed of one bi, in order */
-            for (int number_6 = 0; number_6 < 2 * parts_3; number_6++) {
-                if (bi_shared_3[number_6] >= 0) {
-                    const int64_t bi = bi_shared_3[number_6];
+            /* what parts have of an iteration over bi that goes on in the next one, in order */
+            for (int part_6 = 0; part_6 < parts_3; part_6++) {
+                if (bi_shared_3[part_6] >= 0) {
+                    const int64_t bi = bi_shared_3[part_6];
                     if (2 * bi >= 0 && 2 * bi < nrow) {
                         for (int64_t r_2 = 0; r_2 < spfgen_min(2, nrow - 2 * bi); r_2++) {
                             for (int64_t r_3 = 0; r_3 < n_2; r_3++) {
                                 C_val[(2 * bi + r_2) * n_2
-                                        + r_3] += C_parts_3[(int64_t)number_6 * (2 * n_2)
+                                        + r_3] += C_parts_3[(int64_t)part_6 * (2 * n_2)
                                         + (r_2 * n_2 + r_3)];
                             }
                         }

@@ -13,10 +13,6 @@ static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static inline int64_t spfgen_max(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -125,8 +121,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     const int parts = threads > 1 ? 8 * threads : 1;
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    int64_t *i_shared = spfgen_memory(2 * parts, 1, sizeof(int64_t));
-    double *y_parts = spfgen_memory(2 * parts, 1, sizeof(double));
+    int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
+    double *y_parts = spfgen_memory(parts, 1, sizeof(double));
     if (!i_shared || !y_parts) {
         free(i_shared);
         free(y_parts);
@@ -140,91 +136,50 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     for (int part = 0; part < parts; part++) {
         int64_t i_from;
         int64_t i_to;
-        int64_t i_next = spfgen_split_int32(A_rowptr, 0, nrow, 6, part, parts, &i_from);
+        const int64_t i_begin = spfgen_split_int32(A_rowptr, 0, nrow, 6, part, parts, &i_from);
         const int64_t i_end = spfgen_split_int32(A_rowptr, 0, nrow, 6, part + 1, parts, &i_to);
-        for (int piece = 0; piece < 2; piece++) {
-            const int number = 2 * part + piece;
-            i_shared[number] = -1;
-            if (i_from > A_rowptr[i_next] || (i_next == i_end && i_to > A_rowptr[i_next])) {
-                /* a part of i = i_next, which other threads share */
-                const int64_t i = i_next;
-                i_shared[number] = i_next;
-                double *restrict y_part = y_parts + number;
-                y_part[0] = 0.0;
-                double y_sum = 0.0;
-                const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
-                if (spfgen_max(A_rowptr[i], i_from) < pj_end) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (spfgen_max(A_rowptr[i], i_from) + 512) * 8);
-                        spfgen_prefetch_far(A_colidx, (spfgen_max(A_rowptr[i], i_from) + 512) * 4);
-                    }
-                    /* four at a time, so that one addition need not wait for the other */
-                    for (int64_t pj = spfgen_max(A_rowptr[i], i_from); pj < pj_end; pj += 4) {
-                        double y_sum_1 = 0.0;
-                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            double y_sum_2 = 0.0;
-                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end) {
-                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end) {
-                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                }
-                            }
-                            y_sum_1 += y_sum_2;
-                        }
-                        y_sum += y_sum_1;
-                    }
+        /* the last i may go on in the next part: what this part has of it is kept apart */
+        const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
+        i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
+        double *restrict y_part = y_parts + part;
+        y_part[0] = 0.0;
+        int64_t pj_begin = i_from;
+        for (int64_t i = i_begin; i < i_stop; i++) {
+            double *y_row = i < i_end ? y_val + i : y_part;
+            const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
+            double y_sum = 0.0;
+            if (pj_begin < pj_end) {
+                if (far) {
+                    spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
+                    spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
                 }
-                y_part[0] += y_sum;
-                i_next++;
-            }
-            /* where one segment ends the next one begins */
-            int64_t A_rowptr_i = i_next < i_end ? A_rowptr[i_next] : 0;
-            for (int64_t i = i_next; i < i_end; i++) {
-                double y_sum_3 = 0.0;
-                const int64_t pj_end_2 = A_rowptr[i + 1];
-                if (A_rowptr_i < pj_end_2) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (A_rowptr_i + 512) * 8);
-                        spfgen_prefetch_far(A_colidx, (A_rowptr_i + 512) * 4);
-                    }
-                    /* four at a time, so that one addition need not wait for the other */
-                    for (int64_t pj = A_rowptr_i; pj < pj_end_2; pj += 4) {
-                        double y_sum_3_1 = 0.0;
-                        y_sum_3_1 += A_val[pj] * x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end_2) {
-                            double y_sum_3_2 = 0.0;
-                            y_sum_3_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end_2) {
-                                y_sum_3_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end_2) {
-                                    y_sum_3_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                }
+                /* four at a time, so that one addition need not wait for the other */
+                for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                    double y_sum_1 = 0.0;
+                    y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
+                    if (pj + 1 < pj_end) {
+                        double y_sum_2 = 0.0;
+                        y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                        if (pj + 2 < pj_end) {
+                            y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                            if (pj + 3 < pj_end) {
+                                y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
                             }
-                            y_sum_3_1 += y_sum_3_2;
                         }
-                        y_sum_3 += y_sum_3_1;
+                        y_sum_1 += y_sum_2;
                     }
+                    y_sum += y_sum_1;
                 }
-                y_val[i] = y_sum_3;
-                A_rowptr_i = pj_end_2;
             }
-            if (i_next < i_end) {
-                i_next = i_end;
-            }
+            y_row[0] = y_sum;
+            pj_begin = pj_end;
         }
     }
-    int64_t i_before = -1;
-    /* what several threads have summed of one i, in order */
-    for (int number_2 = 0; number_2 < 2 * parts; number_2++) {
-        if (i_shared[number_2] >= 0) {
-            const int64_t i = i_shared[number_2];
-            if (i != i_before) {
-                y_val[i] = 0.0;
-            }
-            y_val[i] += y_parts[number_2];
-            i_before = i;
+    /* what parts have of an iteration over i that goes on in the next one, in order */
+    for (int part_2 = 0; part_2 < parts; part_2++) {
+        if (i_shared[part_2] >= 0) {
+            const int64_t i = i_shared[part_2];
+            y_val[i] += y_parts[part_2];
         }
     }
     free(i_shared);

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
 from spfgen.cir import nodes as c
+from spfgen.cir.names import Names
 from spfgen.cir.scope import Scope
 from spfgen.cir.values import Values
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var
+from spfgen.ir import rewrite, walk
 
 
 def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
@@ -19,11 +24,35 @@ def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
             return c.Cast("double", low.expr(cost, scope))
         case Call("log2", (inner,)):
             return c.Call("spfgen_log2", (cost_expr(inner, low, scope),))
+        case Bin("/" | "quot", left, Num(b)) if b >= 1:
+            return c.Bin("/", cost_expr(left, low, scope), c.Float(float(b)))
         case Bin("/" | "quot", left, right):
             return c.Call("spfgen_over", (cost_expr(left, low, scope), cost_expr(right, low, scope)))
         case Bin("min" | "max" as op, left, right):
-            one, two = cost_expr(left, low, scope), cost_expr(right, low, scope)
-            return c.Select(c.Bin("<" if op == "min" else ">", one, two), one, two)
+            name = "spfgen_least" if op == "min" else "spfgen_most"
+            return c.Call(name, (cost_expr(left, low, scope), cost_expr(right, low, scope)))
         case Bin("+" | "-" | "*" as op, left, right):
             return c.Bin(op, cost_expr(left, low, scope), cost_expr(right, low, scope))
     raise InternalError(f"no C for the cost {cost!r}")
+
+
+def named(lines: Sequence[c.Stmt], names: Names) -> list[c.Stmt]:
+    """The lines, which weigh costs, with each ratio that they speak of several times under a name of its own."""
+    before: list[c.Stmt] = []
+    rest = list(lines)
+    while again := [n for n, times in Counter(_ratios(rest)).items() if times > 1]:
+        inner = min(again, key=lambda n: sum(1 for _ in walk(n)))
+        name = c.Name(names.new("ratio"))
+        before.append(c.Declare("const double", name.name, inner))
+        rest = [_replaced(s, inner, name) for s in rest]
+    about: list[c.Stmt] = [c.Comment("what expected times are made of")] if before else []
+    return [*about, *before, *rest]
+
+
+def _ratios(lines: Sequence[c.Stmt]) -> Iterator[c.Call]:
+    return (n for s in lines for n in walk(s) if isinstance(n, c.Call) and n.function == "spfgen_over")
+
+
+def _replaced(line: c.Stmt, one: c.Expr, by: c.Expr) -> c.Stmt:
+    result: c.Stmt = rewrite(lambda n: by if n == one else None, line)
+    return result

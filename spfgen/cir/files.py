@@ -13,43 +13,15 @@ from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
+_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts", "log2",
+          "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has", "bitmap_position", "apart",
+          "prefetch", "prefetch_far", "stored_float32", "stored_float64")  # fmt: skip
 _PLAIN = {
-    **{
-        n: n
-        for n in (
-            "floor_div",
-            "floor_mod",
-            "min",
-            "max",
-            "threads",
-            "thread",
-            "workspace",
-            "memory",
-            "copies",
-            "parts",
-            "log2",
-            "over",
-            "part",
-            "sort_words",
-        )
-    },
+    **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{f"levels_{n}": "levels" for n in ("kept", "begin", "pair", "end", "whole", "order", "clock", "done")},
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
-    **{
-        n: n
-        for n in (
-            "bitmap_words",
-            "bitmap_has",
-            "bitmap_position",
-            "apart",
-            "prefetch",
-            "prefetch_far",
-            "stored_float32",
-            "stored_float64",
-        )
-    },
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip

@@ -10,7 +10,7 @@ from spfgen.cir import around, finds, folds, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
-from spfgen.cir.cost import cost_expr
+from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -93,15 +93,15 @@ class Lowering(Values):
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
         params += levels.params(self)
-        memory = [*self.choices, *taken(self.workspaces)]
+        memory = taken(self.workspaces)
         threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
         free = given_back(self.workspaces)
-        rest = [*threads, *memory, *nests, *free]
+        rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
-        named = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
+        fields = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
         unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
-        named += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
-        body = [*self.checks(), *named, *rest, c.Return(c.Name("SPFGEN_OK"))]
+        fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
+        body = [*self.checks(), *fields, *rest, c.Return(c.Name("SPFGEN_OK"))]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
@@ -152,6 +152,15 @@ class Lowering(Values):
 
     def array(self, kind: str, tensor: str, array: str) -> c.Stmt:
         return c.Declare(kind, self.array_names[tensor, array], c.Field(c.Name(tensor), field_name(array)))
+
+    def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name:
+        """What is found out once, before memory is taken."""
+        for known in self.choices:
+            if isinstance(known, c.Declare) and (known.type, known.value) == (kind, value):
+                return c.Name(known.name)
+        found = c.Name(self.names.new(name))
+        self.choices += [c.Comment(why), c.Declare(kind, found.name, value)]
+        return found
 
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
         if any(isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s)):
@@ -496,8 +505,8 @@ def work_of(plan: Plan) -> Expr | None:
     """The nanoseconds that a nest takes, if that is known; of variants the least, as the fastest is expected to run."""
     if isinstance(plan, Choose):
         works = [work_of(v.body) for v in plan.variants]
-        known = [w for w in works if w is not None]
-        return reduce(lambda a, b: Bin("min", a, b), known) if len(known) == len(works) else None
+        known = dict.fromkeys(w for w in works if w is not None)
+        return None if None in works else reduce(lambda a, b: Bin("min", a, b), known)
     if isinstance(plan, Seq):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))

@@ -200,10 +200,9 @@ class _Parts:
         if isinstance(weight.each, Num):
             return c.Int(weight.each.value)
         if self.cost is None:
-            self.cost = c.Name(self.low.names.new(f"{self.name}_cost"))
-            value = cost_expr(weight.each, self.low, self.outside)
-            comment = c.Comment("what an iteration clears, in iterations of the loop inside")
-            self.low.choices += [comment, c.Declare(f"const {INT}", self.cost.name, c.Cast(INT, value))]
+            value = c.Cast(INT, cost_expr(weight.each, self.low, self.outside))
+            comment = "what an iteration clears, in iterations of the loop inside"
+            self.cost = self.low.chosen(f"const {INT}", f"{self.name}_cost", value, comment)
         return self.cost
 
     def loop(self, body: list[c.Stmt]) -> c.For:
@@ -226,16 +225,13 @@ def variable(low: Lowering, name: c.Name) -> Var:
 
 def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
     """How many parts there are."""
-    name = low.names.new("parts")
     if not share.fixed:
         several = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
-        comment = c.Comment("more parts than threads: one that is done early takes another")
-        low.choices += [comment, c.Declare("const int", name, several)]
-        return c.Name(name)
+        comment = "more parts than threads: one that is done early takes another"
+        return low.chosen("const int", "parts", several, comment)
     value = c.Call("spfgen_parts", (cost_expr(share.work or ONE, low, scope), c.Int(most)))
-    comment = c.Comment("parts that do not depend on the number of threads: sums are always the same")
-    low.choices += [comment, c.Declare("const int", name, value)]
-    return c.Name(name)
+    comment = "parts that do not depend on the number of threads: sums are always the same"
+    return low.chosen("const int", "parts", value, comment)
 
 
 def _stored(plan: Plan) -> Operand:

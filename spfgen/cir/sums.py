@@ -255,13 +255,8 @@ def _pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     pays = low.all(ahead.when, scope)
     if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
         return pays
-    for known in low.choices:
-        if isinstance(known, c.Declare) and known.value == pays:
-            return c.Name(known.name)
-    name = c.Name(low.names.new("far"))
-    low.choices.append(c.Comment("many short segments, more than caches hold: what comes later is fetched"))
-    low.choices.append(c.Declare("const bool", name.name, pays))
-    return name
+    why = "many short segments, more than caches hold: what comes later is fetched"
+    return low.chosen("const bool", "far", pays, why)
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:

@@ -61,6 +61,11 @@ static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
 }
 
+/* The smaller of two numbers of nanoseconds or iterations. */
+static inline double spfgen_least(double a, double b) {
+    return a < b ? a : b;
+}
+
 /* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
    position `high`, so that a look-up that ends there returns it. */
 struct spfgen_slot {
@@ -252,136 +257,39 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_1 = B->idx_1;
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
+    /* what expected times are made of */
+    const double ratio = spfgen_over((double)nnz, (double)ncol);
+    const double ratio_2 = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
     threads =
-            spfgen_threads(threads,
-            (spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
-            (double)ncol)) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
-            ? spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
-            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
-            (double)ncol))) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
-            ? (spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz,
-            (double)ncol)) < spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
-            ? spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol))
-            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol)))
-            : spfgen_over((double)nrow + 1.0, 2.0) + (double)nb
-            + ((double)nrow + 1.0) * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 5.0 * ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0
-            + 3.0 * (((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * spfgen_over((double)nnz, (double)ncol)));
+            spfgen_threads(threads, ((double)nrow + 1.0) / 2.0 + (double)nb
+            + ((double)nrow + 1.0) * ratio_2 + ((double)nrow + 1.0) * ratio_2 * 2.0
+            + 5.0 * ((double)nrow + 1.0) * ratio_2 * 2.0
+            + 3.0 * (((double)nrow + 1.0) * ratio_2 * 2.0 * ratio));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = (double)nnz * 1.5
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.5
-            + 12.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
-            ? spfgen_over((double)nnz, (double)ncol) : 1.0) < 1.0
-            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0)
-            ? (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0) : 1.0
-            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0))) + (double)ncol * 0.1;
+            + ((double)nrow + 1.0) * ratio_2 * 2.0 * (1.5
+            + 12.0 * spfgen_least(spfgen_least(ratio, 1.0), 1.0 - spfgen_least(ratio, 1.0)))
+            + (double)ncol * 0.1;
     const double cost_2 =
-            ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (8.0
-            + 4.0 * spfgen_log2((double)nnz + 2.0));
+            ((double)nrow + 1.0) * ratio_2 * 2.0 * (8.0 + 4.0 * spfgen_log2((double)nnz + 2.0));
     const double cost_3 = (double)nnz * 4.0
-            + ((double)nrow + 1.0) * spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)) * 2.0 * (1.7
-            + 4.5 * (spfgen_over((double)nnz, (double)ncol) < 1.0
-            ? spfgen_over((double)nnz, (double)ncol) : 1.0)
-            + 12.0 * ((spfgen_over((double)nnz, (double)ncol) < 1.0
-            ? spfgen_over((double)nnz, (double)ncol) : 1.0) < 1.0
-            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0)
-            ? (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0) : 1.0
-            - (spfgen_over((double)nnz, (double)ncol) < 1.0 ? spfgen_over((double)nnz, (double)ncol)
-            : 1.0)));
+            + ((double)nrow + 1.0) * ratio_2 * 2.0 * (1.7 + 4.5 * spfgen_least(ratio, 1.0)
+            + 12.0 * spfgen_least(spfgen_least(ratio, 1.0), 1.0 - spfgen_least(ratio, 1.0)));
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
-    /* more parts than threads: one that is done early takes another */
-    const int parts_2 = threads > 1 ? 8 * threads : 1;
-    /* more parts than threads: one that is done early takes another */
-    const int parts_3 = threads > 1 ? 8 * threads : 1;
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
-    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts_2 : 0, 1, sizeof(int64_t));
-    double *C_parts_2 = spfgen_memory(variant == 2 ? parts_2 * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(int64_t));
+    double *C_parts_2 = spfgen_memory(variant == 2 ? parts * (2 * n_2) : 0, 1, sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
             spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
-    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts_3 : 0, 1, sizeof(int64_t));
-    double *C_parts_3 = spfgen_memory(variant == 3 ? parts_3 * (2 * n_2) : 0, 1, sizeof(double));
+    int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts : 0, 1, sizeof(int64_t));
+    double *C_parts_3 = spfgen_memory(variant == 3 ? parts * (2 * n_2) : 0, 1, sizeof(double));
     if (!B_idx_1_at || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots
             || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
@@ -472,14 +380,14 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_3 = 0; part_3 < parts_2; part_3++) {
+            for (int part_3 = 0; part_3 < parts; part_3++) {
                 int64_t bi_from_2;
                 int64_t bi_to_2;
                 const int64_t bi_begin_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts_2,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts,
                         &bi_from_2);
                 const int64_t bi_end_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts_2,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts,
                         &bi_to_2);
                 /* the last bi may go on in the next part: what this part has of it is kept apart */
                 const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
@@ -513,7 +421,7 @@ int bcsr_times_coo(
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
-            for (int part_4 = 0; part_4 < parts_2; part_4++) {
+            for (int part_4 = 0; part_4 < parts; part_4++) {
                 if (bi_shared_2[part_4] >= 0) {
                     const int64_t bi = bi_shared_2[part_4];
                     if (2 * bi >= 0 && 2 * bi < nrow) {
@@ -539,14 +447,14 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_5 = 0; part_5 < parts_3; part_5++) {
+            for (int part_5 = 0; part_5 < parts; part_5++) {
                 int64_t bi_from_3;
                 int64_t bi_to_3;
                 const int64_t bi_begin_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5, parts_3,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5, parts,
                         &bi_from_3);
                 const int64_t bi_end_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5 + 1, parts_3,
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5 + 1, parts,
                         &bi_to_3);
                 /* the last bi may go on in the next part: what this part has of it is kept apart */
                 const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
@@ -581,7 +489,7 @@ int bcsr_times_coo(
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
-            for (int part_6 = 0; part_6 < parts_3; part_6++) {
+            for (int part_6 = 0; part_6 < parts; part_6++) {
                 if (bi_shared_3[part_6] >= 0) {
                     const int64_t bi = bi_shared_3[part_6];
                     if (2 * bi >= 0 && 2 * bi < nrow) {

@@ -62,6 +62,11 @@ static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
 }
 
+/* The smaller of two numbers of nanoseconds or iterations. */
+static inline double spfgen_least(double a, double b) {
+    return a < b ? a : b;
+}
+
 /* A bitmap over keys in [0, n): one bit for each. All words are zero between two uses. */
 /* The number of words of a bitmap for keys in [0, n). */
 static inline int64_t spfgen_bitmap_words(int64_t n) {
@@ -181,67 +186,23 @@ int csr_times_bcsr(
     const int32_t *restrict B_browptr = B->browptr;
     const int32_t *restrict B_bcolidx = B->bcolidx;
     double *restrict C_val = C->val;
+    /* what expected times are made of */
+    const double ratio = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
+    const double ratio_2 = spfgen_over(ratio, ((double)ncol + 1.0) / 2.0);
     threads =
             spfgen_threads(threads, (double)nrow + (double)nnz + 5.0 * (double)nnz
-            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0))) < (double)nrow + (double)nnz + 5.0 * (double)nnz
-            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0)))
-            ? (double)nrow + (double)nnz + 5.0 * (double)nnz
-            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0)))
-            : (double)nrow + (double)nnz + 5.0 * (double)nnz
-            + 3.0 * ((double)nnz * spfgen_over(spfgen_over((double)nb,
-            spfgen_over((double)nrow + 1.0, 2.0)), spfgen_over((double)ncol + 1.0, 2.0))));
+            + 3.0 * ((double)nnz * ratio_2));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
-    const double cost_1 =
-            (double)nrow * spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)) * 1.5
-            + (double)nnz * (0.6
-            + 2.0 * (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
-            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)
-            + 11.0 * ((spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
-            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0) < 1.0
-            - (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
-            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)
-            ? (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
-            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0) : 1.0
-            - (spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) < 1.0
-            ? spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)) : 1.0)))
-            + spfgen_over(spfgen_over((double)ncol + 1.0, 2.0), 500.0);
-    const double cost_2 =
-            (double)nnz * (8.0
-            + 4.0 * spfgen_log2(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0))
-            + 2.0));
+    const double cost_1 = (double)nrow * ratio * 1.5
+            + (double)nnz * (0.6 + 2.0 * spfgen_least(ratio_2, 1.0)
+            + 11.0 * spfgen_least(spfgen_least(ratio_2, 1.0), 1.0 - spfgen_least(ratio_2, 1.0)))
+            + (((double)ncol + 1.0) / 2.0) / 500.0;
+    const double cost_2 = (double)nnz * (8.0 + 4.0 * spfgen_log2(ratio + 2.0));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
     /* what an iteration clears, in iterations of the loop inside */
-    const int64_t i_cost =
-            (int64_t)(1.0
-            + spfgen_over((double)ncol, 1.0
-            + (5.0
-            + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)))));
-    /* more parts than threads: one that is done early takes another */
-    const int parts_2 = threads > 1 ? 8 * threads : 1;
-    /* what an iteration clears, in iterations of the loop inside */
-    const int64_t i_cost_2 =
-            (int64_t)(1.0
-            + spfgen_over((double)ncol, 1.0
-            + (5.0
-            + 3.0 * spfgen_over(spfgen_over((double)nb, spfgen_over((double)nrow + 1.0, 2.0)),
-            spfgen_over((double)ncol + 1.0, 2.0)))));
+    const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
@@ -307,11 +268,10 @@ int csr_times_bcsr(
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_2 = 0; part_2 < parts_2; part_2++) {
-            const int64_t i_begin_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2, parts_2);
+        for (int part_2 = 0; part_2 < parts; part_2++) {
+            const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2, parts);
             const int64_t i_end_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost_2, part_2 + 1, parts_2);
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2 + 1, parts);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
             for (int64_t i = i_begin_2; i < i_end_2; i++) {

@@ -37,6 +37,11 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
+/* The smaller of two numbers of nanoseconds or iterations. */
+static inline double spfgen_least(double a, double b) {
+    return a < b ? a : b;
+}
+
 /* Where part `part` of `parts` equal parts of [low, high) begins. */
 static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts) {
     const int64_t length = high > low ? high - low : 0;
@@ -68,8 +73,7 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
     double *restrict s_val = s->val;
     threads =
             spfgen_threads(threads, (double)ndiag
-            + 3.0 * ((double)ndiag * ((double)nrow + 0.0 < (double)ncol ? (double)nrow + 0.0
-            : (double)ncol)));
+            + 3.0 * ((double)ndiag * spfgen_least((double)nrow + 0.0, (double)ncol)));
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
     double *s_parts = spfgen_memory(parts, 1, sizeof(double));

@@ -23,11 +23,6 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* a / b, where b counts as at least 1. */
-static inline double spfgen_over(double a, double b) {
-    return a / (b > 1.0 ? b : 1.0);
-}
-
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
 static inline void spfgen_apart(void) {
 #ifdef __GNUC__
@@ -124,7 +119,7 @@ int mttkrp(
     threads =
             spfgen_threads(threads, (double)nnz_1 + (double)nnz_1 * (double)B_n_2
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3)
-            + spfgen_over((double)n_1 * (double)B_n_2, 2.0));
+            + ((double)n_1 * (double)B_n_2) / 2.0);
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */

@@ -48,10 +48,26 @@ static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
 }
 
+/* The smaller of two numbers of nanoseconds or iterations. */
+static inline double spfgen_least(double a, double b) {
+    return a < b ? a : b;
+}
+
 /* Where part `part` of `parts` equal parts of [low, high) begins. */
 static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts) {
     const int64_t length = high > low ? high - low : 0;
     return low + length / parts * part + length % parts * part / parts;
+}
+
+/* `term` where the place of a workspace holds a value, else zero, without a branch: empty places hold a negative zero,
+   which no stored value is. */
+static inline double spfgen_stored_float64(double place, double term) {
+    int64_t bits, value;
+    memcpy(&bits, &place, sizeof bits);
+    memcpy(&value, &term, sizeof value);
+    value &= -(int64_t)(bits != INT64_MIN);
+    memcpy(&term, &value, sizeof term);
+    return term;
 }
 
 /* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
@@ -122,17 +138,6 @@ static inline int spfgen_hash_may(const uint64_t *filter, int shift, int64_t key
 static inline int64_t spfgen_hash_find_filtered(const struct spfgen_slot *slots, const uint64_t *filter, int shift,
                                                 int64_t high, int64_t key) {
     return spfgen_hash_may(filter, shift, key) ? spfgen_hash_find(slots, shift, high, key) : high;
-}
-
-/* `term` where the place of a workspace holds a value, else zero, without a branch: empty places hold a negative zero,
-   which no stored value is. */
-static inline double spfgen_stored_float64(double place, double term) {
-    int64_t bits, value;
-    memcpy(&bits, &place, sizeof bits);
-    memcpy(&value, &term, sizeof value);
-    value &= -(int64_t)(bits != INT64_MIN);
-    memcpy(&term, &value, sizeof term);
-    return term;
 }
 
 /* The first position p in [low, high) with array[base + p] <= key, or high; the array falls there. */
@@ -213,53 +218,24 @@ int three_vectors(
     const double *restrict z_val = z->val;
     const int32_t *restrict z_idx = z->idx;
     double *restrict s_val = s->val;
+    /* what expected times are made of */
+    const double ratio = spfgen_over((double)y_nnz, (double)n);
+    const double ratio_2 = spfgen_over((double)z_nnz, (double)n);
     threads =
             spfgen_threads(threads, (double)x_nnz + 5.0 * (double)x_nnz
-            + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
-            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
-            (double)n) * spfgen_over((double)z_nnz, (double)n)) < (double)x_nnz
-            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
-            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
-            (double)n) * spfgen_over((double)z_nnz, (double)n)) ? (double)x_nnz
-            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
-            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
-            (double)n) * spfgen_over((double)z_nnz, (double)n)) : (double)x_nnz
-            + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * spfgen_over((double)y_nnz, (double)n)
-            + 3.0 * ((double)x_nnz * spfgen_over((double)y_nnz,
-            (double)n) * spfgen_over((double)z_nnz, (double)n)));
+            + 5.0 * (double)x_nnz * ratio + 3.0 * ((double)x_nnz * ratio * ratio_2));
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = 0.5 * (double)y_nnz + (double)x_nnz * 4.0
-            + ((double)z_nnz * 1.5 + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * 1.7
-            + (double)n * 0.1);
+            + ((double)z_nnz * 1.5 + (double)x_nnz * ratio * 1.7 + (double)n * 0.1);
     const double cost_2 = (double)y_nnz * 4.0
-            + (double)x_nnz * (1.7
-            + 4.5 * (spfgen_over((double)y_nnz, (double)n) < 1.0
-            ? spfgen_over((double)y_nnz, (double)n) : 1.0)
-            + 12.0 * ((spfgen_over((double)y_nnz, (double)n) < 1.0
-            ? spfgen_over((double)y_nnz, (double)n) : 1.0) < 1.0
-            - (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
-            : 1.0)
-            ? (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
-            : 1.0) : 1.0
-            - (spfgen_over((double)y_nnz, (double)n) < 1.0 ? spfgen_over((double)y_nnz, (double)n)
-            : 1.0)))
+            + (double)x_nnz * (1.7 + 4.5 * spfgen_least(ratio, 1.0)
+            + 12.0 * spfgen_least(spfgen_least(ratio, 1.0), 1.0 - spfgen_least(ratio, 1.0)))
             + ((double)z_nnz * 4.0
-            + (double)x_nnz * spfgen_over((double)y_nnz, (double)n) * (1.7
-            + 4.5 * (spfgen_over((double)z_nnz, (double)n) < 1.0
-            ? spfgen_over((double)z_nnz, (double)n) : 1.0)
-            + 12.0 * ((spfgen_over((double)z_nnz, (double)n) < 1.0
-            ? spfgen_over((double)z_nnz, (double)n) : 1.0) < 1.0
-            - (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
-            : 1.0)
-            ? (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
-            : 1.0) : 1.0
-            - (spfgen_over((double)z_nnz, (double)n) < 1.0 ? spfgen_over((double)z_nnz, (double)n)
-            : 1.0))));
+            + (double)x_nnz * ratio * (1.7 + 4.5 * spfgen_least(ratio_2, 1.0)
+            + 12.0 * spfgen_least(spfgen_least(ratio_2, 1.0), 1.0 - spfgen_least(ratio_2, 1.0))));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
-    /* more parts than threads: one that is done early takes another */
-    const int parts_2 = threads > 1 ? 8 * threads : 1;
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
     double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
@@ -274,7 +250,7 @@ int three_vectors(
     uint64_t *z_idx_filter =
             spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
             sizeof(uint64_t));
-    double *s_parts_2 = spfgen_memory(variant == 2 ? parts_2 : 0, 1, sizeof(double));
+    double *s_parts_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(double));
     if (!z_idx_workspace || !s_parts || !y_idx_slots || !y_idx_filter || !z_idx_slots
             || !z_idx_filter || !s_parts_2) {
         free(z_idx_workspace);
@@ -356,9 +332,9 @@ int three_vectors(
          */
         /* the iterations in equal parts */
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < parts_2; part_3++) {
-            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts_2);
-            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts_2);
+        for (int part_3 = 0; part_3 < parts; part_3++) {
+            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts);
+            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts);
             double s_part_2 = 0.0;
             for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
                 const int64_t i = x_idx[x_p];
@@ -383,7 +359,7 @@ int three_vectors(
             }
             s_parts_2[part_3] = s_part_2;
         }
-        for (int part_4 = 0; part_4 < parts_2; part_4++) {
+        for (int part_4 = 0; part_4 < parts; part_4++) {
             s_sum_2 += s_parts_2[part_4];
         }
         s_val[0] = s_sum_2;

@@ -27,9 +27,9 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* a / b, where b counts as at least 1. */
-static inline double spfgen_over(double a, double b) {
-    return a / (b > 1.0 ? b : 1.0);
+/* The smaller of two numbers of nanoseconds or iterations. */
+static inline double spfgen_least(double a, double b) {
+    return a < b ? a : b;
 }
 
 /* Where part `part` of `parts` equal parts of [low, high) begins. */
@@ -63,8 +63,7 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     double *restrict y_val = y->val;
     threads =
             spfgen_threads(threads, (double)nrow
-            + 3.0 * ((double)nrow * ((double)ncol < spfgen_over((double)nrow, 2.0) + 1.0
-            ? (double)ncol : spfgen_over((double)nrow, 2.0) + 1.0)));
+            + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)));
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
     /* y[i] = A[i, j]*x[j] */

@@ -18,7 +18,22 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, renam
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, State, Table, chain, with_body
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    Share,
+    State,
+    Table,
+    chain,
+    with_body,
+)
 from spfgen.plan.scan import with_quotients
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
@@ -60,10 +75,15 @@ def cleared_before(plan: Plan) -> Plan:
     nodes = list(chain(nest))
     loop = next((n for n in nodes if isinstance(n, Scan) and n.share is not None), None)
     clear = next((n for n in nodes if isinstance(n, Clear) and n.gaps), None)
-    if loop is None or clear is None or loop.share is None or loop.share.adds in ("", "segments"):
+    if loop is None or clear is None or loop.share is None or not loop.share.adds or _by_rows(loop.share):
         return plan
     alone = rewrite(lambda n: n.body if n is clear else None, nest)
     return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
+
+
+def _by_rows(share: Share) -> bool:
+    """Whether all that is added to a row, but for what goes on from the part before, is added by one thread."""
+    return share.adds == "segments" and share.slice is not None and all(b == ZERO for b in share.slice.base[1:])
 
 
 def _worth(scan: Scan) -> bool:

@@ -180,3 +180,15 @@ def test_what_threads_add_to_copies_of_is_cleared_first() -> None:
         kernel = spfgen.compile("C[i, k] = A[i, j]*B[j, k]", A=made["layout"], B="csr", C="dense", threads=threads)
         found = kernel(A=made["tensor"], B=csr_array(b), C=np.full((13, 30), np.nan))
         assert np.array_equal(found, made["dense"] @ b)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_rows_whose_places_several_threads_store_are_cleared_first(threads: int) -> None:
+    """The first part ends with the first entries of a row, which others go on with: none of them may clear the row."""
+    rng = np.random.default_rng(7)
+    dense, b = np.zeros((3, 90, 20)), rng.integers(1, 5, (20, 8)).astype(float)
+    dense[0, :2], dense[1] = 1, rng.integers(1, 5, (90, 20))
+    kernel = spfgen.compile("C[i, j, l] = A[i, j, k]*B[k, l]", A="coo", B="csc", C="dense", threads=threads)
+    assert not any(cleared(kernel))
+    found = kernel(A=spfgen.pack(dense, "coo"), B=spfgen.pack(b, "csc"), C=np.full((3, 90, 8), np.nan))
+    assert np.array_equal(found, dense @ b)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spfgen.errors import UsageError
+from spfgen.errors import SpecError, UsageError
 from spfgen.facts.formula import show
 from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import LayoutAlias
-from spfgen.lang.spec import SpecTree, builtin, builtin_names, load_tree, meant
+from spfgen.lang.spec import SOLVED, SpecTree, builtin_names, load_tree, meant
 from spfgen.layout.checks import ONE_BY_ONE, checks_of
 from spfgen.layout.nodes import Binding, Layout
 
@@ -21,26 +21,38 @@ SHOWN_RANK = 2
 
 def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> Layout:
     """The layout of a use such as `bcsr(R=4, C=4)`, from the spec file or of those that come with spfgen; a family with
-    the rank that is shown. Raises SpecError, DataError for the file."""
-    from spfgen.pipeline import RANK, layout_of
+    the rank that is shown. Raises SpecError, UsageError; DataError for the file."""
+    from spfgen.pipeline import layout_of
 
+    if text.endswith(".spf"):
+        message = f"expected the name of a layout, but {text} is a file"
+        raise UsageError(message, None, (f"name a layout of the file: NAME -s {text}",))
     tree, use = meant(text, SpecTree() if file is None else load_tree(file))
-    declaration, settings = tree.resolve(use)
-    if RANK in dict(declaration.constants):
-        settings.setdefault(RANK, rank)
+    try:
+        declaration, settings = tree.resolve(use)
+    except SpecError as error:
+        if file is None:
+            error.notes = (*error.notes, "a layout of your own is found in its file: -s FILE.spf")
+        raise
+    if SOLVED in dict(declaration.constants):
+        settings.setdefault(SOLVED, rank)
     return layout_of(declaration, settings)
 
 
-def catalogue() -> list[tuple[str, str]]:
-    """(name, first sentence) of each."""
+def catalogue(file: str | None = None) -> list[tuple[str, str]]:
+    """(name, first sentence) of each that comes with spfgen, or that the spec file declares. Raises as
+    `layout_named`."""
     rows = []
-    for name in builtin_names():
-        declaration = builtin(name)
+    tree = SpecTree() if file is None else load_tree(file)
+    for name in builtin_names() if file is None else tree.layouts:
+        declaration = tree.find(name)
         if isinstance(declaration, LayoutAlias):
             settings = ", ".join(f"{k}={v}" for k, v in declaration.use.settings)
             rows.append((name, f"{declaration.use.name}({settings})"))
+        elif any(default is None and n != SOLVED for n, default in declaration.constants):
+            rows.append((name, f"needs {', '.join(n for n, default in declaration.constants if default is None)}"))
         else:
-            rows.append((name, layout_named(name).doc.split("\n")[0]))
+            rows.append((name, layout_named(name, file).doc.split("\n")[0]))
     return rows
 
 

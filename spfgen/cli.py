@@ -438,7 +438,8 @@ def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     for item in items:
         name, equal, value = item.partition("=")
         if not equal or not name or not value:
-            raise UsageError(f"expected {option} NAME=VALUE, but it is `{item}`")
+            hint = f"say whose it is: {option} A={item}"
+            raise UsageError(f"expected {option} NAME=VALUE, but it is `{item}`", None, (hint,))
         if name in result:
             raise UsageError(f"expected {option} once for `{name}`, but it stands twice")
         result[name] = value
@@ -491,7 +492,7 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen, or show one; levels, as MLIR writes them, stand for a layout too.
+    """List the layouts that come with spfgen, or those of a file, or show one; levels, as MLIR writes them, are one too.
 
     \b
     spfgen layouts
@@ -502,8 +503,8 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
     """
     from spfgen.catalogue import catalogue, describe, details, written_as
 
-    if name is None and (form is not None or spec is not None):
-        raise UsageError("expected the name of a layout for --as and -s, but there is none")
+    if name is None and form is not None:
+        raise UsageError("expected the name of a layout for --as, but there is none")
     if name is not None and form is not None:
         found = written_as(name, form, spec)
         show_json({"name": name, form: found}) if as_json else show(found)
@@ -512,10 +513,10 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
     elif name is not None:
         show(describe(name, spec))
     elif as_json:
-        show_json(dict(catalogue()))
+        show_json(dict(catalogue(spec)))
     else:
-        rows = catalogue()
-        width = max(len(n) for n, _ in rows)
+        rows = catalogue(spec)
+        width = max((len(n) for n, _ in rows), default=0)
         show("\n".join(f"{own:<{width}}  {sentence}" for own, sentence in rows))
 
 

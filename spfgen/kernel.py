@@ -279,11 +279,10 @@ class _Calls:
         """The names are the kernel's, and every operand that is only read is there. Raises UsageError."""
         for name in operands:
             if name not in self._declared:
-                raise UsageError(
-                    f"expected an operand of `{self.program.name}`, but `{name}` is not one",
-                    None,
-                    (f"its operands: {', '.join((*self._declared, *self.program.parameters))}",),
-                )
+                notes = [f"its operands: {', '.join((*self._declared, *self.program.parameters))}"]
+                if name in ("threads", "validate", "schedule", "finds", "order"):
+                    notes.append(f"`{name}` is said when the kernel is compiled")
+                raise UsageError(f"expected an operand of `{self.program.name}`, but `{name}` is not one", None, notes)
         for name in self._needed:
             if name not in operands:
                 message = f"expected the operand `{name}`, but it is missing"

@@ -193,7 +193,8 @@ _SIGNS = (
     (r"≠", "write `!=`"),
     (r"∀", "write `forall`"),
     (r"∃", "write `exists`"),
-    (r"→|->", "`->` stands between the tuples of a relation: `[p] -> [i]`"),
+    (r"→|->", "`->` stands between the tuples of a relation, `[p] -> [i]`; that one thing implies another is `=>`"),
+    (r"\.T\b", "for the transposed the subscripts change places: `A[j, i]`"),
     (r"[×·⋅]", "write `*`"),
     (r"//|/\*", "a comment starts with `#`"),
     (r"\*\*|\^", "there are no powers: write a product, `x*x`"),
@@ -313,7 +314,8 @@ class _SyntaxMistake:
         return result
 
     def hint(self) -> str:
-        for rule in (self.sign, self.brace, self.bracket, self.number, self.elsewhere, self.statement, self.extents):
+        rules = (self.sign, self.habit, self.brace, self.bracket, self.number, self.elsewhere)
+        for rule in (*rules, self.statement, self.extents):
             hint = rule()
             if hint:
                 return hint
@@ -335,6 +337,18 @@ class _SyntaxMistake:
                 first = found.start() + max(0, self.start - 1)
                 if first <= self.start < first + len(found[0]):
                     return hint
+        return ""
+
+    def habit(self) -> str:
+        """What is said with a word elsewhere."""
+        if self.found() == "all" and re.search(r"\bfor\s+$", self.before):
+            return "write `forall p : ...`"
+        if self.found() == "@" and self.item() != "layout":
+            return "products and sums are written with indices: `y[i] = A[i, j]*x[j]` sums over j"
+        if self.found() == "in" and "IN" not in self.names:
+            return "what something lies between is a comparison: `0 <= p < n`"
+        if re.search(r"\bsum\(\s*\w+\s*,[^;{}\n]*$", self.before):
+            return "write `sum(j: ...)`; indices that stand only on the right are summed over without being asked"
         return ""
 
     def brace(self) -> str:
@@ -367,7 +381,7 @@ class _SyntaxMistake:
         return ""
 
     def number(self) -> str:
-        if not re.fullmatch(r"[0-9]+\.[0-9]+|\.", self.found()):
+        if not re.fullmatch(r"[0-9]+\.[0-9]+", self.found()):
             return ""
         return "layouts, subscripts and constants are made of integers; a half of n is `n/2`, rounded down"
 

@@ -35,7 +35,8 @@ class SpecTree:
         found = self.layouts.get(name) or builtin(name)
         if found is None:
             known = sorted({*self.layouts, *builtin_names()})
-            note = did_you_mean(name, known) or "known layouts: " + ", ".join(known)
+            plain = name.lower().removesuffix("_matrix").removesuffix("_array")  # as scipy calls its classes
+            note = did_you_mean(name, known) or did_you_mean(plain, known) or "known layouts: " + ", ".join(known)
             raise SpecError(f"expected a layout, but `{name}` is not known", word_in(span, name), (note,))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -30,7 +31,7 @@ from spfgen.facts.formula import (
     variables,
 )
 from spfgen.ir import children, fresh, walk
-from spfgen.lang.expressions import Reader, counted, did_you_mean, raise_all, rebound, there_are
+from spfgen.lang.expressions import SHORT_FORMS, Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray
 
@@ -262,6 +263,9 @@ class _Parts:
         body = tree.children[0]
         if body.data == "short_form":
             formula = self.short_form(reader, body, name, arity)
+        elif body.data == "name" and not difflib.get_close_matches(reader.name(body), SHORT_FORMS, 1, 0.75):
+            hint = f"short forms are {', '.join(f'`{s}`' for s in SHORT_FORMS)}; `{name}(0) = 0` is a formula"
+            raise reader.fail("expected a formula or a short form, but this is neither", body, hint)
         else:
             formula = reader.formula(body)
         text = _spelt(reader, body, formula)

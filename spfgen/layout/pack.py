@@ -166,11 +166,15 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
         if reason is None:
             return orders
         first = first or reason
-    raise Unsupported(
-        f"layout `{layout.name}` cannot be packed: no order of the entries satisfies its properties",
-        layout.span,
-        (f"in ascending order: {first}",),
-    )
+    order = "as its `pack` clause says" if layout.hints else "in ascending order"
+    notes = [f"{order}: {first}"]
+    if layout.hints:
+        notes.append(
+            "entries whose keys in `pack` differ get positions of their own: keys must be equal for entries that one "
+            "position stands for; where these are (i, j) and (j, i), keys speak of max(i, j) and min(i, j)"
+        )
+    message = f"layout `{layout.name}` cannot be packed: no order of the entries satisfies its properties"
+    raise Unsupported(message, layout.span, notes)
 
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:

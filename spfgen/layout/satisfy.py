@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -45,6 +46,8 @@ MOST = 20_000
 """More written out instances of a fact than that are not asked."""
 EXTENTS, SIZES = (3, 2, 4), (3, 2, 1, 4)
 """What is tried for the extents of the tensor and for the sizes of the arrays."""
+LARGEST = 16
+"""Extents are not larger, whatever the constants of the layout."""
 TRIALS = 24
 SEEDS = 6
 
@@ -72,10 +75,13 @@ def with_entries(layout: Layout, sizes: Mapping[str, int], seed: int) -> dict[st
 
 
 def small_sizes(layout: Layout, least: int = 1) -> Iterator[dict[str, int]]:
-    """Sizes to try, in which no array is empty; those of the arrays are at least `least`."""
+    """Sizes to try, in which no array is empty; those of the arrays are at least `least`. In the last ones two blocks
+    fit into an extent, however the constants make them."""
+    block = prod(value for _, value in layout.constants)
+    extents = dict.fromkeys((*EXTENTS, max(1, min(LARGEST, 2 * block))))
     names = (*layout.parameters, *layout.sizes)
     choices = product([n for n in SIZES if n >= least], repeat=len(layout.sizes))
-    for extent, (own, _) in product(EXTENTS, zip(choices, range(TRIALS), strict=False)):
+    for extent, (own, _) in product(extents, zip(choices, range(TRIALS), strict=False)):
         sizes = dict(zip(names, (*[extent] * layout.rank, *own), strict=True))
         if all(0 not in shape_of(a.extents, sizes) for a in layout.indexes):
             yield sizes

@@ -77,7 +77,7 @@ class _Reader:
                 raise SpecError(
                     f"expected an index or a position such as `A.p`, but `{loop.name}` is neither",
                     loop.span,
-                    (f"indices: {', '.join(known)}",),
+                    (f"indices: {', '.join(known)}", _positions(self.tensors.values())),
                 )
         elif loop.tensor not in self.tensors or loop.name not in self.tensors[loop.tensor].layout.positions:
             raise SpecError(

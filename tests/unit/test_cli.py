@@ -633,6 +633,23 @@ def test_inspect_with_own_layouts_and_shape(run, tmp_path) -> None:
     assert "expected a layout of 3 dimensions, but `csr` is not one" in err
 
 
+def test_layouts_of_a_file(run, tmp_path) -> None:
+    spec = tmp_path / "mine.spf"
+    spec.write_text(
+        'layout v(n; B) { doc "Blocks." relation { [p, r] -> [i] : 0 <= r < B and 0 <= p and i = B*p + r } '
+        "value val[ceil(n/B), B] at [p, r] } layout w = v(B=3) layout u(n; B = 2) "
+        '{ doc "Pairs." relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }'
+    )
+    code, out, err = run("layouts", "-s", str(spec))
+    assert (code, out.splitlines(), err) == (0, ["v  needs B", "w  v(B=3)", "u  Pairs."], "")
+    code, _, err = run("draw", str(spec))
+    assert code == 2
+    assert f"NAME -s {spec}" in err
+    code, _, err = run("draw", "w")
+    assert code == 3
+    assert "a layout of your own is found in its file: -s FILE.spf" in err
+
+
 def test_inspect_says_which_layouts_cannot_be_packed(run, tmp_path) -> None:
     spec = tmp_path / "odd.spf"
     array = "index {0}[nnz] {{ range 0 <= {0}(p) < n }}"

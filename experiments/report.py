@@ -18,20 +18,22 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 SUMMARY = RESULTS / "summary.json"
-OURS, RIGHT = "ours", "right"
+OURS, RIGHT, MISSING = "ours", "right", "missing"
 ALL = "overview"
 OWN = ("ours", "spfgen-", "layouts-known")
 """How the names of contestants begin that are spfgen too, in another setting."""
 
 HEADLINES = {
     "codegen_time": "Zhao et al. 2022, Table 7: 36 ms for SpMV on csr, 91 ms for SpMSpM of bcsr and coo",
-    "spmv": "Zhao et al. 2022, Figure 12: comparable to TACO, Eigen and GraphBLAS; MKL with its inspector is faster",
-    "spmspv": "Zhao et al. 2022, Table 4 (geometric means, parallel): 2.72 times TACO, 4.06 Eigen, 2.50 GraphBLAS",
+    "conversion": "none: Root et al. 2024 (Figure 25) time conversions only within reshaping, joining and slicing",
+    "sddmm": "Ahrens et al. 2024, Figure 24: 1.2 to 28 times DuckDB in three kernels, SDDMM one of them; no other peer",
     "spmspm": "Zhao et al. 2022, Table 5: 0.97 to 1.21 times TACO, by layouts",
-    "ttm": "Zhao et al. 2022, Table 6: serial as fast as TACO; parallel, which TACO's is not",
-    "conversion": "",
-    "validation": "",
+    "spmspv": "Zhao et al. 2022, Table 4 (geometric means, parallel): 2.72 times TACO, 4.06 Eigen, 2.50 GraphBLAS",
+    "spmv": "Zhao et al. 2022, Figure 12: comparable to TACO, Eigen and GraphBLAS; MKL with its inspector is faster. "
+    "Ahrens et al. 2024, Figure 15: up to 2.51 times TACO in the layout that fits the matrix best",
+    "ttm": "Zhao et al. 2022, Table 6: serial as fast as TACO, or a little slower; parallel, which TACO's is not",
 }
+NO_HEADLINE = "none: none of the papers measures this"
 """What the papers say of these tables, as geometric means over the time of the other."""
 
 
@@ -118,6 +120,19 @@ def best_peers(summary: Mapping[str, Any]) -> list[tuple[float, str, str]]:
     return found
 
 
+def absent(summaries: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The peers that are not installed, by what is missing and how one gets it."""
+    cases = [c for summary in summaries.values() for c in summary["cases"]]
+    present = {peer for case in cases for peer in case["others"]}
+    found: dict[str, dict[str, None]] = {}
+    for case in cases:
+        for peer, why in case["absent"].items():
+            status, _, reason = why.partition(": ")
+            if status == MISSING and peer not in present and not peer.startswith(OWN):
+                found.setdefault(reason, {})[peer] = None
+    return {reason: list(names) for reason, names in found.items()}
+
+
 def title_of(name: str) -> str:
     """The first sentence of what the experiment says of itself."""
     path = HERE / name / "__init__.py"
@@ -158,9 +173,9 @@ def chapter(name: str, summary: Mapping[str, Any], pictures: str, drawn: Collect
     """Everything about one experiment; `drawn` are the plots that there are."""
     quick = ", `--quick`" if summary["quick"] else ""
     lines = [f"## {name}", "", title_of(name), ""]
-    if HEADLINES.get(name):
-        lines += [f"Paper's headline: {HEADLINES[name]}.", ""]
     lines += [
+        f"Paper's headline: {HEADLINES.get(name, NO_HEADLINE)}.",
+        "",
         f"{summary['cpu']}, {summary['cores']} cores, up to {summary['threads']} threads, "
         f"{summary['rounds']} rounds{quick}, {summary['cc']}, {summary['date']}. "
         f"Samples disturbed by other processes: {summary['disturbed']:.0%}.",
@@ -322,4 +337,6 @@ def main(records: Path = RESULTS, target: Path = HERE) -> int:
             text[: text.index(BEGIN)] + in_readme(summaries, drawn) + text[text.index(END) :], encoding="utf-8"
         )
     say(f"wrote {target / 'RESULTS.md'}: {', '.join(summaries) or 'no records'}")
+    for why, names in absent(summaries).items():
+        say(f"took no part in anything: {', '.join(names)} ({why})")
     return 0

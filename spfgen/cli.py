@@ -492,7 +492,7 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen, or those of a file, or show one; levels, as MLIR writes them, are one too.
+    """List the layouts that come with spfgen or those of a file, or show one; levels, as MLIR writes them, are one too.
 
     \b
     spfgen layouts

@@ -78,7 +78,7 @@ def prepare_sparse(entries: Entries, make: Callable[[Any, Entries], Any]) -> Run
     try:
         sparse = importlib.import_module("sparse")
     except ImportError as error:
-        raise Missing(str(error)) from error
+        raise Missing(f"{error}; pip install sparse") from error
     made: list[Any] = []
 
     def call() -> None:

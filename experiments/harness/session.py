@@ -11,7 +11,7 @@ from experiments.harness.case import OURS, Case, Missing
 from experiments.harness.log import say, show
 from experiments.harness.machine import describe, last_level_cache
 from experiments.harness.options import Options
-from experiments.harness.race import RIGHT, WRONG, Outcome, run_case
+from experiments.harness.race import MISSING, RIGHT, WRONG, Outcome, run_case
 from experiments.harness.record import record, write
 from experiments.harness.table import case_table, run_heading, summary
 from experiments.harness.timing import pause
@@ -23,7 +23,14 @@ def run(options: Options) -> int:
     An experiment may define `closing(outcomes)`, the text that ends its report.
     """
     experiment = importlib.import_module(f"experiments.{options.name}")
-    cases = [c for c in experiment.cases(options.quick, options.threads) if options.label_part in c.label]
+    everything = list(experiment.cases(options.quick, options.threads))
+    cases = [c for c in everything if options.label_part in c.label]
+    if not cases:
+        say(
+            f"no case has {options.label_part!r} in its label; there are:\n  "
+            + "\n  ".join(c.label for c in everything)
+        )
+        return 1
     say_unknown_peers(cases, options.peers)
     machine = describe()
     show(run_heading(options.name, options.threads, options.rounds, machine))
@@ -50,6 +57,8 @@ def run(options: Options) -> int:
         roof = roofs.get(outcome.threads or options.threads)
         show("\n" + case_table(outcome, roof, last_level_cache()))
     show("\n" + summary(outcomes))
+    for reason, names in missing(outcomes).items():
+        show(f"took no part: {', '.join(names)} ({reason})")
     if hasattr(experiment, "closing"):
         show("\n" + experiment.closing(outcomes))
     say(f"recorded in {options.json}")
@@ -59,6 +68,17 @@ def run(options: Options) -> int:
 def is_sound(outcome: Outcome) -> bool:
     """Nobody was wrong, and ours took part."""
     return all(e.status != WRONG and (e.name != OURS or e.status == RIGHT) for e in outcome.entries)
+
+
+def missing(outcomes: list[Outcome]) -> dict[str, list[str]]:
+    """Who is not installed, by the reason and the remedy."""
+    entries = [e for outcome in outcomes for e in outcome.best()]
+    present = {e.name for e in entries if e.status != MISSING}
+    found: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        if entry.name not in present:
+            found.setdefault(entry.reason, {})[entry.name] = None
+    return {reason: list(names) for reason, names in found.items()}
 
 
 def bandwidth_or_none(threads: int) -> Bandwidth | None:

@@ -55,7 +55,7 @@ def kernel(schedule: str, *arguments: str) -> ctypes.CDLL:
     the worst there is. The schedule is put into the text instead, so that each contestant has its own.
     """
     if shutil.which("taco") is None:
-        raise Missing("no command `taco` on PATH")
+        raise Missing("no command `taco` on PATH; build github.com/tensor-compiler/taco, and put its bin/ on PATH")
     with tempfile.TemporaryDirectory(prefix="spfgen-experiments-") as folder:
         source = Path(folder) / "taco.c"
         line = ["taco", *arguments, "-print-nocolor", f"-write-source={source}"]

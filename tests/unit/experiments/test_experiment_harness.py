@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.harness import session
 from experiments.harness.case import Case, Contestant, Missing, Refused, Runner
 from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.options import Options
@@ -171,6 +172,20 @@ def test_missing_and_broken_peers_are_shown_with_the_reason() -> None:
     table = case_table(outcome, None, 0)
     assert "missing (not installed)" in table
     assert "failed (ZeroDivisionError: oops)" in table
+
+
+def test_who_is_not_installed_is_told_once_with_the_remedy() -> None:
+    clock = FakeClock()
+    peers = [Contestant("gone", missing), Contestant("too", missing), Contestant("bad", broken)]
+    outcomes = [race(clock.runner(1000), *peers, clock=clock) for _ in range(2)]
+    assert session.missing(outcomes) == {"not installed": ["gone", "too"]}
+
+
+def test_no_case_of_that_label(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "trisolve.json"
+    assert session.run(Options("trisolve", True, None, 1, 1, path, "no such case")) == 1
+    assert "there are:" in capsys.readouterr().err
+    assert not path.exists()
 
 
 def test_the_best_setting_of_a_peer_counts() -> None:

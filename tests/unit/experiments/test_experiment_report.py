@@ -51,6 +51,16 @@ def test_figures(tmp_path) -> None:
     assert "disturbed by other processes: 25%" in text
 
 
+def test_peers_that_are_not_installed() -> None:
+    gone = {
+        "a case": [entry("ours", 100.0), absent("mkl", "missing", "pip install mkl"), absent("taco", "failed", "x")]
+    }
+    summaries = {"spmv": report.summarised(record(CASES)), "spmm": report.summarised(record(gone))}
+    assert report.absent(summaries) == {"pip install mkl": ["mkl"]}
+    assert "Paper's headline: none" in report.chapter("spmm", summaries["spmm"], "")
+    assert "Paper's headline: Zhao" in report.chapter("spmv", summaries["spmv"], "")
+
+
 def test_limits() -> None:
     made = record({"quick": [entry("ours", 100.0)]})
     made["cases"][0]["limit_seconds"] = 400e-9
@@ -65,6 +75,7 @@ def test_files(tmp_path, capsys) -> None:
     assert report.main(tmp_path, tmp_path / "to") == 0
     written = (tmp_path / "to" / "RESULTS.md").read_text()
     assert written.startswith("# Results")
+    assert "took no part" not in capsys.readouterr().err
     again = report.known(tmp_path / "to" / "results" / "summary.json")
     drawn = report.plots_in(tmp_path / "to" / "results")
     assert report.HEADING + report.results(again, "results/", drawn) == written

@@ -163,8 +163,9 @@ def test_bytes_that_must_move() -> None:
 
 def test_cases_go_through_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPFGEN_DATA", raising=False)
+    assert len(spmspv.cases(quick=False, threads=4)) == 2 * 2 * len(spmspv.DENSITIES)
     points = [Point.of(case.label) for case in spmspv.cases(quick=True, threads=4)]
-    assert len(set(points)) == len(points) == 2 * 2 * len(spmspv.DENSITIES)
+    assert len(set(points)) == len(points) == 2 * 2 * len(spmspv.QUICK_DENSITIES)
     assert {point.threads for point in points} == {1, 4}
     assert {point.threads for point in (Point.of(c.label) for c in spmspv.cases(quick=True, threads=1))} == {1}
 

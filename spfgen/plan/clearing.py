@@ -26,6 +26,7 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Plan,
+    Reduce,
     Scan,
     Seq,
     Share,
@@ -57,13 +58,16 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         return None
     part = _part(instance, scan) if scan.parallel else None
     rest: tuple[Plan, ...] = ()
+    body: Plan | None = scan.body
     if part is None:
-        found = _gaps(instance, scan)
+        stored = _stored(scan) if scan.parallel and len(instance.target.place) == 1 else None
+        found = _gaps(instance, scan, own=stored is None)
         if found is None:
             return None
         part, rest = found
+        body = stored or body
     why = GAPS if rest else WHY
-    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part, scan.body, bool(rest)))
+    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part, body, bool(rest)))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Seq((*rest, result)) if rest else result
@@ -91,8 +95,24 @@ def _worth(scan: Scan) -> bool:
     return any(isinstance(n, Scan | Find) for n in chain(scan.body))
 
 
-def _gaps(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | None:
-    """The rows from the one after that of the iteration before to the own; and those that no iteration clears so.
+def _stored(scan: Scan) -> Plan | None:
+    """What each iteration does when it has one sum and adds it to one place: it may as well store it there."""
+    above: list[Plan] = []
+    for node in chain(scan.body):
+        if isinstance(node, Reduce):
+            result: Plan = replace(node, op="=")
+            for outer in reversed(above):
+                result = with_body(outer, result)
+            return result if node.op == "+=" else None
+        if not isinstance(node, Load | Locate):
+            break
+        above.append(node)
+    return None
+
+
+def _gaps(instance: Instance, scan: Scan, own: bool) -> tuple[Plan, tuple[Plan, ...]] | None:
+    """The rows from the one after that of the iteration before to its `own`, with or without it; and those that no
+    iteration clears so.
 
     A row is all places with one value of the first subscript, which is what a rising index array holds for the loop.
     The rows behind the last one: cleared by the last iteration if nobody else writes what that one does, else apart,
@@ -103,8 +123,8 @@ def _gaps(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
     called = next((n for n in calls if _same(instance, target.place[0], Var(n))), None) if target.place else None
     if called is None or scan.low != (ZERO,) or len(scan.high) != 1:
         return None
-    call, (end,), own = instance.calls[called], scan.high, Var(scan.dim)
-    if instance.axioms.extents[call.function] != (end,) or not _same(instance, call.arguments[0], own):
+    call, (end,), now = instance.calls[called], scan.high, Var(scan.dim)
+    if instance.axioms.extents[call.function] != (end,) or not _same(instance, call.arguments[0], now):
         return None
     at = Var(f"{scan.dim}'")
     before, this = Call(call.function, (Bin("-", at, ONE),)), Call(call.function, (at,))
@@ -127,13 +147,14 @@ def _gaps(instance: Instance, scan: Scan) -> tuple[Plan, tuple[Plan, ...]] | Non
         return Bin("+", Call(call.function, (position,)), ONE)
 
     last = Bin("-", end, ONE)
+    until = after(now) if own else Call(call.function, (now,))
     inside = (
-        rows(Compare("=", own, ZERO), ZERO, after(own)),
-        rows(Compare(">", own, ZERO), after(Bin("-", own, ONE)), after(own)),
+        rows(Compare("=", now, ZERO), ZERO, until),
+        rows(Compare(">", now, ZERO), after(Bin("-", now, ONE)), until),
     )
     nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
     if scan.parallel:
-        return Seq((*inside, rows(Compare("=", own, last), after(own), target.extents[0]))), (nothing,)
+        return Seq((*inside, rows(Compare("=", now, last), after(now), target.extents[0]))), (nothing,)
     return Seq(inside), (nothing, rows(Compare(">", end, ZERO), after(last), target.extents[0]))
 
 

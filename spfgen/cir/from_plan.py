@@ -18,6 +18,7 @@ from spfgen.cir.print import print_expr
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
+from spfgen.cir.transpose import transpose
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
@@ -53,6 +54,7 @@ from spfgen.plan.nodes import (
     Sweep,
     Table,
     Tile,
+    Transpose,
     Whole,
     chain,
 )
@@ -281,6 +283,8 @@ class Lowering(Values):
                 return [levels.pair(self, value, scope)]
             case Tile():
                 return tile(self, plan, scope)
+            case Transpose():
+                return transpose(self, plan, scope)
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums

@@ -203,6 +203,13 @@ def mean_ratio(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> f
     return math.exp(sum(ratios) / len(ratios))
 
 
+def is_ever_less(one: Expr, two: Expr, stored: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether the first costs less than the second for some of the sampled sizes."""
+    wanted = names([one, two])
+    first, second = _compiled(one, wanted), _compiled(two, wanted)
+    return any(first(*s) < second(*s) for s in _samples(wanted, stored))
+
+
 def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> list[list[float]]:
     """Sizes spread over the magnitudes that occur: extents up to ten millions, of what could be stored a part."""
     result = []

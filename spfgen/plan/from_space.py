@@ -58,6 +58,7 @@ from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
+from spfgen.plan.transpose import with_transposed
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Group, Instance, Operand
@@ -109,6 +110,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
+    if not context.named:
+        variants = with_transposed(instance, variants, context)
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]

@@ -23,6 +23,7 @@
            | Needs(value)          this iteration of the levels needs that one
            | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
            | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
+           | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
            | Whole(when, whole, body) loops of a known number of iterations where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
 
@@ -495,6 +496,18 @@ class Sums(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Transpose(Plan):
+    """The array of `operand` is copied to one in which its subscript `axis` is the last, the fastest-running one; the
+    body reads it as `copy`."""
+
+    operand: Operand
+    axis: int
+    copy: Operand
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Whole(Plan):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
     run. When `stores`, it needs nothing cleared."""
@@ -527,7 +540,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
-        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner):
+        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -32,6 +32,7 @@ from spfgen.plan.nodes import (
     Sweep,
     Table,
     Tile,
+    Transpose,
     Whole,
 )
 from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
@@ -154,6 +155,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Sums(dim, count, _, target, op, _, body, why):
             add(f"sum into {count} neighbours {show_operand(target)} with {op}, {dim} < {count}", why)
             _lines(body, depth + 1, lines)
+        case Transpose(operand, _, copy, body, why):
+            add(f"copy {show_operand(operand)} to {show_operand(copy)}", why)
+            _lines(body, depth, lines)
         case Whole(when, whole, body, why):
             add(f"where {' and '.join(map(show, when))}" if when else "always", why)
             _lines(whole, depth + 1, lines)

@@ -146,8 +146,7 @@ def title_of(name: str) -> str:
 def overview(summaries: Mapping[str, Any]) -> str:
     """A line for each experiment: against the fastest of all others in each case."""
     rows = [
-        "| experiment | cases | TACO / ours, geometric mean | fastest of all others / ours, geometric mean "
-        "| worst case | faster than all others in | of the roofline, median |",
+        "| experiment | cases | TACO / ours | fastest other / ours | worst case | first in | of the roofline |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, summary in summaries.items():
@@ -243,8 +242,9 @@ def results(summaries: Mapping[str, Any], pictures: str, drawn: Collection[str] 
 HEADING = """# Results
 
 Written by `python -m experiments report`; do not edit. A ratio is the time of another divided by ours: above 1 ours is
-faster. Everyone is at the best of their settings, with the same threads, in turns, in one process; results were checked
-in the run that timed them. Losses are shown like wins.
+faster; over several cases it is the geometric mean, and the share of the roofline the median. Everyone is at the best
+of their settings, with the same threads, in turns, in one process; results were checked in the run that timed them.
+Losses are shown like wins.
 
 """
 

@@ -13,6 +13,7 @@ from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
 from spfgen.layout.points import Array, enumerate_points
+from spfgen.layout.proofs import one_coordinate
 from spfgen.layout.satisfy import small_sizes, with_entries
 from spfgen.run.tensor import Tensor, extents_of, make_tensor
 
@@ -55,7 +56,10 @@ def drawn_example(layout: Layout) -> Tensor | None:
 def packed_example(layout: Layout) -> Tensor:
     """A small tensor in the layout. Raises Unsupported when the layout cannot be packed."""
     best: tuple[float, Tensor] | None = None
+    apart = all(one_coordinate(layout, v).proved for v in layout.values)
     for dense in _candidates(layout):
+        if apart and layout.rank:  # else equal values show what stands for several coordinates
+            dense = np.where(dense != 0, np.cumsum(dense != 0).reshape(dense.shape) + FIRST - 1, 0)
         coords: tuple[Array, ...] = tuple(c.astype(np.int64) for c in np.nonzero(dense)) if layout.rank else ()
         values = dense[coords].astype(np.float64).reshape(-1)
         wanted = max(1, len(values))

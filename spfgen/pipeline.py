@@ -98,7 +98,9 @@ def make_plans(program: Program) -> tuple[Plan, ...]:
     return tuple(plans)
 
 
-KNOWN = frozenset({"SPFGEN_OK", "SPFGEN_ERROR_NULL", "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_MEMORY", "true", "false"})
+KNOWN = frozenset(
+    {"SPFGEN_OK", "SPFGEN_ERROR_NULL", "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_MEMORY", "true", "false", "INT32_MAX"}
+)
 
 
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:

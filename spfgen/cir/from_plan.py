@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from spfgen.cir import around, finds, folds, levels, parallel, sums
+from spfgen.cir import around, finds, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
@@ -32,6 +32,7 @@ from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
+    Copied,
     Do,
     Find,
     Fold,
@@ -41,6 +42,8 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Needs,
+    Pick,
+    PickRow,
     Plan,
     Prefetch,
     Reach,
@@ -49,6 +52,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Skip,
     State,
     Sums,
     Sweep,
@@ -79,6 +83,7 @@ class Lowering(Values):
         self.plans = plans
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
+        self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
         self.orders = self.names.new("levels")
@@ -220,10 +225,10 @@ class Lowering(Values):
             case Clear(tensor, part=None):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
-                zeros = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
+                clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
                 if _stores(body):  # where blocks are whole nothing needs to be cleared
-                    return self.plan(body, replace(scope, cleared=tuple(zeros)))
-                return [*zeros, *self.plan(body, scope)]
+                    return self.plan(body, replace(scope, cleared=tuple(clearing)))
+                return [*clearing, *self.plan(body, scope)]
             case Scan():
                 return self.scan(plan, scope)
             case Locate(dim, value, body):
@@ -273,6 +278,14 @@ class Lowering(Values):
                     return self.plan(whole, within)
                 branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
                 return [c.If(self.all(when, scope), *map(c.Block, branches))]
+            case Skip():
+                return zeros.skip(self, plan, scope)
+            case Copied():
+                return zeros.copied(self, plan, scope)
+            case PickRow():
+                return zeros.row(self, plan, scope)
+            case Pick():
+                return zeros.pick(self, plan, scope)
             case Fold():
                 return folds.fold(self, plan, scope)
             case Kept():

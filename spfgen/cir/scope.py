@@ -47,6 +47,16 @@ class Paired:
 
 
 @dataclass(frozen=True)
+class Picking:
+    """What is not zero in a row is counted in `place`, or copied to it in these arrays."""
+
+    place: c.Name
+    starts: c.Name
+    columns: c.Name | None = None
+    values: c.Name | None = None
+
+
+@dataclass(frozen=True)
 class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
@@ -74,6 +84,7 @@ class Scope:
     paired: Paired | None = None
     falling: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
+    picking: Picking | None = None
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

@@ -27,6 +27,8 @@ class Values:
         self.arrays: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
         self.array_names: dict[tuple[str, str], str] = {}
+        self.made: dict[str, tuple[str, str]] = {}
+        """Index arrays that the kernel makes: their C names and types."""
         self.kinds = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
         for tensor in program.tensors:
             for value in tensor.layout.values:
@@ -149,6 +151,10 @@ class Values:
         return self.expr(index, scope)
 
     def load(self, function: str, arguments: tuple[Expr, ...], scope: Scope, within: bool) -> c.Expr:
+        if function in self.made:
+            name, kind = self.made[function]
+            made = c.Load(c.Name(name), self.expr(arguments[0], scope))
+            return c.Cast(INT, made) if within and kind != "int64" else made
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)
         self.arrays[function] = None
@@ -162,6 +168,8 @@ class Values:
         """Of what an array of values or an index array holds."""
         if isinstance(read, Operand):
             return TYPES[self.program.tensor(read.tensor).value_type]
+        if read.function in self.made:
+            return TYPES[self.made[read.function][1]]
         owner, array = read.function.split(".", 1)
         return TYPES[dict(self.program.tensor(owner).index_types)[array]]
 

@@ -16,6 +16,7 @@ from spfgen.plan.nodes import (
     Guard,
     Load,
     Locate,
+    Pick,
     Plan,
     Reach,
     Reduce,
@@ -34,7 +35,7 @@ def check_nest(instance: Instance, plan: Plan) -> None:
     """Raises InternalError with a sample point when the plan visits other points, or reads outside an array."""
     space = instance.domain.space
     facts = space.of(comparisons(instance.facts))
-    reader = _Reader(instance, space.universe())
+    reader = Reader(instance, space.universe())
     reader.read(plan)
     implemented = reader.enforced.intersect(facts)
     wanted = instance.domain.intersect(facts)
@@ -47,7 +48,7 @@ def check_nest(instance: Instance, plan: Plan) -> None:
             raise InternalError(f"{what}: {point}")
 
 
-class _Reader:
+class Reader:
     """Walks one path of nested nodes and gathers what they enforce."""
 
     def __init__(self, instance: Instance, enforced: Piece) -> None:
@@ -97,6 +98,8 @@ class _Reader:
                 self.read(body)
             case Reduce(_, _, body) | Reach(body=body) | State(body=body) | Table(body=body) | Segment(body=body):
                 self.read(body)
+            case Pick():
+                pass
             case Do():
                 missing = set(self.instance.domain.space.names) - self.defined
                 if missing:

@@ -36,6 +36,7 @@ from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     Choose,
     Clear,
+    Copied,
     Do,
     Find,
     Guard,
@@ -59,6 +60,7 @@ from spfgen.plan.small import with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
 from spfgen.plan.transpose import with_transposed
+from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Group, Instance, Operand
@@ -90,6 +92,9 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     blocks = [n for n in instance.made if n not in given.made]
     checked: set[object] = set()
     variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
+    variants = [replace(v, body=zeros_skipped(instance, v.body, context)) for v in variants]
+    copies = [zeros_left_out(instance, v.body, steps, context) for v in variants]
+    variants += [replace(v, body=found[1]) for v, found in zip(variants, copies, strict=True) if found is not None]
     first: list[Plan] = []
     if store and not stored:
         clear = Clear(instance.target.tensor, "not every place is reached exactly once")
@@ -110,11 +115,24 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
+    variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
     if not context.named:
         variants = with_transposed(instance, variants, context)
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
+
+
+def _with_copies(variants: list[Variant], copies: Sequence[Copied | None], names: Sequence[str]) -> list[Variant]:
+    """Each variant with the nest that uses a copy, of which there is one behind the variants for each copy."""
+    using = iter(variants[len(copies) :])
+    result = []
+    for variant, copy in zip(variants, copies, strict=False):
+        if copy is not None:
+            copied = next(using).body
+            copy = replace(copy, pick=simplify(copy.pick, names), copied=copied, plain=variant.body)
+        result.append(variant if copy is None else replace(variant, body=copy))
+    return result
 
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:

@@ -15,6 +15,10 @@
            | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
            | Row(dim)              the segment that holds a position of the sweep
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
+           | Skip(value, other)    the body runs unless the value is zero, and the other factor is finite
+           | Copied(source, copied, plain) a copy of what is not zero, and a nest that uses it; or one that does not
+           | PickRow(row)          the body has what is in a row of the copy
+           | Pick(values, key)     a value that is not zero is copied, with its key
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
@@ -380,6 +384,55 @@ class Prefetch(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Skip(Plan):
+    """The body runs unless `value` is zero and all values of the array `other` are finite: then it would add nothing.
+    Whether they are is asked if there are so many `additions` that it takes little beside them."""
+
+    value: Operand
+    other: Operand
+    additions: Expr
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied(Plan):
+    """`copied` uses a copy of what is not zero of the array `source`, which `pick` makes; `plain` does not.
+
+    `arrays` are what the copy is called: where each of `rows` rows starts, the keys, below `limit`, and the values.
+    The copy is used where there are many `additions` beside what it takes to make it, all values of the array `other`
+    are finite, so that zeros add nothing, and most values are zero.
+    """
+
+    arrays: tuple[str, str, str]
+    source: Operand
+    other: Operand
+    rows: Expr
+    limit: Expr
+    additions: Expr
+    pick: Plan
+    copied: Plan
+    plain: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PickRow(Plan):
+    """The body has what is in the row of this number."""
+
+    row: Expr
+    body: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Pick(Plan):
+    """A value goes into the copy with its key, if it is not zero."""
+
+    values: Operand
+    key: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/cost.py)."""
 
@@ -541,6 +594,8 @@ def body(plan: Plan) -> Plan | None:
         case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
         case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner):
+            return inner
+        case Skip(body=inner) | PickRow(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -9,6 +9,7 @@ from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
+    Copied,
     Do,
     Find,
     Fold,
@@ -18,6 +19,8 @@ from spfgen.plan.nodes import (
     Load,
     Locate,
     Needs,
+    Pick,
+    PickRow,
     Plan,
     Prefetch,
     Reach,
@@ -27,6 +30,7 @@ from spfgen.plan.nodes import (
     Segment,
     Seq,
     Share,
+    Skip,
     State,
     Sums,
     Sweep,
@@ -128,6 +132,21 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Prefetch(dim, ahead, position=position, start=start, body=body):
             add(f"fetch from {position} = {show(start)} on, for {dim} + {ahead}")
             _lines(body, depth, lines)
+        case Skip(value, body=body, because=why):
+            add(f"unless {show_operand(value)} is zero", why)
+            _lines(body, depth + 1, lines)
+        case Copied(source=source, pick=pick, copied=copied, plain=plain, because=why):
+            add(f"copy what is not zero of {source.tensor}, where most values are zero", why)
+            _lines(pick, depth + 1, lines)
+            add("with the copy:")
+            _lines(copied, depth + 1, lines)
+            add("without it:")
+            _lines(plain, depth + 1, lines)
+        case PickRow(row, body):
+            add(f"row {show(row)} of the copy begins")
+            _lines(body, depth + 1, lines)
+        case Pick(values, key):
+            add(f"copy {show_operand(values)} with {show(key)} unless it is zero")
         case Choose(variants, why):
             for number, variant in enumerate(variants, 1):
                 add(f"variant {number} of {len(variants)}", why if number == 1 else "")

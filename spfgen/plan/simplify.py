@@ -27,6 +27,8 @@ from spfgen.plan.nodes import (
     Loaded,
     Locate,
     Needs,
+    Pick,
+    PickRow,
     Plan,
     Prefetch,
     Reach,
@@ -35,6 +37,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Skip,
     State,
     Sums,
     Sweep,
@@ -120,6 +123,12 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
         case Needs(value):
             return Needs(new(value))
+        case Skip(value=value, body=body):
+            return replace(plan, value=_placed(new(value)), body=_renamed(body, names, values, indices))
+        case PickRow(row, body):
+            return PickRow(new(row), _renamed(body, names, values, indices))
+        case Pick(operand, key):
+            return Pick(_placed(new(operand)), new(key))
         case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
@@ -236,6 +245,8 @@ def without_unused(plan: Plan) -> Plan:
         case Levels(body=body, inspect=inspect):
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
         case Kept(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
+            return replace(plan, body=without_unused(body))
+        case Skip(body=body) | PickRow(body=body):
             return replace(plan, body=without_unused(body))
         case Whole(whole=whole, body=body):
             return replace(plan, whole=without_unused(whole), body=without_unused(body))

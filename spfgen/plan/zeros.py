@@ -87,8 +87,8 @@ def _factors(nodes: Sequence[Plan], context: Context) -> Iterable[tuple[Operand,
     if not isinstance(do, Do) or do.op != "+=" or context.named or not _is_product(do.value):
         return ()
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
-    kinds = [TYPES[context.types[o.tensor]].kind for o in (*reads, do.target)]
-    if len(reads) != 2 or "c" in kinds or not all(o.sparse for o in reads):
+    kinds = [context.types.get(o.tensor, "complex128") for o in (*reads, do.target)]
+    if len(reads) != 2 or any(TYPES[k].kind == "c" for k in kinds) or not all(o.sparse for o in reads):
         return ()
     return ((reads[0], reads[1]), (reads[1], reads[0]))
 

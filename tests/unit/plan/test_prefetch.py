@@ -23,7 +23,11 @@ def fetched(kernel: spfgen.Kernel) -> set[str]:
     [
         ("y[i] = A[i, j]*x[j]", {"A": "csc", "x": "sv", "y": "dense"}, {"A.pi"}),
         (PRODUCT, {"A": "csr", "B": "csr", "C": "dense"}, {"B.pj"}),
-        (PRODUCT, {"A": "csr", "B": "bcsr", "C": "dense"}, {"B.pb"}),
+        (
+            PRODUCT,
+            {"A": "csr", "B": "bcsr", "C": "dense"},
+            {"B.pb", "B.q"},
+        ),  # in the blocks, or in a copy without zeros
         (PRODUCT, {"A": "ell", "B": "csr", "C": "dense"}, set()),  # a place without a column has no row of B
         (PRODUCT, {"A": "dense", "B": "csr", "C": "dense"}, set()),  # the rows come one after the other
         ("y[i] = A[i, j]*x[j]", {"A": "csr", "x": "dense", "y": "dense"}, set()),

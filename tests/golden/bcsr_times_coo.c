@@ -66,6 +66,17 @@ static inline double spfgen_least(double a, double b) {
     return a < b ? a : b;
 }
 
+/* Whether all of so many values are finite: zero times another value is not zero. */
+static inline bool spfgen_finite_float64(const double *values, int64_t count, int threads) {
+    double sum = 0.0;
+    #pragma omp parallel for simd reduction(+ : sum) num_threads(threads)
+    for (int64_t p = 0; p < count; p++) {
+        sum += 0.0 * values[p];
+    }
+    (void)threads;
+    return sum == 0.0;
+}
+
 /* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
    position `high`, so that a look-up that ends there returns it. */
 struct spfgen_slot {
@@ -278,6 +289,9 @@ int bcsr_times_coo(
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     /* more parts than threads: one that is done early takes another */
     const int parts = threads > 1 ? 8 * threads : 1;
+    /* zero times any value of B is zero if all are finite */
+    const bool B_finite = ((double)nrow + 1.0) * ratio_2 * 2.0 * ratio > (double)nnz
+            && spfgen_finite_float64(B_val, nnz, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
@@ -341,15 +355,18 @@ int bcsr_times_coo(
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                             for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by position array: B.idx_1 rises
-                                 * within these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                                /* a zero of A adds nothing where all of B is finite */
+                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by position array: B.idx_1
+                                     * rises within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
+                                            && B_idx_1[p] == j; p++) {
+                                        C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
@@ -404,15 +421,19 @@ int bcsr_times_coo(
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                             for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by binary search: B.idx_1 rises
-                                 * within these bounds (by Z3 from the declared properties)
-                                 */
-                                for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                        && B_idx_1[p] == j; p++) {
-                                    C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                                /* a zero of A adds nothing where all of B is finite */
+                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
+                                     * rises within these bounds (by Z3 from the declared
+                                     * properties)
+                                     */
+                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
+                                            p < nnz && B_idx_1[p] == j; p++) {
+                                        C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }
@@ -471,16 +492,19 @@ int bcsr_times_coo(
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                             for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                const int64_t j = 2 * bcolidx_pb + c;
-                                /*
-                                 * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
-                                 * these bounds: equal values stand side by side
-                                 */
-                                for (int64_t p =
-                                        spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                        p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                    C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                            + c] * B_val[p];
+                                /* a zero of A adds nothing where all of B is finite */
+                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                    const int64_t j = 2 * bcolidx_pb + c;
+                                    /*
+                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
+                                     * within these bounds: equal values stand side by side
+                                     */
+                                    for (int64_t p =
+                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                        C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                + c] * B_val[p];
+                                    }
                                 }
                             }
                         }

@@ -187,8 +187,8 @@ int mttkrp(
             while (l_from + 32 <= B_n_2) {
                 double D_tile[32];
                 #pragma omp simd
-                for (int64_t l = l_from; l < l_from + 32; l++) {
-                    D_tile[l - l_from] = 0.0;
+                for (int64_t l_in = 0; l_in < 32; l_in++) {
+                    D_tile[l_in] = 0.0;
                 }
                 /* where one segment ends the next one begins */
                 int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
@@ -200,24 +200,24 @@ int mttkrp(
                         const double A_value = A_val[p_3];
                         spfgen_apart();
                         #pragma omp simd
-                        for (int64_t l = l_from; l < l_from + 32; l++) {
-                            D_tile[l - l_from] += A_value * B_val[j * B_n_2 + l] * C_val[k * B_n_2
-                                    + l];
+                        for (int64_t l_in = 0; l_in < 32; l_in++) {
+                            D_tile[l_in] += A_value * B_val[j * B_n_2
+                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
                         }
                     }
                     A_ptr_3_p_2 = A_ptr_3_p_2_1;
                 }
                 #pragma omp simd
-                for (int64_t l = l_from; l < l_from + 32; l++) {
-                    D_val[i * B_n_2 + l] += D_tile[l - l_from];
+                for (int64_t l_in = 0; l_in < 32; l_in++) {
+                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
                 }
                 l_from += 32;
             }
             while (l_from + 16 <= B_n_2) {
                 double D_tile_2[16];
                 #pragma omp simd
-                for (int64_t l = l_from; l < l_from + 16; l++) {
-                    D_tile_2[l - l_from] = 0.0;
+                for (int64_t l_in = 0; l_in < 16; l_in++) {
+                    D_tile_2[l_in] = 0.0;
                 }
                 /* where one segment ends the next one begins */
                 int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
@@ -229,24 +229,24 @@ int mttkrp(
                         const double A_value_2 = A_val[p_3];
                         spfgen_apart();
                         #pragma omp simd
-                        for (int64_t l = l_from; l < l_from + 16; l++) {
-                            D_tile_2[l - l_from] += A_value_2 * B_val[j * B_n_2
-                                    + l] * C_val[k * B_n_2 + l];
+                        for (int64_t l_in = 0; l_in < 16; l_in++) {
+                            D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
+                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
                         }
                     }
                     A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
                 }
                 #pragma omp simd
-                for (int64_t l = l_from; l < l_from + 16; l++) {
-                    D_val[i * B_n_2 + l] += D_tile_2[l - l_from];
+                for (int64_t l_in = 0; l_in < 16; l_in++) {
+                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
                 }
                 l_from += 16;
             }
             if (l_from < B_n_2) {
                 double D_tile_3[16];
                 #pragma omp simd
-                for (int64_t l = l_from; l < B_n_2; l++) {
-                    D_tile_3[l - l_from] = 0.0;
+                for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                    D_tile_3[l_in] = 0.0;
                 }
                 /* where one segment ends the next one begins */
                 int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
@@ -258,16 +258,16 @@ int mttkrp(
                         const double A_value_3 = A_val[p_3];
                         spfgen_apart();
                         #pragma omp simd
-                        for (int64_t l = l_from; l < B_n_2; l++) {
-                            D_tile_3[l - l_from] += A_value_3 * B_val[j * B_n_2
-                                    + l] * C_val[k * B_n_2 + l];
+                        for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                            D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
+                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
                         }
                     }
                     A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
                 }
                 #pragma omp simd
-                for (int64_t l = l_from; l < B_n_2; l++) {
-                    D_val[i * B_n_2 + l] += D_tile_3[l - l_from];
+                for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
                 }
             }
             A_ptr_2_p_1 = ptr_2_p_1_1;

@@ -539,7 +539,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     nest = without_unused(rewrite(bounded, own_body))
     lines: list[c.Stmt] = [
         c.Declare(f"{carry.kind.c} *", low.array_names[key], c.Select(own, carry.start(parts.scope), carry.array)),
-        c.Declare(f"const {INT}", stop.name, c.Call("spfgen_min", (c.Load(pointer, following), end))),
+        c.Declare(f"const {INT}", stop.name, c.Select(own, c.Load(pointer, following), end)),
         *low.plan(nest, parts.scope),
         c.Assign(begin, "=", stop),
     ]

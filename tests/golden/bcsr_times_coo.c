@@ -350,7 +350,7 @@ int bcsr_times_coo(
                 int64_t pb_begin = bi_from;
                 for (int64_t bi = bi_begin; bi < bi_stop; bi++) {
                     double *C_row = bi < bi_end ? C_val + 2 * bi * n_2 : C_part;
-                    const int64_t pb_end = spfgen_min(A_browptr[bi + 1], bi_to);
+                    const int64_t pb_end = bi < bi_end ? A_browptr[bi + 1] : bi_to;
                     for (int64_t pb = pb_begin; pb < pb_end; pb++) {
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
@@ -416,7 +416,7 @@ int bcsr_times_coo(
                 int64_t pb_begin_2 = bi_from_2;
                 for (int64_t bi = bi_begin_2; bi < bi_stop_2; bi++) {
                     double *C_row_2 = bi < bi_end_2 ? C_val + 2 * bi * n_2 : C_part_2;
-                    const int64_t pb_end_2 = spfgen_min(A_browptr[bi + 1], bi_to_2);
+                    const int64_t pb_end_2 = bi < bi_end_2 ? A_browptr[bi + 1] : bi_to_2;
                     for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
@@ -487,7 +487,7 @@ int bcsr_times_coo(
                 int64_t pb_begin_3 = bi_from_3;
                 for (int64_t bi = bi_begin_3; bi < bi_stop_3; bi++) {
                     double *C_row_3 = bi < bi_end_3 ? C_val + 2 * bi * n_2 : C_part_3;
-                    const int64_t pb_end_3 = spfgen_min(A_browptr[bi + 1], bi_to_3);
+                    const int64_t pb_end_3 = bi < bi_end_3 ? A_browptr[bi + 1] : bi_to_3;
                     for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
                         const int64_t bcolidx_pb = A_bcolidx[pb];
                         for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {

@@ -9,10 +9,6 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-static inline int64_t spfgen_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -150,7 +146,7 @@ int mixed_types(
         int64_t pj_begin = i_from;
         for (int64_t i = i_begin; i < i_stop; i++) {
             double *y_row = i < i_end ? y_val + i : y_part;
-            const int64_t pj_end = spfgen_min(A_rowptr[i + 1], i_to);
+            const int64_t pj_end = i < i_end ? A_rowptr[i + 1] : i_to;
             double y_sum = 0.0;
             if (pj_begin < pj_end) {
                 if (far) {

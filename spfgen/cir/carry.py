@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from operator import is_
+from typing import TypeVar
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT
@@ -21,18 +23,55 @@ from spfgen.ir import children, rewrite, walk
 def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names) -> list[c.Stmt]:
     """The statements with such reads of these arrays kept from one iteration to the next."""
 
-    def rule(node: object) -> c.Stmt | None:
-        if not isinstance(node, c.For) or node.pragmas or node.step != 1 or not isinstance(node.body, c.Block):
-            return None
-        found = _wanted(node, arrays)
-        return _rotated(node, found, names) if found else None
+    def within(node: c.Stmt) -> c.Stmt:
+        match node:
+            case c.Block(lines):
+                return _changed(node, "statements", tuple(map(within, lines)))
+            case c.For(body=body, pragmas=pragmas):
+                inner = _changed(node, "body", within(body))
+                free = not pragmas and node.step == 1 and isinstance(body, c.Block)
+                found = _wanted(inner, arrays) if free else []
+                return _rotated(inner, found, names) if found else inner
+            case c.If(then=then, orelse=otherwise):
+                kept = _changed(node, "then", within(then))
+                return kept if otherwise is None else _changed(kept, "orelse", within(otherwise))
+            case c.While(body=body) | c.Scope(body):
+                return _changed(node, "body", within(body))
+        return node
 
     # Between loops that run as one nothing may stand.
-    return [s if any(_is_fused(n) for n in walk(s)) else rewrite(rule, s) for s in statements]
+    return [s if any(map(_is_fused, _loops(s))) else within(s) for s in statements]
 
 
-def _is_fused(node: object) -> bool:
-    return isinstance(node, c.For) and any("collapse(" in pragma for pragma in node.pragmas)
+def _is_fused(loop: c.For) -> bool:
+    return any("collapse(" in pragma for pragma in loop.pragmas)
+
+
+def _loops(statement: c.Stmt) -> Iterator[c.For]:
+    """All loops in it."""
+    match statement:
+        case c.Block(lines):
+            for line in lines:
+                yield from _loops(line)
+        case c.For(body=body):
+            yield statement
+            yield from _loops(body)
+        case c.If(then=then, orelse=otherwise):
+            yield from _loops(then)
+            if otherwise is not None:
+                yield from _loops(otherwise)
+        case c.While(body=body) | c.Scope(body):
+            yield from _loops(body)
+
+
+S = TypeVar("S", bound=c.Stmt)
+
+
+def _changed(node: S, field: str, value: object) -> S:
+    """The statement with another field; itself if that is the same."""
+    old = getattr(node, field)
+    same = all(map(is_, old, value)) if isinstance(old, tuple) and isinstance(value, tuple) else old is value
+    return node if same else replace(node, **{field: value})  # type: ignore[type-var]
 
 
 def _wanted(loop: c.For, arrays: Collection[str]) -> list[str]:

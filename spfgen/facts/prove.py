@@ -68,7 +68,8 @@ INSTANCES = 400
 class Answer:
     """`proved`, or refuted when there is a counterexample, else unknown.
 
-    `model` is the counterexample: the values of names; `values` those of the `calls` in the question (see `smaller`).
+    `model` is the counterexample: the values of names; `values` those of the `calls` in the question, which only
+    `smaller` finds out.
     `seconds` is what Z3 took, then or now (`cached`: it was not asked now); `text` the SMT-LIB script that it got:
     proved is `unsat`. It holds the `assumptions`, the negated goal, then `instances` of the declared facts.
     """
@@ -179,7 +180,7 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str
     script = smt_script([*asked, *instances])
     # The value of a call makes a counterexample clear, unless a quantified variable is in it.
     shown = tuple(c for c in occurring if not bound or not bound & variables(c))
-    verdict, since = _verdict(script, shown)
+    verdict, since = _verdict(script, ())  # what calls are in a counterexample takes longer than the answer
     refuted = verdict.word == "sat"
     return Answer(
         goal=show(goal),
@@ -189,7 +190,6 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str
         about=about,
         text=script,
         cached=since < start,
-        values=verdict.values if refuted else (),
         assumptions=len(assumptions),
         instances=len(instances),
         calls=shown,
@@ -197,11 +197,12 @@ def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str
 
 
 def smaller(answer: Answer) -> Answer:
-    """The same with a counterexample of small numbers, where there is one: for people to read."""
+    """The same with a counterexample of small numbers, where there is one, and the values of calls in it: for people to
+    read."""
     if not answer.model:
         return answer
-    for limit in SMALL:
-        script = bounded(answer.text, [name for name, _ in answer.model], limit)
+    names = [name for name, _ in answer.model]
+    for script in (*(bounded(answer.text, names, limit) for limit in SMALL), answer.text):
         verdict, _ = _verdict(script, answer.calls)
         if verdict.word == "sat":
             return replace(answer, model=verdict.model, values=verdict.values)

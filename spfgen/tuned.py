@@ -83,7 +83,7 @@ def found_for(kernel: Kernel, layouts: Mapping[str, Layout], threads: int | None
     """What `spfgen tune` found for a kernel that has no schedule of its own; None when that is nothing."""
     if kernel.is_scheduled or not folder.holds(KIND) or switched_off():
         return None
-    from spfgen.run.call import threads_by_default
+    from spfgen.run.threads import threads_by_default
 
     found = load(key_of(kernel, layouts, threads or threads_by_default()))
     return found if found is not None and found.schedule else None

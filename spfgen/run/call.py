@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -15,6 +14,7 @@ from spfgen.cir.layout import field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.lang.expressions import did_you_mean
 from spfgen.run.tensor import Array, Tensor, extents_of, size_number
+from spfgen.run.threads import threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -33,35 +33,6 @@ def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> ty
     fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in sizes]
     fields += [(field_name(a), ctypes.c_void_p) for a in arrays]
     return type(f"{name}_struct", (ctypes.Structure,), {"_fields_": fields})
-
-
-class _Forks:
-    """GNU OpenMP does not survive a fork: a child of a process that has used threads would wait for them for ever."""
-
-    parallel = False
-    child_of_parallel = False
-
-    @classmethod
-    def after_in_child(cls) -> None:
-        cls.child_of_parallel = cls.parallel or cls.child_of_parallel
-
-
-os.register_at_fork(after_in_child=_Forks.after_in_child)
-
-
-def threads_allowed(wanted: int) -> int:
-    """That many threads (0: OpenMP's choice), or one where no more can be used; to be asked right before a call."""
-    if _Forks.child_of_parallel:
-        return 1
-    if wanted != 1:
-        _Forks.parallel = True
-    return wanted
-
-
-def threads_by_default() -> int:
-    """What OMP_NUM_THREADS says (the first of `4,2`, which are for loops in loops), else all processors."""
-    text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else os.cpu_count() or 1
 
 
 class Entry:

@@ -97,7 +97,7 @@ def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
 
 def _threads(wanted: int, entries: int) -> int:
     """As many as are wanted (0: as OpenMP has by default), none of them for few entries."""
-    from spfgen.run.call import threads_allowed, threads_by_default
+    from spfgen.run.threads import threads_allowed, threads_by_default
 
     return threads_allowed(max(1, min(wanted or threads_by_default(), entries // SHARE)))
 

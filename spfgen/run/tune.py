@@ -16,12 +16,13 @@ import numpy as np
 
 from spfgen.api import Kernel, KernelSpec
 from spfgen.errors import CheckFailed, SpfgenError, UsageError
-from spfgen.run.call import Bound, threads_by_default
+from spfgen.run.call import Bound
 from spfgen.run.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.compare import compare, flat, stored
 from spfgen.run.job import Job, check_job, seconds_text, values_of
 from spfgen.run.operands import operands
 from spfgen.run.tensor import Array
+from spfgen.run.threads import threads_by_default
 from spfgen.tuned import Tuned, drop, key_of, load, save
 
 BETTER = 0.97

@@ -26,7 +26,7 @@ from spfgen.layout.instances import Data, error_of
 from spfgen.layout.nodes import Layout, Property
 from spfgen.layout.points import Array
 from spfgen.layout.width import fits
-from spfgen.run.call import threads_allowed
+from spfgen.run.threads import threads_allowed
 
 TINY = 64
 SMALL = 2_000

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.run.call import threads_by_default
 from spfgen.run.compile import find_compiler
+from spfgen.run.threads import threads_by_default
 
 CODE = """
 import os, sys

@@ -530,8 +530,10 @@ from spfgen.cli import run
 heavy = ["islpy", "z3", "sympy", "scipy", "numpy"]
 run(["--help"])
 early = [m for m in heavy if m in sys.modules]
+from spfgen import folder
+folder.save(folder.MEASURED, "something", b"{{}}")
 run(["generate", {KERNELS!r}, "-k", "spmv", "-o", "-"])
-print(early, [m for m in ("z3", "scipy") if m in sys.modules], file=sys.stderr)
+print(early, [m for m in ("z3", "scipy", "numpy") if m in sys.modules], file=sys.stderr)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stderr.strip() == "[] []"

@@ -13,10 +13,10 @@ from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
-_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts", "log2",
-          "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has", "bitmap_position", "apart",
-          "prefetch", "prefetch_far", "stored_float32", "stored_float64", "finite_float32",
-          "finite_float64")  # fmt: skip
+_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts",
+          "turns", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has",
+          "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
+          "finite_float32", "finite_float64")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),

@@ -45,7 +45,7 @@ ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
 IN_TURN = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
 """Parts that a thread takes when it is free, in their order: what finds keep from part to part only goes on."""
 EACH = 8
-"""Parts for each thread: one that is done early takes another."""
+"""The most parts for each thread: one that is done early takes another."""
 MOST = 64
 """Parts of a loop whose parts do not depend on the number of threads."""
 FEW = 16
@@ -226,7 +226,9 @@ def variable(low: Lowering, name: c.Name) -> Var:
 def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
     """How many parts there are."""
     if not share.fixed:
-        several = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
+        several: c.Expr = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
+        if share.work is not None:
+            several = c.Call("spfgen_turns", (THREADS, cost_expr(share.work, low, scope), c.Int(EACH)))
         comment = "more parts than threads: one that is done early takes another"
         return low.chosen("const int", "parts", several, comment)
     value = c.Call("spfgen_parts", (cost_expr(share.work or ONE, low, scope), c.Int(most)))

@@ -47,6 +47,13 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
 static inline double spfgen_log2(double x) {
     double whole = 0.0;
@@ -200,7 +207,9 @@ int csr_times_bcsr(
     const double cost_2 = (double)nnz * (8.0 + 4.0 * spfgen_log2(ratio + 2.0));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, (double)nrow + (double)nnz + 5.0 * (double)nnz
+            + 3.0 * ((double)nnz * ratio_2), 8);
     /* what an iteration clears, in iterations of the loop inside */
     const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
     uint64_t *B_bcolidx_bits =

@@ -37,6 +37,13 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* The smaller of two numbers of nanoseconds or iterations. */
 static inline double spfgen_least(double a, double b) {
     return a < b ? a : b;
@@ -75,7 +82,9 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
             spfgen_threads(threads, (double)ndiag
             + 3.0 * ((double)ndiag * spfgen_least((double)nrow + 0.0, (double)ncol)));
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, (double)ndiag
+            + 3.0 * ((double)ndiag * spfgen_least((double)nrow + 0.0, (double)ncol)), 8);
     double *s_parts = spfgen_memory(parts, 1, sizeof(double));
     if (!s_parts) {
         free(s_parts);

@@ -33,6 +33,13 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* Asks for memory `bytes` behind the start of an array, needed later, to a cache behind the first one. It may lie
    outside of the array: no pointer to it is made, and nothing is read. */
 static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
@@ -118,7 +125,7 @@ int mixed_types(
     double *restrict y_val = y->val;
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));

@@ -23,6 +23,13 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
 static inline void spfgen_apart(void) {
 #ifdef __GNUC__
@@ -121,7 +128,9 @@ int mttkrp(
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3)
             + ((double)n_1 * (double)B_n_2) / 2.0);
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, (double)nnz_1 + (double)nnz_1 * (double)B_n_2
+            + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3), 8);
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     if (nnz_1 == 0) {
         if (threads > 1) {

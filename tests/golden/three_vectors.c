@@ -43,6 +43,13 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* a / b, where b counts as at least 1. */
 static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
@@ -235,7 +242,9 @@ int three_vectors(
             + 12.0 * spfgen_least(spfgen_least(ratio_2, 1.0), 1.0 - spfgen_least(ratio_2, 1.0))));
     const int variant = cost_1 <= cost_2 ? 1 : 2;
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, (double)x_nnz + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * ratio
+            + 3.0 * ((double)x_nnz * ratio * ratio_2), 8);
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
     double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =

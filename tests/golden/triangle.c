@@ -27,6 +27,13 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* The smaller of two numbers of nanoseconds or iterations. */
 static inline double spfgen_least(double a, double b) {
     return a < b ? a : b;
@@ -65,7 +72,9 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
             spfgen_threads(threads, (double)nrow
             + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)));
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, (double)nrow
+            + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)), 8);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     /* the iterations in equal parts */

@@ -46,6 +46,13 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
+/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
+   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+static inline int spfgen_turns(int threads, double work, int each) {
+    const double turns = work / 65536.0 / threads;
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
 static inline double spfgen_log2(double x) {
     double whole = 0.0;
@@ -288,7 +295,11 @@ int bcsr_times_coo(
             + 12.0 * spfgen_least(spfgen_least(ratio, 1.0), 1.0 - spfgen_least(ratio, 1.0)));
     const int variant = cost_1 <= cost_2 && cost_1 <= cost_3 ? 1 : cost_2 <= cost_3 ? 2 : 3;
     /* more parts than threads: one that is done early takes another */
-    const int parts = threads > 1 ? 8 * threads : 1;
+    const int parts =
+            spfgen_turns(threads, ((double)nrow + 1.0) / 2.0 + (double)nb
+            + ((double)nrow + 1.0) * ratio_2 + ((double)nrow + 1.0) * ratio_2 * 2.0
+            + 5.0 * ((double)nrow + 1.0) * ratio_2 * 2.0
+            + 3.0 * (((double)nrow + 1.0) * ratio_2 * 2.0 * ratio), 8);
     /* zero times any value of B is zero if all are finite */
     const bool B_finite = ((double)nrow + 1.0) * ratio_2 * 2.0 * ratio > (double)nnz
             && spfgen_finite_float64(B_val, nnz, threads);

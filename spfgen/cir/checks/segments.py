@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
+from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.checks.instances import noted, search
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.facts.formula import Bin, Expr
@@ -72,22 +72,28 @@ def _flat(w: Writer, part: Segments, block: Block, first: str) -> list[c.Stmt]:
 
     own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
     last = c.Bin("-", c.Name(block.stop), c.Int(1))
+    inside: list[c.Stmt]
     furthest = Bin("max", part.low, part.high)
     gap = w.names.of(f"{inner.variable}_next")
-    from_ = _at(w, outer, furthest, own)
-    inside: list[c.Stmt] = [stop(gap, _at(w, outer, part.low, following))]
     if part.is_close:
-        # Without a branch: a place that is none is read at the last one, and does not count.
-        near = w.names.of(f"{inner.variable}_near")
-        in_gap = c.Bin("<", c.Name(place), c.Name(gap))
-        last_place = c.Call("spfgen_min", (c.Name(place), c.Bin("-", clip_high, c.Int(1))))
+        # Without a branch, and one by one: a place that is none is read at the first one, and does not count.
+        # Several at once would have to be gathered, which takes longer.
+        near, is_gap = w.names.of(f"{inner.variable}_near"), w.names.of("is_gap")
+        end_of = c.Name(gap)
+        above, below = (c.Bin("<", _at(w, outer, e, own), end_of) for e in (part.low, part.high))
+        holds = (above, c.Bin("<", clip_low, end_of), c.Bin("<=", end_of, clip_high), below)
         with w.naming({inner.variable: c.Name(near)}):
             _, found = w.wrong(part.scan.body, ())
-        inside += [begin(place, from_), c.Declare(f"const {INT}", near, last_place)]
-        inside.append(c.Assign(c.Name(between), "+=", c.Bin("&", in_gap, found)))
+        inside = [
+            c.Declare(f"const {INT}", gap, _at(w, outer, part.low, following)),
+            c.Declare("const int", is_gap, joined("&", holds)),
+            c.Declare(f"const {INT}", near, c.Select(c.Name(is_gap), c.Bin("-", end_of, c.Int(1)), clip_low)),
+            c.Assign(c.Name(between), "+=", c.Bin("&", c.Name(is_gap), found)),
+            c.Do(c.Call("spfgen_apart", ())),
+        ]
     else:
-        low = c.Call("spfgen_max", (clip_low, from_))
-        inside.append(loop(place, low, c.Name(gap), [bad(between)]))
+        low = c.Call("spfgen_max", (clip_low, _at(w, outer, furthest, own)))
+        inside = [stop(gap, _at(w, outer, part.low, following)), loop(place, low, c.Name(gap), [bad(between)])]
     with w.naming({outer.variable: own}):
         rows = w.loops([inner], lambda: search(w, part, outer, first))
     again = loop(variable, c.Name(block.first), c.Name(block.stop), rows)

@@ -39,6 +39,13 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
+static inline void spfgen_apart(void) {
+#ifdef __GNUC__
+    __asm__ __volatile__("");
+#endif
+}
+
 /*
  * rowptr: 0 <= rowptr(p) <= nnz; checked one by one
  * rowptr: increasing; checked for neighbours: proved to imply it for all p, q
@@ -169,11 +176,13 @@ static int csr_check_6(
         int between = 0;
         if (0 < nnz - 1) {
             for (int64_t s = block; s < stop - 1; s++) {
-                const int64_t p_next = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1]);
-                const int64_t p =
-                        spfgen_max(0, spfgen_max((int64_t)rowptr[s], (int64_t)rowptr[s + 1] - 1));
-                const int64_t p_near = spfgen_min(p, nnz - 2);
-                between += (p < p_next) & (colidx[p_near] >= colidx[p_near + 1]);
+                const int64_t p_next = (int64_t)rowptr[s + 1];
+                const int is_gap =
+                        ((int64_t)rowptr[s] < p_next) & (0 < p_next) & (p_next <= nnz
+                        - 1) & ((int64_t)rowptr[s + 1] - 1 < p_next);
+                const int64_t p_near = is_gap ? p_next - 1 : 0;
+                between += is_gap & (colidx[p_near] >= colidx[p_near + 1]);
+                spfgen_apart();
             }
         }
         if (wrong != between || p_stop - p_first > INT32_MAX) {

@@ -426,7 +426,8 @@ def _unit(weight: Weight | None) -> Weight | None:
 
 
 def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
-    """The places of one key, if keys never fall along the loop, subscript by subscript."""
+    """The places of one key, if keys never fall along the loop, subscript by subscript, and no two keys share a place:
+    where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
     if not isinstance(loop, Scan) or loop.share is None or loop.share.weight is not None:
         return None
     if not all(isinstance(n, Load | Locate | Guard | Prefetch | Clear | Reduce) for n in _above_loop(loop)):
@@ -434,7 +435,9 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     found = _slice(instance, loop, target)
     if found is None:
         return None
-    keys = [_divisions(b) for b, r in zip(found.base, found.rest, strict=True) if b != ZERO]
+    subscripts = list(zip(found.base, found.rest, found.extents, strict=True))
+    keys = [_divisions(b) for b, _, _ in subscripts if b != ZERO]
+    apart = [e if r != ZERO else ONE for b, r, e in subscripts if b != ZERO]
     if not keys or not any(loop.dim in variables(k) for k in keys):
         return None
     later = f"{loop.dim}'"
@@ -448,8 +451,12 @@ def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     rising: list[Formula] = []
     for k, (a, b) in enumerate(zip(keys, two, strict=True)):
         same = [Compare("=", x, y) for x, y in zip(keys[:k], two[:k], strict=True)]
-        op = "<=" if k == len(keys) - 1 else "<"
-        rising.append(And((*same, Compare(op, a, b))) if same else Compare(op, a, b))
+        last = k == len(keys) - 1
+        if apart[k] == ONE:
+            steps = [Compare("<=" if last else "<", a, b)]
+        else:
+            steps = [Compare("<=", plus(a, apart[k]), b), *([Compare("=", a, b)] if last else [])]
+        rising += [And((*same, s)) if same else s for s in steps]
     goal = rising[0] if len(rising) == 1 else Or(tuple(rising))
     about = f"places of {target.tensor} along {loop.dim} come in order"
     return found if implied(known, instance.axioms, goal, about=about).proved else None

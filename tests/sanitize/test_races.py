@@ -105,6 +105,8 @@ def cases() -> list[Case]:
     # Each j belongs to one place in its block, but the loop over j comes to all of them.
     apart = "z[j] = A[i, j]*y[i] schedule { order A.c, j, A.bi, A.pb, A.r }"
     found.append(case(apart, {"A": "bcsr"}, 2, DATA))
+    # Places come in order of i, but those of one i go on where those of the next one begin.
+    found.append(case("z[i + j] = A[i, j]*y[i]", {"A": "dense"}, 2, DATA))
     return found
 
 

@@ -172,3 +172,15 @@ def test_what_is_fetched_ahead_in_a_loop_within_a_loop() -> None:
         T=spfgen.pack(dense, "csf"), x=np.ones(4)
     )
     assert np.array_equal(found, dense.sum(2))
+
+
+@pytest.mark.parametrize(
+    ("target", "adds"),
+    [("y[i + j]", "copies"), ("y[j + 2*i]", "copies"), ("y[5*i + j]", "")],
+)
+def test_parts_meet_only_where_one_ends(target: str, adds: str) -> None:
+    """Places of one i must not go on among those of the next one; at 5*i + j with 5 values of j they end there."""
+    text = f"tensor A[n, 5] : dense  tensor x[5] : dense  tensor y : dense  size n  {target} = A[i, j]*x[j]"
+    kernel = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
+    loops = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
+    assert {n.share.adds for n in loops if n.share} == {adds}

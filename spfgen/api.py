@@ -208,7 +208,7 @@ def parse(text: str, file: str = "<text>") -> Spec:
 
 
 def tensor(
-    layout: LayoutHandle | str,
+    layout: LayoutHandle | Layout | str,
     /,
     *,
     shape: Sequence[int] | int | None = None,
@@ -231,7 +231,7 @@ def tensor(
 
 def pack(
     obj: object,
-    layout: LayoutHandle | str,
+    layout: LayoutHandle | Layout | str,
     /,
     *,
     shape: Sequence[int] | int | None = None,
@@ -286,7 +286,7 @@ def compile(  # noqa: A001
     finds: Mapping[str, str] | None = None,
     deterministic: bool = False,
     validate: str = "once",
-    **layouts: LayoutHandle | str,
+    **layouts: LayoutHandle | Layout | str,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
@@ -425,15 +425,25 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
             raise SpecError(message, None, (did_you_mean(name, names) or known,))
 
 
-def handle_of(layout: LayoutHandle | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
-    """The layout that is meant, with these constants. Raises UsageError, SpecError."""
+def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
+    """The layout that is meant, that of a tensor among them, with these constants. Raises UsageError, SpecError."""
     constants = constants or {}
     if isinstance(layout, str) and all(type(v) is int for v in constants.values()):
         return _named(layout, **constants)
+    if isinstance(layout, Layout):
+        layout = _of(layout)
     if not isinstance(layout, str | LayoutHandle):
         raise UsageError(f"expected a layout or its name, but this is a {type(layout).__name__}")
     handle = _named(layout) if isinstance(layout, str) else layout
     return handle(**constants) if constants else handle
+
+
+@lru_cache(maxsize=256)
+def _of(layout: Layout) -> LayoutHandle:
+    """The layout that a tensor has, to be used for others."""
+    from spfgen.run.store import text_of
+
+    return LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
 
 
 @lru_cache(maxsize=256)

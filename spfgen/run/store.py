@@ -56,7 +56,7 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
         "constants": dict(layout.constants),
         "sizes": {n: int(v) for n, v in tensor.sizes.items()},
     }
-    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(_text_of(layout))}
+    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(text_of(layout))}
     entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **entries)
@@ -109,14 +109,14 @@ def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataE
     return DataError(f"expected a tensor that Tensor.save wrote, but {path} cannot be read: {reason}", None, notes)
 
 
-def _text_of(layout: Layout) -> str:
-    """The declaration, cut out of the text in which it stands."""
+def text_of(layout: Layout) -> str:
+    """The declaration, cut out of the text in which it stands. Raises Unsupported where there is no text."""
     if layout.span is not None:
         for item in parse_file(layout.span.text, layout.span.file).layouts:
             if isinstance(item, LayoutDecl) and item.name == layout.name:
                 meta = item.tree.meta
                 return item.source.text[meta.start_pos : meta.end_pos] + "\n"
-    raise Unsupported(f"a tensor of layout `{layout.name}` cannot be saved: the layout has no text")
+    raise Unsupported(f"there is no text that declares layout `{layout.name}`: it can be neither saved nor named")
 
 
 def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import spfgen
+from spfgen.cir.layout import field_name
+from spfgen.cir.layout import structs as made_structs
+from tests.differential.support import eager_source
+from tests.differential.test_levels import keen
 from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
@@ -31,6 +38,34 @@ int kernel_0(struct vector *t, int threads) {
     }
     return 0;
 }
+"""
+
+
+LEVELLED = """
+#include <math.h>
+#include <stdio.h>
+#include "{name}.h"
+{arrays}
+int main(void) {{
+    {structs}
+    spfgen_levels levels = {{0}};
+    for (int call = 0; call < 4; call++) {{
+        for (int i = 0; i < {count}; i++) {{
+            x_val[i] = NAN;
+        }}
+        if ({name}({arguments}, 3, &levels)) {{
+            return 1;
+        }}
+        for (int i = 0; i < {count}; i++) {{
+            if (!(fabs(x_val[i] - wanted[i]) <= 1e-9)) {{
+                return 2;
+            }}
+        }}
+    }}
+    printf("%d\\n", (int)levels.levels);
+    spfgen_levels_free(&levels);
+    return 0;
+}}
 """
 
 
@@ -137,3 +172,43 @@ def test_checks_have_no_races(tmp_path: Path) -> None:
     assert code == 0, told(calls, output)
     problems = differences(calls, tmp_path / "results")
     assert not problems, "\n".join(problems[:3])
+
+
+@pytest.mark.parametrize("layout", ["csr", "coo", "bcsr(R=2, C=2)", "jds"])
+def test_levels_have_no_races(layout: str, tmp_path: Path) -> None:
+    """A triangular solve on three threads, level by level; the second call on uses the order that the first made."""
+    rng = np.random.default_rng(5)
+    dense = np.tril(np.where(rng.random((60, 60)) < 0.05, rng.random((60, 60)), 0), -1) + 2 * np.eye(60)
+    given = {"L": spfgen.pack(dense, layout), "b": spfgen.pack(rng.random(60), "dense")}
+    tensors = {**given, "x": spfgen.pack(np.zeros(60), "dense")}
+    text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
+    kernel = spfgen.compile(text, **{n: t.layout for n, t in tensors.items()}, schedule="levels i")
+    made = keen(kernel.generated)
+    made = replace(made, source=eager_source(made.source))
+    declared = {t.name: t for t in made.program.tensors}
+    arrays, structs = [], []
+    for name, tensor in tensors.items():
+        for array, held in tensor.arrays.items():
+            kind = {"f": "double", "i": f"int{held.itemsize * 8}_t"}[held.dtype.kind]
+            arrays.append(f"static {kind} {name}_{array}[] = {{{', '.join(map(repr, held.ravel().tolist()))}}};")
+        fields = [f".{field_name(n)} = {v}" for n, v in tensor.sizes.items()]
+        fields += [f".{field_name(a)} = {name}_{a}" for a in tensor.arrays]
+        structs.append(f"{made_structs(made.program)[name].name} {name} = {{{', '.join(fields)}}};")
+    solved = np.linalg.solve(dense, given["b"].to_numpy())
+    arrays.append(f"static const double wanted[] = {{{', '.join(map(repr, solved.tolist()))}}};")
+    (tmp_path / f"{made.program.name}.h").write_text(made.header)
+    (tmp_path / "kernel.c").write_text(made.source)
+    main = LEVELLED.format(
+        name=made.program.name,
+        arrays="\n".join(arrays),
+        structs="\n    ".join(structs),
+        count=60,
+        arguments=", ".join(f"&{n}" for n in declared),
+    )
+    (tmp_path / "main.c").write_text(main)
+    options = {"cwd": tmp_path, "capture_output": True, "text": True}
+    built = subprocess.run([*command(), "main.c", "kernel.c", "-lm", "-o", "program"], **options)
+    assert built.returncode == 0, built.stderr
+    result = subprocess.run([tmp_path / "program"], env={**os.environ, **environment()}, timeout=60, **options)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) > 3

@@ -353,7 +353,8 @@ class Lowering(Values):
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)
-        loop = self.loop(plan, scope, [*own, *self.plan(plan.body, inner)], private)
+        body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
+        loop = self.loop(plan, scope, body, private)
         return [
             *before,
             *comment,
@@ -505,6 +506,16 @@ class Lowering(Values):
             *atomic,
             self.combine(place, plan.op, c.Name(name), own, kind),
         ]
+
+
+def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]:
+    """The body of a loop, which begins with what each thread has of its own: inside of all loops that run as one."""
+    if loops <= 1 or not own:
+        return [*own, *body]
+    *others, last = body
+    assert isinstance(last, c.For)
+    inner = list(last.body.statements) if isinstance(last.body, c.Block) else [last.body]
+    return [*others, replace(last, body=c.Block(tuple(_in_fused(inner, own, loops - 1))))]
 
 
 def pragma_of(plan: Scan | Find, private: str) -> str:

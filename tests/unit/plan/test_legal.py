@@ -85,3 +85,15 @@ def test_a_triangular_solve_in_tiles(schedule: str) -> None:
     text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
     kernel = spfgen.compile(text, L="csr", x="dense", b="dense", schedule=schedule)
     assert np.allclose(kernel(L=spfgen.pack(lower, "csr"), b=X), np.linalg.solve(lower, X))
+
+
+def test_what_threads_have_of_their_own_stands_inside_of_fused_loops() -> None:
+    """Here an array of where the finds stand: between loops that run as one nothing may be declared."""
+    layouts = {"y": "dense_col", "A": "bcsr(R=2, C=2)", "b": "dense"}
+    text = "y[l, i] = A[i - i, i]*A[i, i]*b[i]"
+    kernel = spfgen.compile(text, **layouts, schedule="order l; fuse l, A.pb", threads=3)
+    assert "collapse(2)" in kernel.source
+    assert "states_own" in kernel.source
+    dense, b = np.arange(1.0, 401).reshape(20, 20), np.arange(20.0)
+    found = kernel(y=spfgen.pack(np.full((30, 20), np.nan), "dense_col"), A=spfgen.pack(dense, "bcsr"), b=b)
+    assert np.array_equal(found.to_numpy(), np.tile(dense[0] * np.diagonal(dense) * b, (30, 1)))

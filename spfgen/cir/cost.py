@@ -22,6 +22,8 @@ def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
             return c.Float(a / b)
         case Var():
             return c.Cast("double", low.expr(cost, scope))
+        case Call("threads", ()):
+            return c.Cast("double", c.Name("threads"))
         case Call("log2", (inner,)):
             return c.Call("spfgen_log2", (cost_expr(inner, low, scope),))
         case Bin("/" | "quot", left, Num(b)) if b >= 1:

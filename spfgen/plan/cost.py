@@ -59,6 +59,11 @@ def log2(value: Expr) -> Expr:
     return Call("log2", (plus(value, Num(2)),))
 
 
+THREADS = Call("threads", ())
+"""The number of threads of the call."""
+SAMPLED_THREADS = 4
+
+
 def nanoseconds(tenths: int) -> Expr:
     """A constant, given in tenths of a nanosecond."""
     return Num(tenths // 10) if tenths % 10 == 0 else Bin("/", Num(tenths), Num(10))
@@ -254,6 +259,8 @@ def _python(cost: Expr, places: Mapping[str, str]) -> str:
             return repr(float(number))
         case Var(name):
             return places[name]
+        case Call("threads", ()):
+            return repr(float(SAMPLED_THREADS))
         case Call("log2", (inner,)):
             return f"log2({_python(inner, places)})"
         case Bin("min" | "max" as op, left, right):
@@ -277,6 +284,8 @@ def simplified(cost: Expr) -> str:
                 return sympy.Integer(number)
             case Var(name):
                 return symbols.setdefault(name, sympy.Symbol(name, positive=True))
+            case Call("threads", ()):
+                return sympy.Symbol("threads", positive=True)
             case Call("log2", (inner,)):
                 return sympy.Function("log2")(term(inner))
             case Bin("min" | "max" as op, left, right):

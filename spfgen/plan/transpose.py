@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spfgen.facts.formula import ZERO, Bin, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
-from spfgen.plan.cost import Counts, is_ever_less, nanoseconds, plus, times
+from spfgen.plan.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, times
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Reduce, Scan, Transpose, Variant, chain
 from spfgen.space.nodes import Instance, Operand, Read
 
 ACROSS, ALONG, COPIED = nanoseconds(4), nanoseconds(1), nanoseconds(10)
 """What it takes to read a value against the grain, to read it along, to copy one."""
+MOVED = nanoseconds(5)
+"""What each further thread adds to a copy: what one has written the others must get from its cache, and it takes it
+back at the next call."""
 FRESH, KEPT = nanoseconds(40), Num(1 << 22)
 """What a value takes of memory that is new to the process. Allocators keep what is freed, but not so many values: for
 more than those a copy always takes new memory."""
@@ -40,8 +43,9 @@ def with_transposed(instance: Instance, variants: Sequence[Variant], context: Co
         reads = times(*_trips(instance, variant.body))
         direct = times(ACROSS, reads)
         size = times(*operand.extents)
+        further = ZERO if context.deterministic else times(MOVED, Bin("-", THREADS, ONE))
         fresh = times(FRESH, Bin("max", Bin("-", size, KEPT), ZERO))
-        copied = plus(times(COPIED, size), fresh, times(ALONG, reads))
+        copied = plus(times(plus(COPIED, further), size), fresh, times(ALONG, reads))
         if is_ever_less(copied, direct, context.stored):
             result.append(replace(variant, cost=plus(variant.cost, direct)))
             result.append(Variant(plus(variant.cost, copied), _transposed(variant.body, operand, axis)))

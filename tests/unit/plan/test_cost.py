@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from spfgen.run import compile as compiling
 from tests.unit.plan.asking import of_kind
 
 N, M, P = Var("A.n"), Var("A.nnz"), Var("x.nnz")
+PIECES = ("log2.h", "over.h", "least.h", "most.h")
 
 
 def value(cost: Expr, **sizes: float) -> float:
@@ -140,7 +142,7 @@ def compiled(costs: Sequence[Expr]) -> Any:
         f"double f{k}({parameters}) {{ {unused} return {print_expr(cost_expr(cost, Lowering(), None))}; }}"  # type: ignore[arg-type]
         for k, cost in enumerate(costs)
     ]
-    pieces = ["#include <stdint.h>", runtime("log2.h"), runtime("over.h"), *functions]
+    pieces = ["#include <stdint.h>", *map(runtime, PIECES), *functions]
     library = compiling.load(compiling.build("\n".join(pieces), optimise=False))
     found = [getattr(library, f"f{k}") for k in range(len(costs))]
     for function in found:
@@ -191,15 +193,19 @@ def test_the_variant_that_runs_is_the_cheapest(name: str, tmp_path: Path) -> Non
     begin = text.index("const double cost_1")
     end = text.index(";", text.index("const int variant")) + 1
     generated = text[begin:end]
+    for line in reversed(text[:begin].splitlines()):  # parts of several costs stand before
+        declared = re.match(r" +const double (\w+) = .*;$", line)
+        if declared and re.search(rf"\b{declared[1]}\b", generated):
+            generated = f"{line}\n{generated}"
     sizes = {}
     for line in text[:begin].splitlines():
         if "const int64_t " in line and "->" in line:
             own, _, read = line.strip().removeprefix("const int64_t ").rstrip(";").partition(" = ")
             sizes[own] = read.replace("->", ".")
-    used = [n for n in sizes if n in generated]
+    used = [n for n in sizes if re.search(rf"\b{n}\b", generated)]
     assert sorted(sizes[n] for n in used) == wanted
     function = f"int chosen({', '.join(f'int64_t {n}' for n in used)}) {{ {generated} return variant; }}"
-    pieces = ["#include <stdint.h>", runtime("log2.h"), runtime("over.h"), function]
+    pieces = ["#include <stdint.h>", *map(runtime, PIECES), function]
     run = compiling.load(compiling.build("\n".join(pieces), optimise=False)).chosen
     run.argtypes = [ctypes.c_int64] * len(used)
     rng = random.Random(5)

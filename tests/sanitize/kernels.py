@@ -138,5 +138,21 @@ def every_schedule() -> Iterator[Case]:
         yield case(f"{text}\n    schedule {{ {schedule} }}", layouts, rank)
 
 
+PRODUCTS = (("csr", "bcsr"), ("bcsr", "bcsr(R=3, C=2)"), ("coo", "bcsr"), ("bcsr", "coo"), ("coo", "csr"))
+PRODUCT_DATA = tuple(
+    Data((("n0", a), ("n1", b), ("n2", c)), (), density, 7) for (a, b, c), density in (((25, 15, 17), 0.3), *(
+        (shape, 1.0) for shape in ((5, 3, 4), (1, 1, 1), (0, 2, 3), (3, 2, 0))))
+)  # fmt: skip
+"""The first has blocks that are mostly zeros, which are left out of copies."""
+
+
+def every_product() -> Iterator[Case]:
+    """Rows that are cleared by their first entry; zeros of blocks that are passed over, or left out of a copy."""
+    dims = (("A", ("n0", "n2")), ("B", ("n2", "n1")), ("C", ("n0", "n1")))
+    for left, right in PRODUCTS:
+        tensors = f"tensor A : {left}\n    tensor B : {right}\n    tensor C : dense"
+        yield Case(f"kernel NAME {{\n    {tensors}\n    C[i, j] = A[i, k]*B[k, j]\n}}", dims, (), PRODUCT_DATA)
+
+
 def every_kernel() -> list[Case]:
-    return [*every_layout(), *every_output(), *every_type(), *every_find(), *every_schedule()]
+    return [*every_layout(), *every_output(), *every_type(), *every_find(), *every_schedule(), *every_product()]

@@ -15,7 +15,17 @@ from spfgen.run.compile import find_compiler
 from spfgen.run.sanitized import ENVIRONMENT, FLAGS
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import DATA, FINDS, case, every_find, every_layout, every_output, every_schedule, every_type
+from tests.sanitize.kernels import (
+    DATA,
+    FINDS,
+    case,
+    every_find,
+    every_layout,
+    every_output,
+    every_product,
+    every_schedule,
+    every_type,
+)  # fmt: skip
 
 GROUPS = {
     "layouts": every_layout,
@@ -23,6 +33,7 @@ GROUPS = {
     "types": every_type,
     "finds": every_find,
     "schedules": every_schedule,
+    "products": every_product,
 }
 
 

@@ -21,7 +21,7 @@ from tests.differential.test_levels import keen
 from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
-from tests.sanitize.kernels import PARTNERS, case, every_find
+from tests.sanitize.kernels import PARTNERS, case, every_find, every_product
 
 FLAGS = ("-std=c99", "-O1", "-g1", "-fopenmp", "-fsanitize=thread")
 DATA = (Data((("n0", 13), ("n1", 12), ("n2", 7)), (("w", 2),), 0.5, 1),)
@@ -142,7 +142,7 @@ def cases() -> list[Case]:
     found.append(case(apart, {"A": "bcsr"}, 2, DATA))
     # Places come in order of i, but those of one i go on where those of the next one begin.
     found.append(case("z[i + j] = A[i, j]*y[i]", {"A": "dense"}, 2, DATA))
-    return found
+    return [*found, *every_product()]
 
 
 def finds() -> list[Case]:

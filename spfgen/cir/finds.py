@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined
+from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.print import print_expr
 from spfgen.cir.scope import Built, Kept, Scope
@@ -212,6 +212,8 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
     name = low.names[find.dim]
     built = scope.tables[find.place]
     table = built.table
+    if "end" in built.arrays:
+        return _between(low, find, built, wanted, hit)
     position = _first(built, wanted)
     if table.kind == "bitmap" and table.order == "unique":
         has = c.Call("spfgen_bitmap_has", (built.arrays["bits"], wanted.value))
@@ -235,6 +237,16 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
         following = c.Bin("-", following, c.Int(1))
     step = c.Assign(c.Name(name), "=", following)
     return [c.Declare(INT, name, position), c.While(there, c.Block((*hit(), step)))]
+
+
+def _between(low: Lowering, find: Find, built: Built, wanted: Sought, hit: Hit) -> list[c.Stmt]:
+    """All positions of the key, side by side: none where the end is 0."""
+    name, end = low.names[find.dim], c.Name(low.names.new(f"{low.names[find.dim]}_after"))
+    lines: list[c.Stmt] = [
+        c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value)),
+        loop(name, c.Load(built.arrays["at"], wanted.value), end, hit()),
+    ]
+    return lines if wanted.key.inside else [c.If(_inside(built, wanted, None), c.Block(tuple(lines)))]
 
 
 def _first(built: Built, wanted: Sought) -> c.Expr:
@@ -295,6 +307,8 @@ def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Wor
             add("workspace", kind.c, extent, fill)
     if table.kind == "position array" or (table.kind == "bitmap" and "first" not in result):
         add("at", INT, extent)
+    if table.kind == "position array" and table.order == "side by side":
+        add("end", INT, extent)
     if table.order == "chained" and table.kind != "scatter":
         add("next", INT, stored)
     return result
@@ -333,6 +347,10 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
         return [*lines, _each(name, built, body, backward=False)]
     place = c.Load(arrays["at"], key)
     body = [c.Assign(place, "=", c.Bin("+", c.Name(name), c.Int(1)))]
+    if "end" in arrays:
+        end = c.Load(arrays["end"], key)
+        last = c.If(c.Bin("==", end, c.Int(0)), c.Block((c.Assign(end, "=", c.Bin("+", c.Name(name), c.Int(1))),)))
+        body = [last, c.Assign(place, "=", c.Name(name))]
     if table.order == "chained":
         body.insert(0, c.Assign(c.Load(arrays["next"], _minus(c.Name(name), built.low)), "=", place))
     return [*lines, _each(name, built, body, backward=table.order != "unique")]
@@ -346,7 +364,7 @@ def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
     lines: list[c.Stmt] = []
     if "bits" in arrays:
         lines.append(c.Do(c.Call(f"spfgen_bitmap_clear_{kind}", (arrays["bits"], *span))))
-    role = "workspace" if table.kind == "scatter" else "at"
+    role = "workspace" if table.kind == "scatter" else "end" if "end" in arrays else "at"
     if role in arrays:
         name = low.names.new(low.names[table.dim])
         key = c.Load(array, c.Bin("+", base, c.Name(name)))

@@ -304,6 +304,7 @@ int bcsr_times_coo(
     const bool B_finite = ((double)nrow + 1.0) * ratio_2 * 2.0 * ratio > (double)nnz
             && spfgen_finite_float64(B_val, nnz, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
+    int64_t *B_idx_1_end = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
     int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(int64_t));
@@ -315,9 +316,10 @@ int bcsr_times_coo(
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
     int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts_3 = spfgen_memory(variant == 3 ? parts * (2 * n_2) : 0, 1, sizeof(double));
-    if (!B_idx_1_at || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots
-            || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
+    if (!B_idx_1_at || !B_idx_1_end || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2
+            || !B_idx_1_slots || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
+        free(B_idx_1_end);
         free(bi_shared);
         free(C_parts);
         free(bi_shared_2);
@@ -336,7 +338,10 @@ int bcsr_times_coo(
          * loops
          */
         for (int64_t p_2 = nnz - 1; p_2 >= 0; p_2--) {
-            B_idx_1_at[B_idx_1[p_2]] = p_2 + 1;
+            if (B_idx_1_end[B_idx_1[p_2]] == 0) {
+                B_idx_1_end[B_idx_1[p_2]] = p_2 + 1;
+            }
+            B_idx_1_at[B_idx_1[p_2]] = p_2;
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
@@ -373,8 +378,8 @@ int bcsr_times_coo(
                                      * find p with B_idx_1[p] == j by position array: B.idx_1
                                      * rises within these bounds: equal values stand side by side
                                      */
-                                    for (int64_t p = B_idx_1_at[j] - 1; p >= 0 && p < nnz
-                                            && B_idx_1[p] == j; p++) {
+                                    const int64_t p_after = B_idx_1_end[j];
+                                    for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
                                         C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
                                                 + c] * B_val[p];
                                     }
@@ -541,6 +546,7 @@ int bcsr_times_coo(
         }
     }
     free(B_idx_1_at);
+    free(B_idx_1_end);
     free(bi_shared);
     free(C_parts);
     free(bi_shared_2);

@@ -21,7 +21,7 @@ from spfgen.layout.order import in_order
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import stored_once
-from spfgen.run.form import remember
+from spfgen.run.form import form_of, remember
 from spfgen.run.functions import Function, loaded, zeros
 
 MOST_KNOWN = 256
@@ -162,10 +162,13 @@ def _made(
 
 def pads(layout: Layout) -> bool:
     """Whether the layout stores places in groups, of which some hold no entry."""
-    try:
-        return key_plan(layout, key_orders(layout)).pads
-    except Unsupported:
-        return True
+    form = form_of(layout)
+    if form.pads is None:
+        try:
+            form.pads = key_plan(layout, key_orders(layout)).pads
+        except Unsupported:
+            form.pads = True
+    return form.pads
 
 
 # --- of extents --------------------------------------------------------------------------------------------------

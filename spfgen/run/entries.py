@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.lang.expressions import counted
 from spfgen.layout.duplicates import Duplicates, checked_duplicates
-from spfgen.run.bind import converted, coordinates, packed
+from spfgen.run.bind import converted, coordinates, is_scipy, packed
 from spfgen.run.conversion import pads
+from spfgen.run.foreign import candidates
 from spfgen.run.read import Coordinates
+from spfgen.run.seen import broken, changed
 from spfgen.run.tensor import Array, Tensor, as_array, plain_array, size_number
 from spfgen.space.tensors import types_of
 
@@ -28,8 +31,10 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     wanted = None if shape is None else _shape(shape)
     if isinstance(obj, tuple):
         found: Coordinates | Tensor = _pair(obj, wanted)
+    elif isinstance(obj, Tensor):
+        found = _unchanged(obj)
     else:
-        found = obj if isinstance(obj, Tensor) else coordinates(obj, NAME)
+        found = (_in_place(obj) if duplicates == "sum" else None) or coordinates(obj, NAME)
     if wanted is not None and found.shape != wanted:
         raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
     layout, use = handle.layout(len(found.shape)), handle.use
@@ -43,6 +48,28 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     if use.value_type is not None:
         found = _typed(found, value_type)
     return packed(layout, found, NAME, kinds, said, duplicates)
+
+
+def _unchanged(tensor: Tensor) -> Tensor:
+    """C does not ask again whether indices are within their ranges. Raises DataError."""
+    problem = changed(tensor.layout, tensor.sizes, tensor.arrays)
+    if problem is not None:
+        raise problem
+    return tensor
+
+
+def _in_place(value: Any) -> Tensor | None:
+    """scipy's arrays in a layout that they satisfy, as it is now, if it stores nothing but entries."""
+    if not is_scipy(value):
+        return None
+    for candidate in candidates(f"scipy.{value.format}", len(value.shape)):
+        if candidate.solved or pads(candidate.layout()):
+            continue
+        with suppress(DataError):
+            tensor = candidate.tensor(value, tuple(map(int, value.shape)))
+            if broken(tensor.layout, tensor.sizes, tensor.arrays, "always") is None:
+                return tensor
+    return None
 
 
 def _of_tensor(tensor: Tensor) -> Coordinates:

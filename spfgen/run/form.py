@@ -27,6 +27,8 @@ class Form:
         """For callers that solve sizes: their results by shapes of arrays."""
         self.first: Layout | None = None
         """See `canonical`."""
+        self.pads: bool | None = None
+        """See `conversion.pads`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}
 
     def shape(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:

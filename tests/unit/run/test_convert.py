@@ -246,6 +246,36 @@ def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
     assert tries >= 2, "the way through C was not taken"
 
 
+def test_scipy_arrays_are_converted_as_they_are(monkeypatch):
+    """Sorted or not, with duplicates, explicit zeros, in any format; what is wrong is said."""
+    sparse = pytest.importorskip("scipy.sparse")
+    indptr, columns = np.array([0, 2, 2, 5]), np.array([3, 1, 0, 2, 2])
+    messy = sparse.csr_array((np.array([1.0, 2.0, 0.0, 4.0, 8.0]), columns, indptr), shape=(3, 4))
+    tidy = messy.copy()
+    tidy.sum_duplicates()
+    wanted = messy.toarray()
+    for matrix in (messy, tidy, messy.tocsc(), tidy.tocoo(), messy.tobsr((3, 2)), tidy.todia(), tidy.tolil()):
+        for layout in ("csr", "csc", "bcsr", "ell"):
+            got = spfgen.pack(matrix, layout)
+            np.testing.assert_array_equal(got.to_numpy(), wanted)
+            assert not any(np.shares_memory(a, b) for a in got.arrays.values() for b in (tidy.data, tidy.indices))
+    monkeypatch.setattr(conversion, "EACH", conversion.ENOUGH)  # now in C
+    for matrix in (messy, tidy):
+        got = spfgen.pack(matrix, "csc")
+        np.testing.assert_array_equal(got.to_numpy(), wanted)
+        assert got.nse == 4
+    tidy.indices[-1] = 9
+    with pytest.raises(DataError):
+        spfgen.pack(tidy, "csc")
+
+
+def test_a_tensor_that_was_changed_is_not_converted_unasked():
+    tensor = spfgen.pack(np.eye(5), "csr")
+    tensor.arrays["colidx"][2] = 10**6
+    with pytest.raises(DataError, match="colidx"):
+        tensor.convert("csc")
+
+
 def test_a_team_has_work_for_each(monkeypatch):
     monkeypatch.undo()
     assert [packing._threads(4, n) for n in (0, 10, packing.SHARE, 2 * packing.SHARE, 10**6)] == [1, 1, 1, 2, 4]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
+from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
     Clear,
     Do,
@@ -413,10 +414,11 @@ class _Carry:
                 return None
         return tuple(found)
 
-    def start(self, scope: Scope) -> c.Expr:
+    def start(self, scope: Scope, key: Mapping[str, Expr] | None = None) -> c.Expr:
         """Where the places of the key begin in the target."""
         low = self.low
-        first = low.place(replace(self.target, place=self.slice.base), scope)
+        base = tuple(substitute(b, key or {}) for b in self.slice.base)
+        first = low.place(replace(self.target, place=base), scope)
         assert isinstance(first, c.Load)
         return c.Bin("+", first.array, first.index) if first.index != c.Int(0) else first.array
 
@@ -523,7 +525,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     rows = _workspace(low, f"{row}_shared", INT, count, scope)
     arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
     assert share.weight is not None
-    pointer, _ = parts.array(share.weight.pointer)
+    pointer, index = parts.array(share.weight.pointer)
     following = c.Bin("+", c.Name(row), c.Int(1))
     goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
     limits = variable(low, begin), variable(low, stop)
@@ -539,12 +541,23 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
 
     low.array_names[key] = low.names.new(f"{carry.target.tensor}_row")
     nest = without_unused(rewrite(bounded, own_body))
-    lines: list[c.Stmt] = [
-        c.Declare(f"{carry.kind.c} *", low.array_names[key], c.Select(own, carry.start(parts.scope), carry.array)),
-        c.Declare(f"const {INT}", stop.name, c.Select(own, c.Load(pointer, following), end)),
-        *low.plan(nest, parts.scope),
-        c.Assign(begin, "=", stop),
-    ]
+
+    def lines(places: c.Expr, until: c.Expr) -> list[c.Stmt]:
+        return [
+            c.Declare(f"{carry.kind.c} *", low.array_names[key], places),
+            c.Declare(f"const {INT}", stop.name, until),
+            *low.plan(nest, parts.scope),
+            c.Assign(begin, "=", stop),
+        ]
+
+    step = _step(found, plan.dim)
+    if step is None:
+        places = c.Select(own, carry.start(parts.scope), carry.array)
+        each: list[c.Stmt] = [
+            loop(row, parts.start, past, lines(places, c.Select(own, c.Load(pointer, following), end)))
+        ]
+    else:
+        each = _in_pieces(low, plan, carry, parts, (end, past, pointer, TYPES[index].c), step, lines)
     inside: list[c.Stmt] = [
         c.Declare(INT, at.name),
         c.Declare(INT, end.name),
@@ -556,13 +569,59 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
         *carry.begun(arrays, parts.part),
         *parts.states,
         c.Declare(INT, begin.name, at),
-        loop(row, parts.start, past, lines),
+        *each,
     ]
     return [
         parts.comment,
         c.Comment(f"where one {row} takes long, several threads share it"),
         parts.loop(inside),
         *_together(low, plan, carry, rows, arrays, count, scope),
+    ]
+
+
+def _step(found: Slice, dim: str) -> int | None:
+    """How far the places of a row are from those of the row before, where that is a number."""
+    if len(found.base) != 1:
+        return None
+    try:
+        place = linear(found.base[0])
+    except NotAffine:
+        return None
+    return place.coefficient(dim) if place.names() == {dim} else None
+
+
+def _in_pieces(
+    low: Lowering,
+    plan: Scan,
+    carry: _Carry,
+    parts: _Parts,
+    known: tuple[c.Name, c.Name, c.Name, str],
+    step: int,
+    lines: Callable[[c.Expr, c.Expr], list[c.Stmt]],
+) -> list[c.Stmt]:
+    """The rows of a part: the whole ones, then what it has of the last one. Where both have their places and their ends
+    is found out once, since rows may be so short that it takes longer than what is done for them."""
+    end, past, pointer, index = known
+    row = low.names[plan.dim]
+    piece, first, last, ends, places = (
+        c.Name(low.names.new(n)) for n in ("piece", f"{row}_first", f"{row}_last", f"{row}_ends", f"{row}_places")
+    )
+    until = c.Name(low.names.new(f"{row}_until"))
+    start = carry.start(parts.scope, {plan.dim: variable(low, first)})
+    further = c.Bin("-", c.Name(row), first)
+    at = c.Bin("+", places, further if step == 1 else c.Bin("*", c.Int(step), further))
+    after = c.Bin("+", pointer, c.Bin("+", first, c.Int(1)))
+    inside = [
+        c.Declare(f"const {INT}", first.name, c.Select(piece, parts.stop, parts.start)),
+        c.Declare(f"const {INT}", last.name, c.Select(piece, past, parts.stop)),
+        c.Declare(f"const {index} *", ends.name, c.Select(piece, c.Un("&", until), after)),
+        c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)),
+        loop(row, first, last, lines(at, c.Load(ends, further))),
+    ]
+    return [
+        c.Declare(f"const {index}", until.name, c.Cast(index, end)),
+        c.Comment("whole rows, then what this part has of the last one"),
+        c.For("int", piece.name, c.Int(0), c.Bin("<", piece, c.Int(2)), 1, c.Block(tuple(inside))),
     ]
 
 

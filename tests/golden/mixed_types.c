@@ -151,35 +151,44 @@ int mixed_types(
         double *restrict y_part = y_parts + part;
         y_part[0] = 0.0;
         int64_t pj_begin = i_from;
-        for (int64_t i = i_begin; i < i_stop; i++) {
-            double *y_row = i < i_end ? y_val + i : y_part;
-            const int64_t pj_end = i < i_end ? A_rowptr[i + 1] : i_to;
-            double y_sum = 0.0;
-            if (pj_begin < pj_end) {
-                if (far) {
-                    spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
-                    spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                }
-                /* four at a time, so that one addition need not wait for the other */
-                for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                    double y_sum_1 = 0.0;
-                    y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                    if (pj + 1 < pj_end) {
-                        double y_sum_2 = 0.0;
-                        y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                        if (pj + 2 < pj_end) {
-                            y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
-                            if (pj + 3 < pj_end) {
-                                y_sum_2 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
-                            }
-                        }
-                        y_sum_1 += y_sum_2;
+        const int64_t i_until = (int64_t)i_to;
+        /* whole rows, then what this part has of the last one */
+        for (int piece = 0; piece < 2; piece++) {
+            const int64_t i_first = piece ? i_end : i_begin;
+            const int64_t i_last = piece ? i_stop : i_end;
+            const int64_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
+            double *i_places = piece ? y_part : y_val + i_first;
+            for (int64_t i = i_first; i < i_last; i++) {
+                double *y_row = i_places + (i - i_first);
+                const int64_t pj_end = i_ends[i - i_first];
+                double y_sum = 0.0;
+                if (pj_begin < pj_end) {
+                    if (far) {
+                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
+                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
                     }
-                    y_sum += y_sum_1;
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                        double y_sum_1 = 0.0;
+                        y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                        if (pj + 1 < pj_end) {
+                            double y_sum_2 = 0.0;
+                            y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2 += (double)A_val[pj
+                                            + 3] * (double)x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_1 += y_sum_2;
+                        }
+                        y_sum += y_sum_1;
+                    }
                 }
+                y_row[0] += y_sum;
+                pj_begin = pj_end;
             }
-            y_row[0] += y_sum;
-            pj_begin = pj_end;
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

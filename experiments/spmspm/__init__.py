@@ -27,7 +27,6 @@ from experiments.peers.spfgen import module_or_missing
 PROGRAM = "C[i,k] = A[i,j]*B[j,k]"
 LAYOUTS = ("csr", "dcsr", "coo", "bcsr")
 PLAIN = "csr x csr"
-BLOCK = 2
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 3.0
 MOST_RESULT_BYTES = 800 << 20
 TARGETS = (
@@ -35,7 +34,7 @@ TARGETS = (
     Target("mkl, csr x csr", ("mkl",), 0.9, part=PLAIN),
     Target("ours in csr x csr, any pair", ("spfgen-csr",), 1 / 1.5, each=True),
 )
-NOTE = "bcsr holds the zeros of its 2x2 blocks too: on scattered matrices it has up to four times the products of csr"
+NOTE = "bcsr (2x2) stores up to four times the values of csr: where half are zeros, the kernel copies the others first"
 
 Array = np.ndarray[Any, Any]
 

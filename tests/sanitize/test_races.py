@@ -142,6 +142,9 @@ def cases() -> list[Case]:
     found.append(case(apart, {"A": "bcsr"}, 2, DATA))
     # Places come in order of i, but those of one i go on where those of the next one begin.
     found.append(case("z[i + j] = A[i, j]*y[i]", {"A": "dense"}, 2, DATA))
+    # Sums over l run across B: threads make a transposed copy of it together, then all read it.
+    full = tuple(replace(d, density=1.0) for d in DATA)
+    found.append(case("y[i] = A[i, j]*B[i, l]*x[l]", {"A": "csr", "B": "dense_col"}, 2, full))
     return [*found, *every_product()]
 
 

@@ -125,6 +125,16 @@ def test_constants_of_a_layout() -> None:
         assert np.allclose(kernel(A=given, x=np.ones(6)), given @ np.ones(6))
 
 
+def test_the_layout_of_a_tensor_may_be_named() -> None:
+    mine = spfgen.parse(
+        "layout mine(n) { relation { [p] -> [i] : 0 <= p < n and i = n - 1 - p }  value val[n] at [p] }"
+    )
+    a, x = spfgen.pack(np.eye(6), "bcsr", R=3, C=2), spfgen.pack(np.arange(6.0), mine.layouts["mine"])
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=a.layout, x=x.layout, y=x.layout)
+    assert np.array_equal(kernel(A=a, x=x).to_numpy(), np.arange(6.0))
+    assert spfgen.pack(np.eye(6), a.layout).layout == a.layout
+
+
 def test_a_family_at_two_ranks() -> None:
     kernel = spfgen.compile("y[i] = B[i, j]*x[j]", B="coo", x="coo", y="dense")
     assert kernel(B=DENSE, x=X).tolist() == (DENSE @ X).tolist()

@@ -19,7 +19,7 @@ from tests.differential.kernels import CASES, DENSITIES, SHAPES, Array, Case, ch
 from tests.differential.support import Batch, Program, each_forced, operand, provable, zeros_like
 
 THREADS = 3
-MOST = {1: None, 2: 20, 3: 8}
+MOST = {1: None, 2: 16, 3: 7}
 """As many combinations are tried of kernels with so many operands; `-m exhaustive` tries each layout in each place."""
 LARGER = {"i": 61, "j": 47, "k": 23, "l": 5}
 """Enough for threads to meet."""

@@ -41,7 +41,7 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
 }
-"""What the functions of rt/keys.h return and take."""
+"""What the functions of rt/keys.h and rt/totals.h return and take."""
 
 
 def address(array: Array) -> int:
@@ -94,9 +94,16 @@ def shared(name: str) -> Any:
     return function
 
 
+def shared_text() -> str:
+    """The C text of these functions."""
+    words = runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h"))
+    totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
+    return "\n\n".join([words, *totals]) + "\n"
+
+
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL:
-    return load(build(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n"))
+    return load(build(shared_text()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import pytest
 
 import spfgen
 from spfgen.cir.convert import Pair
-from spfgen.cir.files import runtime
 from spfgen.cir.pack import Types
 from spfgen.errors import DataError
 from spfgen.layout.keys import NoKey, key_plan
@@ -379,7 +378,7 @@ def test_no_warnings(compiler, openmp, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not on PATH")
     files = [tmp_path / "keys.c"]
-    files[0].write_text(runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h")) + "\n")
+    files[0].write_text(functions.shared_text())
     for place, key, value in (("int32", "int32", "complex64"), ("int64", "int64", "bool")):
         files.append(tmp_path / f"order_{place}.c")
         files[-1].write_text(functions.ordering_text(place, key, value))

@@ -72,6 +72,8 @@ def canonical(layout: Layout) -> Layout:
     form = form_of(layout)
     if form.first is None:
         if layout not in _FIRST:
+            if len(_FIRST) >= REMEMBERED:
+                _FORMS.clear()  # they would go on to speak of layouts that are forgotten here
             remember(_FIRST, layout, layout)
         form.first = _FIRST[layout]
     return form.first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 
 import spfgen
 from spfgen.errors import DataError, SpecError, UsageError
-from spfgen.run import validate
+from spfgen.run import form, validate
 
 DENSE = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 3.0, 0.0, 4.0], [5.0, 0.0, 0.0, 6.0]])
 MATRICES = [
@@ -451,3 +452,11 @@ def test_fills_that_do_not_fit_a_type_are_refused(fill, kinds):
     for kind in kinds:
         with pytest.raises(DataError, match=f"that has the fill value {fill}"):
             spfgen.pack(np.ones(2, kind), layout)
+
+
+def test_layouts_that_were_forgotten_are_first_again() -> None:
+    """A table that is full forgets all layouts: what is known of each must not outlive that."""
+    layout = form.canonical(spfgen.pack(DENSE, "csr").layout)
+    form._FIRST.update(dict.fromkeys(range(form.REMEMBERED), layout))
+    form.canonical(replace(layout, name="another"))
+    assert form.canonical(replace(layout)) is form.canonical(layout)

@@ -27,7 +27,7 @@ from spfgen.cir.pack import (
     argument_names,
     in_parts,
     is_stored,
-    made_function,
+    made,
     new_name,
     parameters,
     target_names,
@@ -212,7 +212,7 @@ class _Both:
         whole = list(body)
         if result == "int" and collects:
             whole = [c.Declare("int", "wrong", c.Int(0)), *body, c.Return(c.Name("wrong"))]
-        return Made(made_function(result, name, params, whole, doc), (*self.arguments, *(w for w, _ in more)))
+        return made(result, name, params, whole, doc, (*self.arguments, *(w for w, _ in more)))
 
 
 _PARTS = ("parts", c.Param("int", "parts", "parts of the scan, side by side"))
@@ -583,9 +583,8 @@ def _test_order(pair: Pair) -> Made:
     whole = [c.Declare("int", "wrong", c.Int(0)), nest, c.Return(c.Name("wrong"))]
     every = [*params, *more]
     doc = f"1 when the keys in a group of {pair.layout.name} are not in their order, or one is there twice."
-    function = made_function("int", "spfgen_test_order", every, whole, doc)
-    arguments = tuple(f"to {n}" for n in argument_names(pair.layout, pair.target))
-    return Made(function, (*arguments, "parts", "groups", "count"))
+    arguments = (*(f"to {n}" for n in argument_names(pair.layout, pair.target)), "parts", "groups", "count")
+    return made("int", "spfgen_test_order", every, whole, doc, arguments)
 
 
 # --- table ---------------------------------------------------------------------------------------------------------

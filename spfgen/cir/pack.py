@@ -106,8 +106,8 @@ def count_function(layout: Layout, types: Types, without_fill: bool) -> Made:
         c.Assign(c.Load(c.Name("count"), c.Name("part")), "=", c.Name("own")),
     ]
     more = [c.Param("int", "parts"), c.Param(f"{INT} *restrict", "count", "entries of each part")]
-    function = made_function("void", "spfgen_count", [*params, *more], [in_parts(body)], scan_doc(layout, "counts"))
-    return Made(function, (*argument_names(layout, types), "parts", "count"))
+    arguments = (*argument_names(layout, types), "parts", "count")
+    return made("void", "spfgen_count", [*params, *more], [in_parts(body)], scan_doc(layout, "counts"), arguments)
 
 
 def scan_doc(layout: Layout, verb: str) -> str:
@@ -141,9 +141,9 @@ def coordinates_function(layout: Layout, types: Types) -> Made:
     ]
     more.append(c.Param(f"{TYPES[types.value].c} *restrict", "value"))
     doc = scan_doc(layout, "writes")
-    function = made_function("void", "spfgen_coordinates", [*params, *more], [in_parts(body)], doc)
     columns = (f"column:{k}" for k in range(layout.rank))
-    return Made(function, (*argument_names(layout, types), "parts", "start", *columns, "value"))
+    arguments = (*argument_names(layout, types), "parts", "start", *columns, "value")
+    return made("void", "spfgen_coordinates", [*params, *more], [in_parts(body)], doc, arguments)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------
@@ -263,8 +263,8 @@ def keys_of_layout(key: KeyPlan, layout: Layout, types: Types, without_fill: boo
     more = [c.Param("int", "parts"), c.Param(f"const {INT} *restrict", "start", "first entry of each part")]
     more += [*digits.params, c.Param(f"{WORD} *restrict", "key"), c.Param(f"{TYPES[types.value].c} *restrict", "value")]
     doc = f"Scans {layout.name}: keys of its entries for {target.name}; 1 when there is no place for one."
-    function = made_function("int", "spfgen_keys", [*params, *more], whole, doc)
-    return Made(function, (*argument_names(layout, types), "parts", "start", *digits.arguments, "key", "value"))
+    arguments = (*argument_names(layout, types), "parts", "start", *digits.arguments, "key", "value")
+    return made("int", "spfgen_keys", [*params, *more], whole, doc, arguments)
 
 
 # --- filling ---------------------------------------------------------------------------------------------------
@@ -356,8 +356,7 @@ class _Fill:
         arguments: tuple[str, ...] = ("count", "key", "from", "value", "parts", "start", "done")
         arguments += (*(f"total:{k}" for k in range(len(self.totals))), *self.digits.arguments)
         arguments += argument_names(self.layout, self.types)
-        function = made_function("void", "spfgen_fill", params, body, doc)
-        return Made(function, arguments)
+        return made("void", "spfgen_fill", params, body, doc, arguments)
 
     def level(self, number: int, level: Level, names: Names) -> list[c.Stmt]:
         """A rank steps on where a digit of its own or one before has changed."""
@@ -455,12 +454,11 @@ class _Fill:
         return [read, c.If(c.Name("changed"), c.Block((c.Assign(target, "=", own),)), c.Block((added,)))]
 
 
-def made_function(result: str, name: str, params: Sequence[c.Param], body: Sequence[c.Stmt], doc: str) -> c.Function:
-    """A function, with a word on the parameters that it does not need."""
-    return c.Function(result, name, tuple(params), c.Block((*unused(params, body), *body)), doc)
-
-
-def unused(params: Sequence[c.Param], body: Sequence[c.Stmt]) -> list[c.Stmt]:
-    """What the function does not need (an extent, say) is said to be so."""
-    used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
-    return [c.Do(c.Cast("void", c.Name(p.name))) for p in params if p.name not in used]
+def made(
+    result: str, name: str, params: Sequence[c.Param], body: Sequence[c.Stmt], doc: str, arguments: Sequence[str]
+) -> Made:
+    """A function with those of the parameters that it needs; `arguments`: what is given for each."""
+    used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)} | {"parts"}
+    needed = [(p, a) for p, a in zip(params, arguments, strict=True) if p.name in used]
+    function = c.Function(result, name, tuple([p for p, _ in needed]), c.Block(tuple(body)), doc)
+    return Made(function, tuple([a for _, a in needed]))

@@ -22,6 +22,10 @@ class Form:
         self.values = tuple(v.name for v in layout.values)
         self.arrays = layout.arrays
         self.sizes = (*layout.parameters, *layout.sizes)
+        self.given = _words(self, "")
+        """What `run.functions.Function` calls the sizes and the arrays."""
+        self.given_to = _words(self, "to ")
+        """The same of a target."""
         self.extents = {name: layout.extents(name) for name in self.arrays}
         self.solved: dict[Any, Any] = {}
         """For callers that solve sizes: their results by shapes of arrays."""
@@ -43,6 +47,10 @@ class Form:
             found = tuple(max(0, _number(e, sizes)) for e in extents)
             remember(self._shapes, key, found)
         return found
+
+
+def _words(form: Form, to: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple([f"{to}size:{n}" for n in form.sizes]), tuple([f"{to}array:{n}" for n in form.arrays])
 
 
 def remember(table: dict[Any, Any], key: Any, value: Any) -> None:

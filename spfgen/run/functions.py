@@ -26,6 +26,7 @@ from spfgen.run.compile import build, load
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 LARGE = 2**21
 
+NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
 KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
@@ -46,6 +47,8 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 
 def address(array: Array) -> int:
     """Where an array is, which the caller must keep: a number keeps nothing alive."""
+    if array.flags.writeable:  # then a look at its buffer has it four times as fast
+        return ctypes.addressof(NOTHING.from_buffer(array.data))
     found: int = array.__array_interface__["data"][0]
     return found
 

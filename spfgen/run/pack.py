@@ -22,7 +22,9 @@ from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import INDEX_TYPE, Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.conversion import ENOUGH, Fall, pads, prepared
+from spfgen.run.form import Form, form_of
 from spfgen.run.functions import Function, address, loaded
+from spfgen.run.threads import threads_allowed, threads_by_default
 from spfgen.run.ways import Run, given_of, starts
 
 SMALL = 20_000
@@ -97,9 +99,8 @@ def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
 
 def _threads(wanted: int, entries: int) -> int:
     """As many as are wanted (0: as OpenMP has by default), none of them for few entries."""
-    from spfgen.run.threads import threads_allowed, threads_by_default
-
-    return threads_allowed(max(1, min(wanted or threads_by_default(), entries // SHARE)))
+    most = entries // SHARE
+    return threads_allowed(min(wanted or threads_by_default(), most) if most > 1 else 1)
 
 
 @lru_cache(maxsize=64)
@@ -108,18 +109,19 @@ def _unpacking(layout: Layout, types: Types) -> list[Function]:
     return loaded(made, f"Unpacking {layout.name}")
 
 
-def _contiguous(layout: Layout, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {n: np.ascontiguousarray(arrays[n]) for n in layout.arrays}
+def _contiguous(form: Form, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {n: np.ascontiguousarray(arrays[n]) for n in form.arrays}
 
 
 def _coordinates(
     layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], threads: int
 ) -> tuple[tuple[Array, ...], Array]:
-    own = _contiguous(layout, arrays)
+    form = form_of(layout)
+    own = _contiguous(form, arrays)
     kinds = tuple((a.name, own[a.name].dtype.name) for a in layout.indexes)
     dtype = own[layout.values[0].name].dtype
     counting, writing = _unpacking(layout, Types(dtype.name, kinds))
-    given = given_of(layout, sizes, own)
+    given = given_of(form, sizes, own)
     start = starts(counting, given, threads)
     count = int(start[-1])
     columns = [np.empty(count, np.int64) for _ in layout.coordinates]
@@ -170,14 +172,15 @@ def _converted(
     stored = _stored(source, arrays)
     if stored > MOST:
         raise Fall
-    own = _contiguous(source, arrays)
+    form = form_of(source)
+    own = _contiguous(form, arrays)
     types = tuple([a.dtype for a in own.values()])
-    kinds = tuple([str(index_types.get(a.name, INDEX_TYPE)) for a in target.indexes])
+    kinds = tuple([str(index_types.get(n, INDEX_TYPE)) for n in form_of(target).indexes])
     place = "int32" if stored < 2**31 else "int64"
     entries = stored if stored < small else ENOUGH
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
     digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
-    given, team = given_of(source, sizes, own), _threads(threads, stored)
+    given, team = given_of(form, sizes, own), _threads(threads, stored)
     run = Run(conversion, digits, own, given, stored, team, duplicates, expected)
     for way in conversion.ways:
         found = run.by(way)

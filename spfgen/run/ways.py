@@ -16,6 +16,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
 from spfgen.run.conversion import Conversion, Digits, Fall
+from spfgen.run.form import Form, form_of
 from spfgen.run.functions import Function, address, ordering, shared, zeros
 
 MOST_EMPTY = 64
@@ -32,10 +33,12 @@ SOME, MANY = 5, 50
 """Of 100 entries, how many lie far apart where it pays to fetch places ahead, and to use buckets."""
 
 
-def given_of(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, int]:
+def given_of(form: Form, sizes: Mapping[str, int], arrays: Mapping[str, Array], to: bool = False) -> dict[str, int]:
     """A layout's sizes and arrays for C; the arrays are contiguous, and kept by the caller."""
-    given = {f"size:{n}": sizes[n] for n in (*layout.parameters, *layout.sizes)}
-    return given | {f"array:{n}": address(a) for n, a in arrays.items()}
+    of_sizes, of_arrays = form.given_to if to else form.given
+    given = dict(zip(of_sizes, [sizes[n] for n in form.sizes], strict=True))
+    given.update(zip(of_arrays, [address(arrays[n]) for n in form.arrays], strict=True))
+    return given
 
 
 def starts(function: Function, given: Mapping[str, int], parts: int) -> Array:
@@ -45,7 +48,7 @@ def starts(function: Function, given: Mapping[str, int], parts: int) -> Array:
     return np.cumsum(start, out=start)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
     """One conversion of `arrays`, which `given` has for C: `stored` places of values. Each way gives None when it is
     not for this data."""
@@ -92,8 +95,7 @@ class Run:
 
     def ready(self, made: Packed) -> dict[str, int]:
         """The arguments with the target's."""
-        own = given_of(self.layout, made.sizes, made.arrays)
-        return {**self.given, **{f"to {n}": v for n, v in own.items()}}
+        return {**self.given, **given_of(form_of(self.layout), made.sizes, made.arrays, to=True)}
 
     def totals(self, count: Array, in_slots: bool = False) -> tuple[int, int]:
         """(entries, the most of a group); the counts become starts, with `in_slots` those within each group."""
@@ -115,7 +117,8 @@ class Run:
     def write_bounds(self, arrays: Mapping[str, Array], start: Array, total: int) -> None:
         """Pointer arrays: where each group begins and ends."""
         rank, calls = self.level.rank, self.pair.key.plan.encoded.calls
-        arrays[calls[rank.begin].function].reshape(-1)[...] = start
+        begin = arrays[calls[rank.begin].function]
+        (begin if begin.ndim == 1 else begin.reshape(-1))[...] = start
         if rank.other:
             ends = np.append(start[1:], total)
             arrays[calls[rank.other].function].reshape(-1)[...] = ends - start if rank.kind == "counts" else ends
@@ -347,7 +350,7 @@ class Run:
         more: dict[str, Any] = {"count": count, "key": of_words, "value": address(values), "parts": threads}
         more |= {"start": of_start, "done": address(done), "from": None if places is None else address(places)}
         more |= {f"total:{k}": t for k, t in enumerate(totals)}
-        filling({**digits.given, **given_of(self.layout, made.sizes, made.arrays), **more})
+        filling({**digits.given, **given_of(form_of(self.layout), made.sizes, made.arrays), **more})
         return made
 
 

@@ -458,7 +458,8 @@ def made(
     result: str, name: str, params: Sequence[c.Param], body: Sequence[c.Stmt], doc: str, arguments: Sequence[str]
 ) -> Made:
     """A function with those of the parameters that it needs; `arguments`: what is given for each."""
-    used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)} | {"parts"}
-    needed = [(p, a) for p, a in zip(params, arguments, strict=True) if p.name in used]
-    function = c.Function(result, name, tuple([p for p, _ in needed]), c.Block(tuple(body)), doc)
+    used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}
+    needed = [(p, a) for p, a in zip(params, arguments, strict=True) if p.name in used or p.name == "parts"]
+    word = [] if "parts" in used else [c.Do(c.Cast("void", c.Name("parts")))]  # without OpenMP no pragma needs it
+    function = c.Function(result, name, tuple([p for p, _ in needed]), c.Block((*word, *body)), doc)
     return Made(function, tuple([a for _, a in needed]))

@@ -21,6 +21,7 @@ from spfgen.layout.validate import violation
 from spfgen.run import compile as compiling
 from spfgen.run import conversion, functions, ways
 from spfgen.run import pack as packing
+from spfgen.run.form import form_of
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from tests.unit.layout.test_pack import LAYOUTS, get, label, storable
 
@@ -333,7 +334,7 @@ def test_what_lies_far_apart():
         packed = pack(csr, (len(rows), count), (rows, columns), np.ones(count))
         types = tuple(np.dtype(t) for t in ("int32", "int32", "float64"))
         ready = conversion.prepared(csr, csc, types, ("int32", "int32"), "int32", packs=False)
-        given = ways.given_of(csr, packed.sizes, packed.arrays)
+        given = ways.given_of(form_of(csr), packed.sizes, packed.arrays)
         digits = ready.at((len(rows), count))
         run = ways.Run(ready, digits, packed.arrays, given, count, 1, "sum", None)
         apart = run.apart(run.functions("counted")[3])

@@ -135,7 +135,7 @@ def _statement(s: Stmt, scope: _Scope, where: str) -> _Scope:
         case For():
             _expressions((s.start,), scope, where)
             inside = _declare(s.variable, scope, where)
-            _expressions((s.condition,), inside, where)
+            _expressions((s.condition, s.step if isinstance(s.step, Expr) else None), inside, where)
             _statement(s.body, inside, where)
         case While(condition, body):
             _expressions((condition,), scope, where)

@@ -14,7 +14,7 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts",
-          "turns", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has",
+          "turns", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has",
           "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
           "finite_float32", "finite_float64")  # fmt: skip
 _PLAIN = {

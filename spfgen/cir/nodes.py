@@ -147,13 +147,16 @@ class Assign(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """`for (type variable = start; condition; variable += step) body`; pragmas stand on the lines above."""
+    """`for (type variable = start; condition; variable += step) body`; pragmas stand on the lines above.
+
+    A step that is an expression is the next value itself: `variable = step`.
+    """
 
     type: str
     variable: str
     start: Expr
     condition: Expr
-    step: int
+    step: int | Expr
     body: Stmt
     pragmas: tuple[str, ...] = ()
 

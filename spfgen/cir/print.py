@@ -270,7 +270,9 @@ def _for_head(s: For) -> str:
     return f"{start}; {print_expr(s.condition)}; {_step(s.variable, s.step)}"
 
 
-def _step(variable: str, step: int) -> str:
+def _step(variable: str, step: int | Expr) -> str:
+    if isinstance(step, Expr):
+        return f"{variable} = {print_expr(step)}"
     if step == 0:
         raise InternalError(f"expected a loop that moves, but the step of {variable} is 0")
     if abs(step) == 1:

@@ -87,7 +87,7 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
     if share.slice is not None and isinstance(plan, Scan):
         return _rows(low, plan, share, share.slice, scope)
     parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
-    return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
+    return [*parts.above, parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
 
 
 def needs_parts(plan: Loop) -> bool:
@@ -114,6 +114,8 @@ class _Parts:
         names = low.names
         name = names[plan.row if isinstance(plan, Sweep) else plan.dim]
         self.part = c.Name(names.new("part"))
+        if self.pragma == IN_TURN:
+            self.taken = c.Name(names.new(f"{self.part.name}s_taken"))
         self.start, self.stop = c.Name(names.new(f"{name}_begin")), c.Name(names.new(f"{name}_end"))
         self.name = name
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
@@ -207,17 +209,17 @@ class _Parts:
             self.cost = self.low.chosen(f"const {INT}", f"{self.name}_cost", value, comment)
         return self.cost
 
-    def loop(self, body: list[c.Stmt]) -> list[c.Stmt]:
+    @property
+    def above(self) -> list[c.Stmt]:
+        """What stands above the loop: how many parts were taken after the first of each thread."""
+        return [] if self.pragma == ONE_EACH else [c.Declare("int", self.taken.name, c.Int(0))]
+
+    def loop(self, body: list[c.Stmt]) -> c.For:
         more, lines, pragmas = c.Bin("<", self.part, self.count), c.Block(tuple(body)), (self.pragma,)
         if self.pragma == ONE_EACH:
-            return [c.For("int", self.part.name, c.Int(0), more, 1, lines, pragmas)]
-        taken = c.Name(self.low.names.new("taken"))
-        following = c.Call("spfgen_next_part", (c.Un("&", taken), self.count))
-        begin = c.Call("spfgen_thread", ())
-        return [
-            c.Declare("int", taken.name, c.Int(0)),
-            c.For("int", self.part.name, begin, more, following, lines, pragmas),
-        ]
+            return c.For("int", self.part.name, c.Int(0), more, 1, lines, pragmas)
+        following = c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
+        return c.For("int", self.part.name, c.Call("spfgen_thread", ()), more, following, lines, pragmas)
 
 
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
@@ -272,7 +274,7 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     part = low.names.new("part")
     add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
-    return [parts.comment, *parts.loop(body), after]
+    return [*parts.above, parts.comment, parts.loop(body), after]
 
 
 def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope) -> c.Name:
@@ -315,7 +317,8 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
             ),
             *parts.alone(),
         ]
-    lines: list[c.Stmt] = [parts.comment, *parts.loop(body), *_added(low, whole, copies, places, count, target)]
+    added = _added(low, whole, copies, places, count, target)
+    lines: list[c.Stmt] = [*parts.above, parts.comment, parts.loop(body), *added]
     if not share.atomic:
         return lines
     atomic = replace(plan, share=replace(share, adds=""))
@@ -323,7 +326,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     adding = alone.loop([*alone.bounds, *alone.alone()])
     several = c.Bin("||", c.Bin(">", count, c.Int(1)), c.Bin("==", THREADS, c.Int(1)))
     why = c.Comment("copies would take longer than atomic additions")
-    return [c.If(several, c.Block(tuple(lines)), c.Block((why, *adding)))]
+    return [c.If(several, c.Block(tuple(lines)), c.Block((*alone.above, why, adding)))]
 
 
 def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
@@ -526,7 +529,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     key = (carry.target.tensor, f"{carry.target.array} of a row")
     own_body = carry.of_row(plan.body, key[1])
     if own_body is None:
-        return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
+        return [*parts.above, parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]
     inner = low.names[share.row]
     words = (f"{row}_from", f"{row}_to", f"{row}_stop", f"{inner}_begin", f"{inner}_end")
@@ -581,9 +584,10 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
         *each,
     ]
     return [
+        *parts.above,
         parts.comment,
         c.Comment(f"where one {row} takes long, several threads share it"),
-        *parts.loop(inside),
+        parts.loop(inside),
         *_together(low, plan, carry, rows, arrays, count, scope),
     ]
 
@@ -706,4 +710,5 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
         )),
     )  # fmt: skip
     comment = c.Comment("equal parts; places that go on from one part to the next are summed for each")
-    return [comment, *parts.loop(lines), c.Comment("what parts have added to the last places of the one before"), after]
+    later = c.Comment("what parts have added to the last places of the one before")
+    return [*parts.above, comment, parts.loop(lines), later, after]

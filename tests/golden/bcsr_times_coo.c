@@ -28,6 +28,15 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -51,6 +60,24 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
+   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -345,10 +372,12 @@ int bcsr_times_coo(
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
+            int parts_taken = 0;
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part = 0; part < parts; part++) {
+            #pragma omp parallel num_threads(threads)
+            for (int part = spfgen_thread(); part < parts; part =
+                    spfgen_next_part(&parts_taken, parts)) {
                 int64_t bi_from;
                 int64_t bi_to;
                 const int64_t bi_begin =
@@ -410,10 +439,12 @@ int bcsr_times_coo(
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
+            int part_3s_taken = 0;
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_3 = 0; part_3 < parts; part_3++) {
+            #pragma omp parallel num_threads(threads)
+            for (int part_3 = spfgen_thread(); part_3 < parts; part_3 =
+                    spfgen_next_part(&part_3s_taken, parts)) {
                 int64_t bi_from_2;
                 int64_t bi_to_2;
                 const int64_t bi_begin_2 =
@@ -481,10 +512,12 @@ int bcsr_times_coo(
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
+            int part_5s_taken = 0;
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-            for (int part_5 = 0; part_5 < parts; part_5++) {
+            #pragma omp parallel num_threads(threads)
+            for (int part_5 = spfgen_thread(); part_5 < parts; part_5 =
+                    spfgen_next_part(&part_5s_taken, parts)) {
                 int64_t bi_from_3;
                 int64_t bi_to_3;
                 const int64_t bi_begin_3 =

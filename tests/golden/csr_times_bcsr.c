@@ -54,6 +54,24 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
+   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
+}
+
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
 static inline double spfgen_log2(double x) {
     double whole = 0.0;
@@ -226,9 +244,11 @@ int csr_times_bcsr(
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
+        int parts_taken = 0;
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part = 0; part < parts; part++) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_thread(); part < parts; part =
+                spfgen_next_part(&parts_taken, parts)) {
             const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, parts);
             const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, parts);
             /* where one segment ends the next one begins */
@@ -275,9 +295,11 @@ int csr_times_bcsr(
         }
     } else {
         /* parallel over i: its iterations write different places of C */
+        int part_2s_taken = 0;
         /* each part takes about the same of A_rowptr's differences */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_2 = 0; part_2 < parts; part_2++) {
+        #pragma omp parallel num_threads(threads)
+        for (int part_2 = spfgen_thread(); part_2 < parts; part_2 =
+                spfgen_next_part(&part_2s_taken, parts)) {
             const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2, parts);
             const int64_t i_end_2 =
                     spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2 + 1, parts);

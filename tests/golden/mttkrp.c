@@ -23,11 +23,38 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
    early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
+   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
 }
 
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
@@ -144,142 +171,146 @@ int mttkrp(
             }
         }
     }
-    /*
-     * parallel over p_1: its iterations write different places of D (by Z3 from the declared
-     * properties)
-     */
-    /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
-    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-    for (int part = 0; part < parts; part++) {
-        const int64_t p_1_begin =
-                spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, parts), part,
-                parts);
-        const int64_t p_1_end =
-                spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, parts), part
-                + 1, parts);
-        /* where one segment ends the next one begins */
-        int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
-        for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
-            /* D is cleared here: no other iteration writes it, or any what lies before it */
-            if (p_1 == 0) {
-                for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
-                }
-            }
-            if (p_1 > 0) {
-                for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1]
-                        + 1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
-                }
-            }
-            if (p_1 == nnz_1 - 1) {
-                for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
-                }
-            }
-            const int64_t ptr_2_p_1 = A_ptr_2_p_1;
-            const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
-            const int64_t i = A_idx_1[p_1];
-            /*
-             * tiles of 32, 16 or fewer l: the sums of so many neighbouring places of D fit into
-             * registers
-             */
-            int64_t l_from = 0;
-            while (l_from + 32 <= B_n_2) {
-                double D_tile[32];
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < 32; l_in++) {
-                    D_tile[l_in] = 0.0;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                    const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
-                    const int64_t j = A_idx_2[p_2];
-                    for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
-                        const int64_t k = A_idx_3[p_3];
-                        const double A_value = A_val[p_3];
-                        spfgen_apart();
-                        #pragma omp simd
-                        for (int64_t l_in = 0; l_in < 32; l_in++) {
-                            D_tile[l_in] += A_value * B_val[j * B_n_2
-                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+    {
+        /*
+         * parallel over p_1: its iterations write different places of D (by Z3 from the declared
+         * properties)
+         */
+        int parts_taken = 0;
+        /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_thread(); part < parts; part =
+                spfgen_next_part(&parts_taken, parts)) {
+            const int64_t p_1_begin =
+                    spfgen_outer_int32(A_ptr_2, 0, nnz_1,
+                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, parts), part,
+                    parts);
+            const int64_t p_1_end =
+                    spfgen_outer_int32(A_ptr_2, 0, nnz_1,
+                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, parts),
+                    part + 1, parts);
+            /* where one segment ends the next one begins */
+            int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
+            for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
+                /* D is cleared here: no other iteration writes it, or any what lies before it */
+                if (p_1 == 0) {
+                    for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
+                        for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                            D_val[val_1 * B_n_2 + val_2] = 0.0;
                         }
                     }
-                    A_ptr_3_p_2 = A_ptr_3_p_2_1;
                 }
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < 32; l_in++) {
-                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
-                }
-                l_from += 32;
-            }
-            while (l_from + 16 <= B_n_2) {
-                double D_tile_2[16];
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < 16; l_in++) {
-                    D_tile_2[l_in] = 0.0;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                    const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
-                    const int64_t j = A_idx_2[p_2];
-                    for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
-                        const int64_t k = A_idx_3[p_3];
-                        const double A_value_2 = A_val[p_3];
-                        spfgen_apart();
-                        #pragma omp simd
-                        for (int64_t l_in = 0; l_in < 16; l_in++) {
-                            D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
-                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                if (p_1 > 0) {
+                    for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1;
+                            val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
+                        for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                            D_val[val_1 * B_n_2 + val_2] = 0.0;
                         }
                     }
-                    A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
                 }
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < 16; l_in++) {
-                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
-                }
-                l_from += 16;
-            }
-            if (l_from < B_n_2) {
-                double D_tile_3[16];
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                    D_tile_3[l_in] = 0.0;
-                }
-                /* where one segment ends the next one begins */
-                int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                    const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
-                    const int64_t j = A_idx_2[p_2];
-                    for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {
-                        const int64_t k = A_idx_3[p_3];
-                        const double A_value_3 = A_val[p_3];
-                        spfgen_apart();
-                        #pragma omp simd
-                        for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                            D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
-                                    + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                if (p_1 == nnz_1 - 1) {
+                    for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
+                        for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                            D_val[val_1 * B_n_2 + val_2] = 0.0;
                         }
                     }
-                    A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
                 }
-                #pragma omp simd
-                for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                    D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
+                const int64_t ptr_2_p_1 = A_ptr_2_p_1;
+                const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
+                const int64_t i = A_idx_1[p_1];
+                /*
+                 * tiles of 32, 16 or fewer l: the sums of so many neighbouring places of D fit
+                 * into registers
+                 */
+                int64_t l_from = 0;
+                while (l_from + 32 <= B_n_2) {
+                    double D_tile[32];
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 32; l_in++) {
+                        D_tile[l_in] = 0.0;
+                    }
+                    /* where one segment ends the next one begins */
+                    int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                        const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
+                        const int64_t j = A_idx_2[p_2];
+                        for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
+                            const int64_t k = A_idx_3[p_3];
+                            const double A_value = A_val[p_3];
+                            spfgen_apart();
+                            #pragma omp simd
+                            for (int64_t l_in = 0; l_in < 32; l_in++) {
+                                D_tile[l_in] += A_value * B_val[j * B_n_2
+                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                            }
+                        }
+                        A_ptr_3_p_2 = A_ptr_3_p_2_1;
+                    }
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 32; l_in++) {
+                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
+                    }
+                    l_from += 32;
                 }
+                while (l_from + 16 <= B_n_2) {
+                    double D_tile_2[16];
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 16; l_in++) {
+                        D_tile_2[l_in] = 0.0;
+                    }
+                    /* where one segment ends the next one begins */
+                    int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                        const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
+                        const int64_t j = A_idx_2[p_2];
+                        for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
+                            const int64_t k = A_idx_3[p_3];
+                            const double A_value_2 = A_val[p_3];
+                            spfgen_apart();
+                            #pragma omp simd
+                            for (int64_t l_in = 0; l_in < 16; l_in++) {
+                                D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
+                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                            }
+                        }
+                        A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
+                    }
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 16; l_in++) {
+                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
+                    }
+                    l_from += 16;
+                }
+                if (l_from < B_n_2) {
+                    double D_tile_3[16];
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                        D_tile_3[l_in] = 0.0;
+                    }
+                    /* where one segment ends the next one begins */
+                    int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                        const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
+                        const int64_t j = A_idx_2[p_2];
+                        for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {
+                            const int64_t k = A_idx_3[p_3];
+                            const double A_value_3 = A_val[p_3];
+                            spfgen_apart();
+                            #pragma omp simd
+                            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                                D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
+                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                            }
+                        }
+                        A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
+                    }
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
+                    }
+                }
+                A_ptr_2_p_1 = ptr_2_p_1_1;
             }
-            A_ptr_2_p_1 = ptr_2_p_1_1;
         }
     }
     return SPFGEN_OK;

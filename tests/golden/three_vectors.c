@@ -25,6 +25,15 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -48,6 +57,24 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
+   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
 }
 
 /* a / b, where b counts as at least 1. */
@@ -289,9 +316,11 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
+        int parts_taken = 0;
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part = 0; part < parts; part++) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_thread(); part < parts; part =
+                spfgen_next_part(&parts_taken, parts)) {
             const int64_t x_p_begin = spfgen_part(0, x_nnz, part, parts);
             const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, parts);
             double s_part = 0.0;
@@ -339,9 +368,11 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
+        int part_3s_taken = 0;
         /* the iterations in equal parts */
-        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-        for (int part_3 = 0; part_3 < parts; part_3++) {
+        #pragma omp parallel num_threads(threads)
+        for (int part_3 = spfgen_thread(); part_3 < parts; part_3 =
+                spfgen_next_part(&part_3s_taken, parts)) {
             const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts);
             const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts);
             double s_part_2 = 0.0;

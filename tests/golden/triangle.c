@@ -27,11 +27,38 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
    early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+}
+
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
+   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
 }
 
 /* The smaller of two numbers of nanoseconds or iterations. */
@@ -77,9 +104,10 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
             + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)), 8);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
+    int parts_taken = 0;
     /* the iterations in equal parts */
-    #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
-    for (int part = 0; part < parts; part++) {
+    #pragma omp parallel num_threads(threads)
+    for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
         const int64_t i_begin = spfgen_part(0, nrow, part, parts);
         const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);
         for (int64_t i = i_begin; i < i_end; i++) {

@@ -39,7 +39,7 @@ def loops(kernel: spfgen.Kernel) -> dict[str, Scan]:
         (SPMM, "order i, k, A.pj; vectorize A.pj", r"omp simd reduction\(\+:y_sum\)", "pj"),
         (SPMM, "order i, k; parallel i; fuse i, k", r"omp parallel for collapse\(2\) schedule\(static\).*", "i"),
         (SPMM, "order i, k; parallel f; fuse i, k as f", r"omp parallel for collapse\(2\) .*", "i"),
-        (SPMM, "order k, i; parallel i", r"omp parallel for schedule\(.*", "i|part"),
+        (SPMM, "order k, i; parallel i", r"omp parallel .*", "i|part"),
         (OUTER, "order i, A.pj, k; vectorize k; prefetch k by 2", "omp simd", "k"),
     ],
 )

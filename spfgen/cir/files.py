@@ -20,7 +20,10 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
-    **{f"levels_{n}": "levels" for n in ("kept", "begin", "pair", "end", "whole", "order", "clock", "done")},
+    **{
+        f"levels_{n}": "levels"
+        for n in ("kept", "asks", "pair", "whole", "order", "clock", "done", "team", "unit", "wait", "pass")
+    },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
@@ -30,6 +33,7 @@ _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
+    "levels": ("max", "min"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
     "outer_split": ("outer",),

@@ -46,14 +46,14 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     inner = replace(inner, looped=True, paired=Paired(c.Name(kept), c.Name(name), origin, plan.down))
     body = low.plan(plan.inspect, inner)
     run = downwards(name, first, last, body) if plan.down else loop(name, first, last, body)
-    begin = c.Call("spfgen_levels_begin", (c.Name(kept), c.Name(count), c.Name("threads")))
-    end = c.Do(c.Call("spfgen_levels_end", (c.Name(kept), c.Name("true" if plan.wanted else "false"))))
+    wanted = c.Name("true" if plan.wanted else "false")
+    asks = c.Call("spfgen_levels_asks", (c.Name(kept), c.Name(count), c.Name("threads"), wanted))
     several = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number), c.Name("threads")))
     return [
         c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),
         c.Declare(f"const {INT}", count, length),
         c.Declare(f"{STRUCT} *", kept, several),
-        c.If(begin, c.Block((*started, run, end))),
+        c.While(asks, c.Block((*started, run))),
         c.Declare(INT, places, length=PLACES),
         c.Declare(f"const {STRUCT}", whole, c.Call("spfgen_levels_whole", (c.Name(places), c.Name(count)))),
         c.Declare(
@@ -63,41 +63,50 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
         ),
         c.Declare("const double", start, c.Call("spfgen_levels_clock", ())),
         c.Comment(f"level by level over {name}: {plan.because}"),
-        _executor(low, plan, scope, order, count, first, last),
+        _executor(low, plan, scope, (order, whole), count, first, last),
         c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(order), c.Name(start)))),
     ]
 
 
-def _executor(low: Lowering, plan: Levels, scope: Scope, order: str, count: str, first: c.Expr, last: c.Expr) -> c.Stmt:
-    """Levels one after another, their units at once, the blocks of a unit and their iterations in order."""
+def _executor(
+    low: Lowering, plan: Levels, scope: Scope, orders: tuple[str, str], count: str, first: c.Expr, last: c.Expr
+) -> c.Stmt:
+    """The units of each thread one after another, each when those that it needs are done; the blocks of a unit and
+    their iterations in order."""
     name = low.names[plan.dim]
-    level, unit, block, begin, end = (
-        low.names.new(n) for n in ("level", "unit", "block", f"{name}_begin", f"{name}_end")
+    order, whole = map(c.Name, orders)
+    team, thread, unit, block, begin, end = (
+        c.Name(low.names.new(n)) for n in (f"{name}_team", "thread", "unit", "block", f"{name}_begin", f"{name}_end")
     )
 
     def field(word: str, at: c.Expr) -> c.Expr:
-        return c.Load(c.Field(c.Name(order), word), at)
+        return c.Load(c.Field(team, word), at)
 
-    def next_(variable: str) -> c.Expr:
-        return c.Bin("+", c.Name(variable), c.Int(1))
+    def after(variable: c.Expr) -> c.Expr:
+        return c.Bin("+", variable, c.Int(1))
 
-    started, within = low.started(replace(scope, thread=c.Call("spfgen_thread", ()), looped=True))
+    started, within = low.started(replace(scope, thread=thread, looped=True))
     body = [*low.plan(plan.body, within)]
-    size = c.Field(c.Name(order), "size")
+    size = c.Field(team, "size")
     limits: list[c.Stmt] = [
-        c.Declare(f"const {INT}", begin, c.Bin("*", field("block", c.Name(block)), size)),
-        c.Declare(f"const {INT}", end, c.Call("spfgen_min", (c.Bin("+", c.Name(begin), size), c.Name(count)))),
+        c.Declare(f"const {INT}", begin.name, c.Bin("*", field("block", block), size)),
+        c.Declare(f"const {INT}", end.name, c.Call("spfgen_min", (c.Bin("+", begin, size), c.Name(count)))),
     ]
     if plan.down:
-        iterations = downwards(name, c.Bin("-", last, c.Name(end)), c.Bin("-", last, c.Name(begin)), body)
+        iterations = downwards(name, c.Bin("-", last, end), c.Bin("-", last, begin), body)
     else:
-        iterations = loop(name, _plus(first, c.Name(begin)), _plus(first, c.Name(end)), body)
-    blocks = loop(block, field("unit", c.Name(unit)), field("unit", next_(unit)), [*limits, *started, iterations])
-    units = loop(
-        unit, field("level", c.Name(level)), field("level", next_(level)), [blocks], "omp for schedule(static, 1)"
-    )
-    pragma = f"omp parallel num_threads((int){order}->threads)"
-    return loop(level, c.Int(0), c.Field(c.Name(order), "levels"), [units], pragma)
+        iterations = loop(name, _plus(first, begin), _plus(first, end), body)
+    blocks = loop(block.name, field("unit", unit), field("unit", after(unit)), [*limits, *started, iterations])
+    wait = c.Do(c.Call("spfgen_levels_wait", (team, unit)))
+    done = c.Do(c.Call("spfgen_levels_pass", (team, thread)))
+    own, next_ = (c.Call("spfgen_levels_unit", (team, t)) for t in (thread, after(thread)))
+    inside: list[c.Stmt] = [
+        c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", whole)))),
+        loop(unit.name, own, next_, [wait, blocks, done]),
+    ]
+    threads = c.Field(order, "threads")
+    pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"
+    return loop(thread.name, c.Int(0), threads, inside, pragma, "int")
 
 
 def _plus(a: c.Expr, b: c.Expr) -> c.Expr:

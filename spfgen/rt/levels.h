@@ -1,33 +1,49 @@
-/* Levels of a loop whose iterations need earlier ones. An inspector gives the pairs of iterations; blocks of
+/* Levels of a loop whose iterations need earlier ones. An inspector gives the pairs of iterations, twice: blocks of
    neighbouring iterations are put into levels, for several sizes of blocks, and the size is taken that should be
-   fastest: small blocks leave more to do at once, large ones need fewer levels and go through memory in order. */
-enum { SPFGEN_LEVELS_SIZES = 5, SPFGEN_LEVELS_SHIFT = 3 };
+   fastest (small blocks leave more to do at once, large ones need fewer levels and go through memory in order); then
+   it is found out which units of other threads each unit needs. No thread waits for more than that. */
+#if defined(__unix__) || defined(__APPLE__)
+#include <sched.h>
+#endif
 
 enum {
+    SPFGEN_LEVELS_SIZES = 6,
     SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes besides its pairs */
-    SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it */
-    SPFGEN_LEVELS_BLOCK = 90,    /* until a block of several begins */
-    SPFGEN_LEVELS_BARRIER = 600, /* nanoseconds until all threads have met */
-    SPFGEN_LEVELS_TRIALS = 6     /* calls that are timed */
+    SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it, if it comes from memory */
+    SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several begins */
+    SPFGEN_LEVELS_CACHED = 3,    /* until either begins, if it comes from a cache */
+    SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
+    SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
+    SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
+    SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
+    SPFGEN_LEVELS_TRIALS = 6     /* calls that try both orders in turn */
 };
+
+/* How far the numbers of iterations are shifted to give those of blocks. */
+static inline int spfgen_levels_shift(int size) {
+    static const int shifts[SPFGEN_LEVELS_SIZES] = {0, 2, 3, 4, 6, 9};
+    return shifts[size];
+}
 
 /* The order number `number` that the caller keeps, if it is worth having. */
 static inline spfgen_levels *spfgen_levels_kept(spfgen_levels *levels, int64_t number, int threads) {
+#if defined(_OPENMP) && defined(__GNUC__)
     return levels && threads > 1 ? levels + number : NULL;
+#else
+    (void)levels, (void)number, (void)threads;
+    return NULL; /* threads have no way to wait for one another */
+#endif
 }
 
-/* Whether the order is to be made now: for so many iterations and threads it is not there yet. */
+/* Room for what the first pairs say. */
 static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations, int threads) {
-    if (!order || (order->levels && order->iterations == iterations && order->threads == threads)) {
-        return false;
-    }
     spfgen_levels_free(order);
     order->iterations = iterations;
     order->threads = threads;
     if (iterations < 1 || (uint64_t)iterations > SIZE_MAX / 32) {
         return false;
     }
-    order->depth = calloc((size_t)iterations + (size_t)iterations / 4 + 2 * SPFGEN_LEVELS_SIZES, sizeof(int64_t));
+    order->depth = calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
     order->work = malloc((size_t)iterations * sizeof(int64_t));
     if (!order->depth || !order->work) {
         spfgen_levels_free(order);
@@ -39,20 +55,34 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     return true;
 }
 
+/* The number of the block in which the last iteration is. */
+static inline int64_t spfgen_levels_last_block(const spfgen_levels *order, int size) {
+    return (order->iterations - 1) >> spfgen_levels_shift(size);
+}
+
 /* Iteration `later` needs iteration `earlier`. */
 static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later, int64_t earlier) {
+    if (order->latest) { /* the units are known */
+        const int64_t *const a = order->place + 2 * (later >> order->shift);
+        const int64_t *const b = order->place + 2 * (earlier >> order->shift);
+        int32_t *const least = order->latest + (a[0] * order->levels + a[1]) * order->threads + b[0];
+        if (a[0] != b[0] && *least <= b[1]) {
+            *least = (int32_t)b[1] + 1;
+        }
+        return;
+    }
     int64_t *depth = order->depth;
     order->work[later]++;
     for (int k = 0; k < SPFGEN_LEVELS_SIZES; k++) {
-        const int64_t a = later >> (k * SPFGEN_LEVELS_SHIFT);
-        const int64_t b = earlier >> (k * SPFGEN_LEVELS_SHIFT);
+        const int64_t a = later >> spfgen_levels_shift(k);
+        const int64_t b = earlier >> spfgen_levels_shift(k);
         if (a == b) {
             return; /* nor do larger blocks tell them apart */
         }
         if (depth[a] <= depth[b]) {
             depth[a] = depth[b] + 1;
         }
-        depth += ((order->iterations - 1) >> (k * SPFGEN_LEVELS_SHIFT)) + 1;
+        depth += spfgen_levels_last_block(order, k) + 1;
     }
 }
 
@@ -61,107 +91,116 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
 static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const int64_t *work, const int64_t *largest,
                                         unsigned char *alone, bool wanted) {
     double total = 0;
-    bool before = false;
     bool several = false;
     for (int64_t k = 0; k < levels; k++) {
         const double share = (double)work[k] / (double)threads;
-        const double shared = (share > (double)largest[k] ? share : (double)largest[k]) + SPFGEN_LEVELS_BARRIER;
+        const double shared = (share > (double)largest[k] ? share : (double)largest[k]) + SPFGEN_LEVELS_WAIT;
         alone[k] = wanted ? work[k] == largest[k] : (double)work[k] <= shared;
         several = several || !alone[k];
-        total += alone[k] ? (double)work[k] : shared + (before ? SPFGEN_LEVELS_BARRIER : 0);
-        before = alone[k];
+        total += alone[k] ? (double)work[k] : shared;
     }
     return several ? total : 1e300;
 }
 
-/* Puts the blocks in order: neighbouring levels that one thread does alone become one. */
-static inline void spfgen_levels_sort(spfgen_levels *order, int64_t blocks, const int64_t *depth, const int64_t *work,
-                                      const unsigned char *alone, int64_t depths, int64_t *place) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < depths; k++) { /* place: the level that each depth becomes */
-        count += k == 0 || !alone[k] || !alone[k - 1];
-        place[k] = count - 1;
-    }
-    for (int64_t k = 0; k <= count; k++) {
-        order->level[k] = 0;
-    }
-    for (int64_t b = 0; b < blocks; b++) {
-        order->level[place[depth[b]] + 1]++;
-    }
-    for (int64_t k = 0; k < count; k++) {
-        order->level[k + 1] += order->level[k];
-    }
-    for (int64_t b = 0; b < blocks; b++) {
-        order->block[order->level[place[depth[b]]]++] = b;
-    }
-    for (int64_t k = count; k > 0; k--) {
-        order->level[k] = order->level[k - 1];
-    }
-    order->level[0] = 0;
-    int64_t units = 0; /* each level in parts of about equal work, one for each thread */
-    int64_t d = 0;
-    for (int64_t k = 0; k < count; k++) {
-        const bool one = alone[d];
-        while (d < depths && place[d] == k) {
-            d++;
-        }
-        const int64_t first = order->level[k];
-        const int64_t last = order->level[k + 1];
-        int64_t total = 0;
-        for (int64_t b = first; b < last; b++) {
-            total += work[order->block[b]];
-        }
-        const int64_t parts = one ? 1 : order->threads;
-        int64_t done = 0;
-        int64_t part = 0;
-        order->level[k] = units;
-        for (int64_t b = first; b < last; b++) {
-            if (b == first || (part < parts - 1 && done >= total / parts * (part + 1))) {
-                part += b != first;
-                order->unit[units++] = b;
-            }
-            done += work[order->block[b]];
-        }
-    }
-    order->level[count] = units;
-    order->unit[units] = blocks;
-    order->levels = count;
+/* The loop is serial, and that is not looked at again. */
+static inline void spfgen_levels_refuse(spfgen_levels *order) {
+    const int64_t iterations = order->iterations;
+    const int64_t threads = order->threads;
+    spfgen_levels_free(order);
+    order->iterations = iterations;
+    order->threads = threads;
+    order->levels = 1;
 }
 
-/* Makes the order of all pairs that were given; leaves it empty when the loop should be faster serial (and the order is
-   not wanted all the same), or there is no memory. */
-static inline void spfgen_levels_end(spfgen_levels *order, bool wanted) {
+/* Puts the blocks in units: neighbouring levels that one thread does alone become one; the others are divided in parts
+   of about equal work, one for each thread: neighbours are with the same thread in most of them. Whether it can be. */
+static inline bool spfgen_levels_divide(spfgen_levels *order, int64_t blocks, const int64_t *depth, const int64_t *work,
+                                        const unsigned char *alone, int64_t depths) {
+    const int64_t threads = order->threads;
+    int64_t *const total = calloc(3 * (size_t)depths, sizeof(int64_t));
+    if (!total) {
+        return false;
+    }
+    int64_t *const placed = total + depths; /* of the work of each level */
+    int64_t *const level = placed + depths; /* that each depth becomes */
+    int64_t levels = 0;
+    for (int64_t k = 0; k < depths; k++) {
+        levels += k == 0 || !alone[k] || !alone[k - 1];
+        level[k] = levels - 1;
+    }
+    const double needs = (double)levels * (double)threads * (double)threads;
+    const bool fits = levels < INT32_MAX && needs < 128.0 * (double)order->iterations + 65536;
+    const size_t units = fits ? (size_t)levels * (size_t)threads : 0;
+    order->place = malloc(2 * (size_t)blocks * sizeof(int64_t));
+    order->block = malloc((size_t)blocks * sizeof(int64_t));
+    order->unit = calloc(units + 1, sizeof(int64_t));
+    order->wait = calloc(units + 1, sizeof(int64_t));
+    order->done = malloc((size_t)threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
+    order->latest = calloc(units ? units * (size_t)threads : 1, sizeof(int32_t));
+    if (!fits || !order->place || !order->block || !order->unit || !order->wait || !order->done || !order->latest) {
+        free(total);
+        return false;
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        total[level[depth[b]]] += work[b];
+    }
+    order->levels = levels;
+    int64_t *const unit = order->unit;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t at = level[depth[b]];
+        const int64_t part = (int64_t)((double)placed[at] / (double)total[at] * (double)threads);
+        placed[at] += work[b];
+        order->place[2 * b] = alone[depth[b]] ? 0 : spfgen_min(part, threads - 1);
+        order->place[2 * b + 1] = at;
+        unit[order->place[2 * b] * levels + at + 1]++;
+    }
+    free(total);
+    for (size_t u = 0; u < units; u++) {
+        unit[u + 1] += unit[u];
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        order->block[unit[order->place[2 * b] * levels + order->place[2 * b + 1]]++] = b;
+    }
+    for (size_t u = units; u > 0; u--) {
+        unit[u] = unit[u - 1];
+    }
+    unit[0] = 0;
+    return true;
+}
+
+/* After all pairs: the blocks in units. Whether the pairs are wanted once more; if not the loop is serial, because that
+   should be faster (and levels are not wanted all the same), or there is no memory. */
+static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const int64_t n = order->iterations;
-    int64_t *const work = malloc(((size_t)n + 1) * sizeof(int64_t)); /* of each block */
-    int64_t *const sums = malloc(2 * ((size_t)n + 1) * sizeof(int64_t));
-    unsigned char *const alone = malloc((size_t)n + 1);
-    order->level = malloc(((size_t)n + 2) * sizeof(int64_t));
-    order->unit = malloc(((size_t)n + 2) * sizeof(int64_t));
-    order->block = malloc(((size_t)n + 1) * sizeof(int64_t));
-    const bool enough = work && sums && alone && order->level && order->unit && order->block;
+    int64_t *const work = malloc((size_t)n * sizeof(int64_t)); /* of each block */
+    int64_t *const sums = malloc(2 * (size_t)n * sizeof(int64_t));
+    unsigned char *const alone = malloc((size_t)n);
     double serial = 0;
     for (int64_t k = 0; k < n; k++) {
         serial += (double)order->work[k];
     }
-    double best = wanted ? 1e299 : serial * 0.9;
+    const double pairs = serial - (double)n * SPFGEN_LEVELS_ITERATION;
+    const bool cached = 36.0 * (double)n + 12.0 * pairs < (double)order->threads * SPFGEN_LEVELS_CACHE;
+    double best = wanted ? 1e299 : serial;
     int chosen = -1;
-    for (int round = 0; enough && round <= SPFGEN_LEVELS_SIZES; round++) { /* the last one makes what was chosen */
-        const int k = round < SPFGEN_LEVELS_SIZES ? round : chosen;
-        if (k < 0) {
+    bool made = false;
+    for (int round = 0; work && sums && alone && round <= SPFGEN_LEVELS_SIZES; round++) {
+        const int size = round < SPFGEN_LEVELS_SIZES ? round : chosen; /* the last round makes what was chosen */
+        if (size < 0) {
             break;
         }
         const int64_t *depth = order->depth;
-        for (int s = 0; s < k; s++) {
-            depth += ((n - 1) >> (s * SPFGEN_LEVELS_SHIFT)) + 1;
+        for (int s = 0; s < size; s++) {
+            depth += spfgen_levels_last_block(order, s) + 1;
         }
-        const int64_t blocks = ((n - 1) >> (k * SPFGEN_LEVELS_SHIFT)) + 1;
+        const int64_t blocks = spfgen_levels_last_block(order, size) + 1;
         int64_t depths = 0;
         for (int64_t b = 0; b < blocks; b++) {
-            work[b] = k ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
+            work[b] = cached ? SPFGEN_LEVELS_CACHED : size ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
             depths = depth[b] >= depths ? depth[b] + 1 : depths;
         }
         for (int64_t i = 0; i < n; i++) {
-            work[i >> (k * SPFGEN_LEVELS_SHIFT)] += order->work[i];
+            work[i >> spfgen_levels_shift(size)] += order->work[i];
         }
         int64_t *const largest = sums + depths;
         for (int64_t d = 0; d < 2 * depths; d++) {
@@ -169,40 +208,103 @@ static inline void spfgen_levels_end(spfgen_levels *order, bool wanted) {
         }
         for (int64_t b = 0; b < blocks; b++) {
             sums[depth[b]] += work[b];
-            largest[depth[b]] = work[b] > largest[depth[b]] ? work[b] : largest[depth[b]];
+            largest[depth[b]] = spfgen_max(work[b], largest[depth[b]]);
         }
         const double cost = spfgen_levels_cost(order->threads, depths, sums, largest, alone, wanted);
         if (round == SPFGEN_LEVELS_SIZES) {
-            order->size = (int64_t)1 << (k * SPFGEN_LEVELS_SHIFT);
-            spfgen_levels_sort(order, blocks, depth, work, alone, depths, sums);
+            order->shift = spfgen_levels_shift(size);
+            order->size = (int64_t)1 << order->shift;
+            made = spfgen_levels_divide(order, blocks, depth, work, alone, depths);
         } else if (cost < best) {
             best = cost;
-            chosen = k;
+            chosen = size;
         }
     }
     free(work);
     free(sums);
     free(alone);
-    free(order->depth);
-    free(order->work);
-    order->depth = NULL;
-    order->work = NULL;
-    order->trials = wanted ? SPFGEN_LEVELS_TRIALS : 0;
-    order->serial = wanted;
-    if (!order->levels) { /* serial: it is not looked at again */
-        order->levels = 1;
-        order->size = 0;
+    if (made) {
+        order->wanted = wanted;
+    } else {
+        spfgen_levels_refuse(order);
     }
+    return made;
 }
 
-/* One level with all iterations, for which `places` has room. */
+/* After all pairs once more: which units of other threads each unit needs, but for those that earlier units of its
+   thread have needed. */
+static inline void spfgen_levels_connect(spfgen_levels *order) {
+    const int64_t threads = order->threads;
+    int64_t *const known = malloc((size_t)threads * sizeof(int64_t));
+    for (int write = 0; known && write < 2; write++) { /* first how many there are */
+        int64_t count = 0;
+        for (int64_t unit = 0; unit < threads * order->levels; unit++) {
+            order->wait[unit] = count;
+            for (int64_t other = 0; other < threads; other++) {
+                const int64_t least = order->latest[unit * threads + other];
+                if (unit % order->levels == 0) {
+                    known[other] = 0;
+                }
+                if (least > known[other]) {
+                    known[other] = least;
+                    if (write) {
+                        order->need[2 * count] = other;
+                        order->need[2 * count + 1] = least;
+                    }
+                    count++;
+                }
+            }
+        }
+        order->wait[threads * order->levels] = count;
+        if (!write) {
+            order->need = malloc((2 * (size_t)count + 1) * sizeof(int64_t));
+            write += !order->need;
+        }
+    }
+    free(known);
+    if (!order->need) {
+        spfgen_levels_refuse(order);
+    }
+    free(order->depth);
+    free(order->work);
+    free(order->place);
+    free(order->latest);
+    order->depth = NULL;
+    order->work = NULL;
+    order->place = NULL;
+    order->latest = NULL;
+}
+
+/* Whether the inspector is to give all pairs, once more: until the order for so many iterations and threads is made. */
+static inline bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, int threads, bool wanted) {
+    if (!order) {
+        return false;
+    }
+    if (order->latest) {
+        spfgen_levels_connect(order);
+        return false;
+    }
+    if (order->depth) {
+        return spfgen_levels_choose(order, wanted);
+    }
+    if (order->levels && order->iterations == iterations && order->threads == threads) {
+        return false;
+    }
+    return spfgen_levels_begin(order, iterations, threads);
+}
+
+/* One unit with all iterations, for which `places` has room. */
 static inline spfgen_levels spfgen_levels_whole(int64_t *places, int64_t iterations) {
-    const spfgen_levels whole = {iterations, 1, iterations, 1, 0, 0, 0, places, places + 2, places + 4, 0, 0};
-    places[0] = 0;
+    const spfgen_levels whole = {
+        .threads = 1,
+        .size = iterations,
+        .levels = 1,
+        .unit = places, /* one block */
+        .block = places + 2,
+        .wait = places + 3, /* needs nothing */
+    };
+    places[0] = places[2] = places[3] = places[4] = 0;
     places[1] = 1;
-    places[2] = 0;
-    places[3] = 1;
-    places[4] = 0;
     return whole;
 }
 
@@ -215,24 +317,79 @@ static inline double spfgen_levels_clock(void) {
 #endif
 }
 
-/* The order of this call: the one that is kept, or serial. The first calls try both in turn, the values are the same;
-   then the faster one stays. */
+/* The order of this call: the one that is kept, or serial; the values are the same. The first calls try both in turn,
+   later ones take what has been faster, and try the other one again more and more seldom. */
 static inline const spfgen_levels *spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
     if (!kept || !kept->size) {
         return whole;
     }
-    if (kept->trials < SPFGEN_LEVELS_TRIALS) {
-        return kept->trials % 2 ? whole : kept;
+    const int64_t trial = kept->trials;
+    const bool again = trial < SPFGEN_LEVELS_TRIALS ? trial % 2 : (trial & (trial - 1)) == 0;
+    const bool serial = (trial >= SPFGEN_LEVELS_TRIALS && kept->ordered >= kept->serial) != again;
+    for (int64_t t = 0; t < kept->threads; t++) {
+        kept->done[t * SPFGEN_LEVELS_APART] = 0;
     }
-    return kept->ordered < kept->serial ? kept : whole;
+    return serial && !kept->wanted ? whole : kept;
 }
 
 /* The call that started then is over. */
 static inline void spfgen_levels_done(spfgen_levels *kept, const spfgen_levels *order, double start) {
-    if (kept && kept->size && kept->trials < SPFGEN_LEVELS_TRIALS) {
+    if (kept && kept->size && !kept->wanted) {
         const double took = spfgen_levels_clock() - start;
         double *const least = order == kept ? &kept->ordered : &kept->serial;
         *least = kept->trials < 2 || took < *least ? took : *least;
         kept->trials++;
     }
+}
+
+/* The order that the threads of a team go by: one of them does all where there are fewer than it was made for. */
+static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order, const spfgen_levels *whole) {
+#ifdef _OPENMP
+    return omp_get_num_threads() < order->threads ? whole : order;
+#else
+    (void)whole;
+    return order;
+#endif
+}
+
+/* The first unit of a thread, or the first that is no unit of any. */
+static inline int64_t spfgen_levels_unit(const spfgen_levels *order, int64_t thread) {
+    return spfgen_min(thread, order->threads) * order->levels;
+}
+
+/* Until the other threads have done what the unit needs. */
+static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit) {
+    for (int64_t k = order->wait[unit]; k < order->wait[unit + 1]; k++) {
+#ifdef __GNUC__
+        const int64_t *const done = order->done + order->need[2 * k] * SPFGEN_LEVELS_APART;
+        const int64_t least = order->need[2 * k + 1];
+        int tries = 0;
+        while (__atomic_load_n(done, __ATOMIC_ACQUIRE) < least) {
+            if (tries < SPFGEN_LEVELS_TRIES) {
+                tries++;
+#if defined(__x86_64__) || defined(__i386__)
+                __builtin_ia32_pause();
+#endif
+            } else {
+#if defined(__unix__) || defined(__APPLE__)
+                sched_yield(); /* there may be fewer cores than threads */
+#endif
+            }
+        }
+#else
+        (void)k;
+#endif
+    }
+}
+
+/* The thread has done one more unit: others may go on. */
+static inline void spfgen_levels_pass(const spfgen_levels *order, int64_t thread) {
+#ifdef __GNUC__
+    if (order->done) {
+        int64_t *const done = order->done + thread * SPFGEN_LEVELS_APART;
+        __atomic_store_n(done, *done + 1, __ATOMIC_RELEASE);
+    }
+#else
+    (void)order, (void)thread;
+#endif
 }

@@ -80,13 +80,12 @@ class Entry:
 class Levels(ctypes.Structure):
     """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
 
+    POINTERS = ("unit", "block", "wait", "need", "done", "depth", "work", "place", "latest")
     _fields_ = (
-        *((name, ctypes.c_int64) for name in ("iterations", "threads", "size", "levels", "trials")),
+        *((name, ctypes.c_int64) for name in ("iterations", "threads", "size", "shift", "levels", "wanted", "trials")),
         *((name, ctypes.c_double) for name in ("serial", "ordered")),
-        *((name, ctypes.c_void_p) for name in ("level", "unit", "block", "depth", "work")),
+        *((name, ctypes.c_void_p) for name in POINTERS),
     )
-
-    POINTERS = ("level", "unit", "block", "depth", "work")
 
 
 def _freed(kept: Iterable[Levels]) -> None:

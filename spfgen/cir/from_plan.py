@@ -58,6 +58,7 @@ from spfgen.plan.nodes import (
     Sweep,
     Table,
     Tile,
+    Together,
     Transpose,
     Whole,
     chain,
@@ -296,6 +297,8 @@ class Lowering(Values):
                 return [levels.pair(self, value, scope)]
             case Tile():
                 return tile(self, plan, scope)
+            case Together():
+                return sums.together(self, plan, scope)
             case Transpose():
                 return transpose(self, plan, scope)
             case Do(target, op, value):
@@ -343,7 +346,7 @@ class Lowering(Values):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
-            apart: list[c.Stmt] = [c.Do(c.Call("spfgen_apart", ()))] if scope.rows else []
+            apart = [sums.apart()] if scope.rows else []
             return [*before, *comment, *apart, self.as_said(plan, replace(scope, looped=True))]
         if plan.runs:
             return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
@@ -353,7 +356,8 @@ class Lowering(Values):
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
         lines, own, private, inner = self.divided(plan, scope)
-        body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
+        apart = [sums.apart()] if sums.several(plan, scope) else []
+        body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         return [
             *before,
@@ -373,14 +377,15 @@ class Lowering(Values):
     def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
         arrays apart would read them anew after each store."""
-        nodes = list(chain(plan.body))
-        do = nodes[-1]
-        if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes[:-1]):
+        *nodes, last = chain(plan.body)
+        parts = last.parts if isinstance(last, Seq) else (last,)
+        dos = [n for n in parts if isinstance(n, Do)]
+        if plan.parallel or len(dos) < len(parts) or not all(isinstance(n, Load | Locate) for n in nodes):
             return [], scope
         inside = {plan.dim, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
         lines: list[c.Stmt] = []
         held = dict(scope.held)
-        for read in dict.fromkeys(n.operand for n in walk(do.value) if isinstance(n, Read)):
+        for read in dict.fromkeys(n.operand for do in dos for n in walk(do.value) if isinstance(n, Read)):
             dims = {v for p in read.place for v in variables(p)}
             output = self.program.tensor(read.tensor).is_output
             kept = read in held or read in scope.copied
@@ -578,6 +583,8 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.dim, node.row]
         if isinstance(node, Tile):
             result += [node.start, node.end]
+        if isinstance(node, Together):
+            result.append(node.start)
     return result
 
 

@@ -18,7 +18,7 @@ from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Sums, chain
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand, Read
@@ -183,6 +183,30 @@ def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, oth
     folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
     lines = low.plan(body, replace(scope, sums=sums, folded=folded))
     return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def several(plan: Scan, scope: Scope) -> bool:
+    """Whether the loop adds to several sums and does nothing else."""
+    parts = plan.body.parts if isinstance(plan.body, Seq) else ()
+    return bool(parts) and all(isinstance(n, Do) and scope.running(n.target) is not None for n in parts)
+
+
+def apart() -> c.Stmt:
+    """What keeps compilers from merging iterations of the loop around."""
+    return c.Do(c.Call("spfgen_apart", ()))
+
+
+def together(low: Lowering, plan: Together, scope: Scope) -> list[c.Stmt]:
+    """Several iterations in each round while there are so many, then the others."""
+    at, end = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
+    group = low.plan(plan.several, replace(scope, looped=True))
+    more = c.Bin("<=", c.Bin("+", at, c.Int(plan.count)), end)
+    return [
+        c.Comment(f"{plan.count} at once: {plan.because}"),
+        c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope)),
+        c.While(more, c.Block((*group, c.Assign(at, "+=", c.Int(plan.count))))),
+        *low.plan(plan.body, scope),
+    ]
 
 
 def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:

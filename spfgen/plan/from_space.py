@@ -59,6 +59,7 @@ from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
+from spfgen.plan.together import together
 from spfgen.plan.transpose import with_transposed
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
@@ -118,6 +119,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
     if not context.named:
         variants = with_transposed(instance, variants, context)
+        variants = [replace(v, body=together(v.body)) for v in variants]
     if len(variants) == 1:
         return [*first, variants[0].body]
     return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]

@@ -28,6 +28,7 @@
            | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
            | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
+           | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Whole(when, whole, body) loops of a known number of iterations where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
 
@@ -561,6 +562,20 @@ class Transpose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Together(Plan):
+    """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
+    those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
+
+    start: str
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    count: int
+    several: Plan
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Whole(Plan):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
     run. When `stores`, it needs nothing cleared."""
@@ -593,7 +608,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
-        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner):
+        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner) | Together(body=inner):
             return inner
         case Skip(body=inner) | PickRow(body=inner):
             return inner

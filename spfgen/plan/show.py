@@ -36,6 +36,7 @@ from spfgen.plan.nodes import (
     Sweep,
     Table,
     Tile,
+    Together,
     Transpose,
     Whole,
 )
@@ -177,6 +178,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Transpose(operand, _, copy, body, why):
             add(f"copy {show_operand(operand)} to {show_operand(copy)}", why)
             _lines(body, depth, lines)
+        case Together(start, low, high, count, several, body, why):
+            add(f"{count} at once from {start} in {interval(low, high)}", why)
+            _lines(several, depth + 1, lines)
+            add("what is left")
+            _lines(body, depth + 1, lines)
         case Whole(when, whole, body, why):
             add(f"where {' and '.join(map(show, when))}" if when else "always", why)
             _lines(whole, depth + 1, lines)

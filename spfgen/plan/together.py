@@ -1,0 +1,78 @@
+"""Loops that read against the grain run for several neighbouring iterations of the loop around at once.
+
+    for p { j = f(p); for k { sum += A[p]*B[i, k]*D[k, j] } C[p] = sum }
+
+waits for one addition after the other, and each value of D lies in another line of the cache, so that no vector is
+loaded. Four p at once have four sums, which wait for nothing but their own, read B once, and share the lines of D where
+their j are near each other. Each sum is stored when and where it was, in the same order: nothing has to be proved but
+that no value that is read depends on one that is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import Do, Load, Locate, Plan, Reduce, Scan, Seq, Together, chain, with_body
+from spfgen.space.nodes import Read
+
+COUNT = 4
+WHY = "sums across what lies side by side, each of which need not wait for the others"
+
+
+def together(plan: Plan) -> Plan:
+    """The plan in which several iterations run through such loops together."""
+    split = {n.share.row for n in walk(plan) if isinstance(n, Scan) and n.share is not None}
+
+    def rule(node: object) -> Plan | None:
+        return _several(node) if isinstance(node, Scan) and node.dim not in split else None
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+def _several(loop: Scan) -> Plan | None:
+    *around, do = chain(loop.body)
+    inner = around.pop() if around else None
+    totals = [n for n in around if isinstance(n, Reduce)]
+    before = [n for n in around if isinstance(n, Load | Locate)]
+    if not isinstance(inner, Scan) or not isinstance(do, Do) or len(totals) != 1 or len(around) != len(before) + 1:
+        return None
+    if not _one_by_one(loop) or not _one_by_one(inner):
+        return None
+    reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
+    if do.op != "+=" or do.target != totals[0].target or any(o.tensor == do.target.tensor for o in reads):
+        return None
+    own = {loop.dim, *(n.dim for n in before)}
+    if any(own & variables(e) for e in (*inner.low, *inner.high)):
+        return None
+    if not any(inner.dim in variables(p) for o in reads for p in o.place[:-1]):
+        return None
+    start = f"{loop.dim} next"
+    rest = replace(loop, low=(Var(start),))
+    lanes = [{d: Var(f"{d} {k}") for d in own} | {loop.dim: _place(start, k)} for k in range(COUNT)]
+    group: Plan = with_body(inner, Seq(tuple(substitute(do, lane) for lane in lanes)))
+    for lane in lanes:  # the first sum is stored first
+        group = with_body(substitute(with_body(totals[0], do), lane), group)
+    for lane in reversed(lanes):
+        for node in reversed(before):
+            group = _defined(substitute(with_body(node, do), lane), lane[node.dim], group)
+    return Together(start, loop.low, loop.high, COUNT, group, rest, WHY)
+
+
+def _one_by_one(loop: Scan) -> bool:
+    """Whether the loop runs upwards, one iteration after the other, and nothing else is said of it."""
+    marks = (loop.parallel, loop.down, loop.vector, loop.unroll, loop.collapse, loop.runs, loop.ahead, loop.share)
+    return not any(marks)
+
+
+def _place(start: str, further: int) -> Expr:
+    return Bin("+", Var(start), Num(further)) if further else Var(start)
+
+
+def _defined(node: Plan, name: Expr, inner: Plan) -> Plan:
+    """The definition under the name that it has among several."""
+    assert isinstance(node, Load | Locate)
+    assert isinstance(name, Var)
+    return replace(node, dim=name.name, body=inner)

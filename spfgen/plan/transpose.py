@@ -19,14 +19,16 @@ from spfgen.plan.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, t
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Reduce, Scan, Transpose, Variant, chain
 from spfgen.space.nodes import Instance, Operand, Read
 
-ACROSS, ALONG, COPIED = nanoseconds(4), nanoseconds(1), nanoseconds(10)
+ACROSS, ALONG, COPIED = nanoseconds(5), nanoseconds(1), nanoseconds(5)
 """What it takes to read a value against the grain, to read it along, to copy one."""
-MOVED = nanoseconds(5)
-"""What each further thread adds to a copy: what one has written the others must get from its cache, and it takes it
-back at the next call."""
+NEAR = Num(1 << 17)
+"""So many values lie in the cache of a core. To read takes twice as long where there are more."""
+MOVED = nanoseconds(40)
+"""What it adds to a copied value that several threads share the copy: what one has written the others must get from
+its cache, and it takes it back at the next call."""
 FRESH, KEPT = nanoseconds(40), Num(1 << 22)
-"""What a value takes of memory that is new to the process. Allocators keep what is freed, but not so many values: for
-more than those a copy always takes new memory."""
+"""What a value takes of memory that is new to the process. Allocators keep what is freed, but not so many values: a
+copy of more than those always takes new memory."""
 COPY = "transposed"
 
 
@@ -41,17 +43,23 @@ def with_transposed(instance: Instance, variants: Sequence[Variant], context: Co
             continue
         operand, axis = found
         reads = times(*_trips(instance, variant.body))
-        direct = times(ACROSS, reads)
         size = times(*operand.extents)
-        further = ZERO if context.deterministic else times(MOVED, Bin("-", THREADS, ONE))
-        fresh = times(FRESH, Bin("max", Bin("-", size, KEPT), ZERO))
-        copied = plus(times(plus(COPIED, further), size), fresh, times(ALONG, reads))
+        far = plus(ONE, _above(size, NEAR))
+        direct = times(ACROSS, far, reads)
+        each = [COPIED, times(FRESH, _above(size, KEPT))]
+        each += [] if context.deterministic else [times(MOVED, _above(THREADS, ONE))]
+        copied = plus(times(plus(*each), size), times(ALONG, far, reads))
         if is_ever_less(copied, direct, context.stored):
             result.append(replace(variant, cost=plus(variant.cost, direct)))
             result.append(Variant(plus(variant.cost, copied), _transposed(variant.body, operand, axis)))
         else:
             result.append(variant)
     return result
+
+
+def _above(number: Expr, limit: Expr) -> Expr:
+    """1 where the number is larger than the limit, else 0."""
+    return Bin("min", ONE, Bin("max", ZERO, Bin("-", number, limit)))
 
 
 def _trips(instance: Instance, plan: Plan) -> list[Expr]:

@@ -145,6 +145,8 @@ def cases() -> list[Case]:
     # Sums over l run across B: threads make a transposed copy of it together, then all read it.
     full = tuple(replace(d, density=1.0) for d in DATA)
     found.append(case("y[i] = A[i, j]*B[i, l]*x[l]", {"A": "csr", "B": "dense_col"}, 2, full))
+    # Several j at once, each with a sum over l of its own.
+    found.append(case("Y[i, j] = A[i, j]*B[l, j]*y[l]", {"A": "csr", "Y": "csr shares A"}, 2, DATA))
     return [*found, *every_product()]
 
 

@@ -1,0 +1,92 @@
+"""Several iterations of a loop together: where, and that the sums are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.ir import walk
+from spfgen.plan.nodes import Do, Reduce, Together
+from spfgen.plan.together import COUNT
+
+PRODUCT = "C[i, j] = A[i, j]*B[i, k]*D[k, j]"
+SDDMM = f"""kernel k {{{{ tensor A : csr tensor B : dense tensor D : {{second}} tensor C : csr shares A
+{PRODUCT} {{schedule}} }}}}"""
+
+
+def kernel(text: str) -> spfgen.Kernel:
+    return spfgen.parse(text).kernels["k"].compile(threads=2)
+
+
+def groups(made: spfgen.Kernel) -> list[Together]:
+    return [n for plan in made.generated.plans for n in walk(plan) if isinstance(n, Together)]
+
+
+@pytest.fixture(scope="module")
+def sddmm() -> spfgen.Kernel:
+    return kernel(SDDMM.format(second="dense", schedule=""))
+
+
+def test_sums_of_a_group(sddmm: spfgen.Kernel) -> None:
+    """Each has its own place; the first is stored first, so it is the innermost."""
+    (found,) = groups(sddmm)
+    inside = list(walk(found.several))
+    assert len([n for n in inside if isinstance(n, Do)]) == COUNT
+    places = [n.target.place for n in inside if isinstance(n, Reduce)]
+    assert len(set(places)) == COUNT
+    assert [n.target.place for n in inside if isinstance(n, Do)] == places[::-1]
+
+
+@pytest.mark.parametrize("entries", range(2 * COUNT + 2))
+@pytest.mark.parametrize("terms", [0, 1, 6])
+def test_rows_of_each_length(sddmm: spfgen.Kernel, entries: int, terms: int) -> None:
+    """Whole groups, what is left of one, no entries at all, and empty rows around them."""
+    random = np.random.default_rng(entries)
+    a = np.zeros((5, 4096))  # so many columns that D is read as it is
+    for row in (1, 3):
+        a[row, random.choice(4096, entries, replace=False)] = random.integers(1, 9, entries)
+    b, d = random.integers(-3, 4, (5, terms)).astype(float), random.integers(-3, 4, (terms, 4096)).astype(float)
+    assert np.array_equal(sddmm(A=spfgen.pack(a, "csr"), B=b, D=d).to_numpy(), a * (b @ d))
+
+
+def test_what_is_no_number_stays_with_its_entry(sddmm: spfgen.Kernel) -> None:
+    a, b, d = np.zeros((2, 4096)), np.ones((2, 3)), np.ones((3, 4096))
+    a[0, :9] = 1.0
+    d[1, 2], d[2, 5] = np.nan, np.inf
+    found = sddmm(A=spfgen.pack(a, "csr"), B=b, D=d).to_numpy()[0, :9]
+    assert np.array_equal(found, [3, 3, np.nan, 3, 3, np.inf, 3, 3, 3], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "statement"),
+    [
+        ({"A": "csr", "D": "dense"}, "C[i, j] += A[i, j]*B[i, k]*D[k, j]"),  # added to what was there
+        ({"A": "ell", "D": "dense"}, PRODUCT),
+        ({"A": "coo", "D": "dense"}, PRODUCT),
+        ({"A": "bcsr", "D": "dense"}, PRODUCT),
+    ],
+)
+def test_other_layouts(layouts: dict[str, str], statement: str) -> None:
+    """A dense result, entries that may meet at one place, blocks."""
+    made = spfgen.compile(statement, B="dense", C="dense", threads=2, **layouts)
+    random = np.random.default_rng(3)
+    a = random.integers(1, 9, (12, 30)) * (random.random((12, 30)) < 0.4).astype(float)
+    b, d = random.integers(-3, 4, (12, 7)).astype(float), random.integers(-3, 4, (7, 30)).astype(float)
+    c = random.integers(0, 5, a.shape).astype(float)
+    expected = a * (b @ d) + (c if "+=" in statement else 0)
+    own = {"C": c} if "+=" in statement else {}
+    found = made(A=spfgen.pack(a, layouts["A"]), B=b, D=d, **own)
+    assert np.array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SDDMM.format(second="dense_col", schedule=""),  # vectors are loaded
+        SDDMM.format(second="dense", schedule="schedule { order i, A.pj, k; vectorize k }"),
+        "kernel k { tensor A : csr tensor x, y : dense y[i] = A[i, j]*x[j] }",
+    ],
+)
+def test_one_by_one(text: str) -> None:
+    assert not groups(kernel(text))

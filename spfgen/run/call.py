@@ -6,6 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,18 @@ def _freed(kept: Iterable[Levels]) -> None:
             free(getattr(order, name))
 
 
+def _in_turn(function: Callable[..., int]) -> Callable[..., int]:
+    """The function for one call at a time, whichever thread it comes from: a call counts in what it keeps how far its
+    threads are."""
+    lock = Lock()
+
+    def call(*arguments: object) -> int:
+        with lock:
+            return function(*arguments)
+
+    return call
+
+
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
@@ -145,6 +158,7 @@ class Bound:
             kept = (Levels * self.program.levels)()
             weakref.finalize(self, _freed, kept)
             self._arguments[-1] = kept
+            self._function = _in_turn(self._function)
         return self
 
     def __call__(self) -> None:

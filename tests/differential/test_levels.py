@@ -7,6 +7,8 @@ import gc
 import os
 import re
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +97,27 @@ def test_values_may_change_between_calls() -> None:
         np.testing.assert_allclose(lower @ x, b)
         lower.data *= 2
         b += 1
+
+
+def test_calls_from_several_threads_take_turns() -> None:
+    """What is kept says how far the threads of one call are: a second call at that time would mix them up."""
+    kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=2)
+    bound = kernel.bind(L=scipy.sparse.csr_array(np.tril(matrix(50, 0.1))), b=RNG.random(50))
+    inside, most = 0, 0
+    run = bound._function
+
+    def counted(*arguments: object) -> int:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.005)
+        inside -= 1
+        return run(*arguments)
+
+    bound = Bound(kernel.generated.program, counted, bound.tensors, bound.sizes, 2).keep_levels()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: bound(), range(8)))
+    assert most == 1
 
 
 def test_the_levels_of_a_call_are_given_back() -> None:

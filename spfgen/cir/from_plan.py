@@ -370,9 +370,9 @@ class Lowering(Values):
     def as_said(self, plan: Scan, scope: Scope) -> c.For:
         """A loop that the schedule wants vectorized or unrolled."""
         made = self.loop(plan, scope, self.plan(plan.body, scope))
-        do = next(n for n in walk(plan.body) if isinstance(n, Do)) if plan.vector else None
-        total = scope.sums.get((do.target.tensor, do.target.place)) if do is not None else None
-        return made if total is None else replace(made, pragmas=(sums.vector(total[0]),))
+        totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
+        names = dict.fromkeys(t[0] for t in totals if t is not None)
+        return replace(made, pragmas=(sums.vector(names),)) if names else made
 
     def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the

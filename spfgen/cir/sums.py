@@ -7,7 +7,7 @@ whatever the number of threads, the machine and its compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,9 +63,9 @@ def _read(plan: Plan) -> Iterator[Operand]:
     return (n.operand for n in walk(plan) if isinstance(n, Read))
 
 
-def vector(name: str) -> str:
-    """The pragma of a sum by vectors, where the schedule asks for them."""
-    return f"omp simd reduction(+:{name})"
+def vector(names: Iterable[str]) -> str:
+    """The pragma of sums by vectors, where the schedule asks for them."""
+    return f"omp simd reduction(+:{', '.join(names)})"
 
 
 def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

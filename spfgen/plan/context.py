@@ -9,7 +9,7 @@ from functools import cached_property
 from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import Clear, Find, Levels, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
 from spfgen.space.nodes import ForcedFind, Mark, Program
 
 
@@ -92,7 +92,16 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
             hints = (f"loops: {', '.join(sorted(loops)) or 'none'}", f"`order {name}, ...` asks for a loop over it")
             errors.append(SpecError(message, mark.span, hints))
         elif mark.word == "levels" and mark.dim not in leveled:
-            message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
-            hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
-            errors.append(SpecError(message, mark.span, (hint,)))
+            errors.append(_no_levels(mark, nodes))
     raise_all(errors)
+
+
+def _no_levels(mark: Mark, nodes: Sequence[object]) -> SpecError:
+    own = [n for n in nodes if isinstance(n, Scan) and n.dim == mark.dim]
+    if any(isinstance(n, Fold) and n.after is not None for scan in own for n in walk(scan)):
+        message = f"expected a loop that reads what others have written, but `{mark.dim}` adds to what others read"
+        hint = "iterations that add to one place cannot run at once: convert to a layout by rows, such as csr"
+    else:
+        message = f"expected a loop whose iterations need others as index arrays say, but `{mark.dim}` is not one"
+        hint = "levels are for the outermost loop of statements such as `x[i] = b[i] - sum(j < i: L[i, j]*x[j])`"
+    return SpecError(message, mark.span, (hint,))

@@ -17,7 +17,8 @@ from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
-from spfgen.plan.depend import covers, distinct_by_facts, distinct_places
+from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
+from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
@@ -27,9 +28,11 @@ from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
-from spfgen.space.nodes import Binary, Group, Instance, Operand, Read, Value
+from spfgen.space.nodes import Binary, Group, Instance, Mark, Operand, Read, Value
 
 INSIDE, AFTER, BEFORE = "inside", "after", "before"
+IN_ORDER = ("serial", "vectorize", "unroll", "fuse", "prefetch")
+"""Words for a loop that is not to run level by level."""
 Apart = Callable[[Instance, Context, bool], list[Plan]]
 """Plans an instance in loops of its own."""
 
@@ -49,9 +52,10 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         single = AFTER if place == AFTER else order.single(group, instance, kept)
         part = _part(instance, point, order, context, single)
         found.append(parts.chosen(part, order.placed, len(order.outer), context))
-    plan: Plan = _Fusion(group, order, found, set(kept), context).plan()
-    plan = shared_out(point, simplify(plan, (*_indices(group), *context.named)))
-    _check_marks(plan, context)
+    fusion = _Fusion(group, order, found, set(kept), context)
+    plan: Plan = shared_out(point, simplify(fusion.plan(), (*_indices(group), *context.named)))
+    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
+    check_parallel(plan, context)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -60,15 +64,15 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     return Kept(tuple(kept.values()), whole) if kept else whole
 
 
-def _check_marks(plan: Plan, context: Context) -> None:
-    """Raises Unsupported when the schedule says of a loop what only sums of products can have."""
-    loops = {n.dim for n in walk(plan) if isinstance(n, Scan)}
-    for mark in context.marks:
-        if mark.dim in loops and mark.word in ("vectorize", "unroll", "fuse", "prefetch"):
+def check_parallel(plan: Plan, context: Context) -> None:
+    """Raises Unsupported when the schedule wants a loop parallel that is not."""
+    for scan in (n for n in walk(plan) if isinstance(n, Scan) and not n.parallel):
+        mark = context.marked("parallel", scan.dim)
+        if mark is not None:
             raise Unsupported(
-                f"`{mark.word}` is not compiled for a value that is more than a sum of products",
+                f"`{scan.dim}` cannot be parallel within a value that is more than a sum of products",
                 mark.span,
-                ("write its sums into tensors by statements of their own",),
+                ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
             )
 
 
@@ -94,7 +98,7 @@ class _Order:
         self.steps = steps_of(point, (*dims, *(n for n in order if n not in shared)))
         self.loops = [s.dim for s in self.steps if s.kind == "scan" and s.dim in shared]
         self.place = point.target.place
-        self.rows = self._rows(group)
+        self.rows = self._rows(group, context)
         last = next((k for k, s in enumerate(self.steps) if s.dim in self.rows), len(self.steps))
         self.outer = [s for s in self.steps[:last] if s.dim in shared or not s.dim]
         self.inner = [s for s in self.steps if s not in self.outer]
@@ -104,15 +108,22 @@ class _Order:
         data_free = not any(s.kind == "load" for s in self.steps)
         self.covers = data_free and not point.guards and covers(point, known, self.loops)
 
-    def _rows(self, group: Group) -> list[str]:
+    def _rows(self, group: Group, context: Context) -> list[str]:
         """The innermost loops over which the sums are made side by side: nothing sparse has them, they run fastest
-        where values are read, and each subscript of the place belongs to them or to the loops outside."""
+        where values are read, and each subscript of the place belongs to them or to the loops outside. Threads do not
+        share them out."""
         assert group.point is not None
         rows: list[str] = []
+        apart = {d for m in context.marks if m.word in ("fuse", "parallel") for d in (m.dim, *m.inner)}
+        said = context.order
+        for loop in (d for d in self.loops if d in said):
+            at = said.index(loop)
+            if all(d in self.loops for d in said[:at]) or any(d not in self.loops for d in said[at:]):
+                apart.add(loop)  # the schedule wants the loops of the sums inside
         if all(set(i.indices) <= set(group.point.indices) for i in group.instances):
             return rows
         for loop in reversed(self.loops[1:]):
-            if loop in self.running.carried or not all(_is_row(i, loop) for i in group.instances):
+            if loop in self.running.carried or loop in apart or not all(_is_row(i, loop) for i in group.instances):
                 break
             rows.insert(0, loop)
         if not rows:
@@ -131,18 +142,28 @@ class _Order:
         if not self.loops or (context.marked("serial", self.loops[0]) is not None and not marks):
             return None
         loop = marks[0].dim if marks else self.loops[0]
+        fused = [m for m in context.marks if m.word == "fuse"]
+        for mark in (*marks[:1], *(replace(m, dim=d) for m in fused for d in (m.dim, *m.inner) if d in self.loops)):
+            self.check_free(mark, "run in any order")
         if loop in self.running.carried:
-            if marks:
-                what = f"`{loop}` carries a dependence{self.running.example(loop)}"
-                message = f"expected a loop whose iterations can run in any order, but {what}"
-                raise SpecError(message, marks[0].span, (self.because(loop),))
             return None
+        for mark in (replace(m, dim=d) for m in fused if m.dim == loop for d in m.inner if d in self.loops):
+            found = meetings(point, self.steps, mark.dim)
+            if found.kind != INDEPENDENT:
+                raise refused(self.steps, mark, found, "run in any order")
         text = f"its iterations write different places of {point.target.tensor}"
         if distinct_places(point, loop):
             return loop, text
         if distinct_by_facts(point, loop, self.steps):
             return loop, f"{text} (by Z3 from the declared properties)"
         return None
+
+    def check_free(self, mark: Mark, what: str) -> None:
+        """Raises SpecError when iterations of the loop need what others write."""
+        if mark.dim in self.running.carried:
+            carries = f"`{mark.dim}` carries a dependence{self.running.example(mark.dim)}"
+            message = f"expected a loop whose iterations can {what}, but {carries}"
+            raise SpecError(message, mark.span, (self.because(mark.dim),))
 
     def need(self, instance: Instance) -> Need | None:
         """What an instance needs of the target, if it reads it."""
@@ -251,7 +272,7 @@ class _Fusion:
         outer = len(self.order.outer)
         inside = [p for p in self.found if p.place == INSIDE]
         bodies = {number: part.body for number, part in enumerate(inside)}
-        for rider in [n for n in bodies if inside[n].need is None]:
+        for rider in [n for n in reversed(bodies) if inside[n].need is None]:
             for carrier in bodies:
                 body = rider != carrier and parts.ridden(inside[carrier], bodies[carrier], inside[rider], outer)
                 if body:
@@ -279,6 +300,26 @@ class _Fusion:
             if levels is not None:
                 return levels
         return self.folded(then, setups)
+
+    def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
+        """What iterations of a loop have to do with one another in the value and in each sum inside."""
+        point, loop = self.point, mark.dim
+        inside = {n.target.tensor for n in walk(scan.body) if isinstance(n, Do)}
+        inside -= {t for n in walk(scan.body) if isinstance(n, Fold) for t in n.sums}  # each iteration has its own
+        shared = []
+        if point.target.tensor in inside:
+            self.order.check_free(mark, "run side by side")
+            shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
+        carriers = [p for p in self.found if p.place == INSIDE]
+        for part in (p for p in self.found if p.instance.target.tensor in inside):
+            own = parts.step_of(part, loop, carriers if part in carriers else (), len(self.order.outer))
+            if own is None:
+                hint = "write its sums into tensors by statements of their own"
+                raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))
+            written = point.target if part.place == INSIDE else None  # the value is known before what comes after
+            meeting = meetings(part.instance, part.steps, own, written)
+            shared.append(Shared(meeting, part.steps, part.instance.target.tensor in self.sums))
+        return shared
 
     def value(self, value: Value) -> Plan:
         """The value stored at the point, in its inner steps."""
@@ -346,7 +387,9 @@ class _Fusion:
         order = self.order
         loop = order.loops[0] if order.loops else ""
         carried = order.running.carried.get(loop, ())
-        if not any(n.instance.calls for n in carried) or self.context.marked("serial", loop) is not None:
+        if not any(n.instance.calls for n in carried):
+            return None
+        if order.parallel is not None or any(self.context.marked(word, loop) is not None for word in IN_ORDER):
             return None
         if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
             return None

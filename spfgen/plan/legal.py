@@ -7,15 +7,31 @@ loops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
 from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, read_too_early, relation
-from spfgen.plan.nodes import Clear, Do, Find, Guard, Load, Locate, Plan, Prefetch, Reduce, Scan, Sweep, with_body
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Find,
+    Fold,
+    Guard,
+    Levels,
+    Load,
+    Locate,
+    Plan,
+    Prefetch,
+    Reduce,
+    Scan,
+    Seq,
+    Sweep,
+    with_body,
+)
 from spfgen.plan.prefetch import fetched_as_said
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance, Mark
@@ -68,10 +84,34 @@ def refused(steps: Sequence[Step], mark: Mark, found: Meeting, what: str) -> Spe
     )
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What iterations of a loop of these steps share in a statement inside; `summed` if they add to a variable."""
+
+    meeting: Meeting
+    steps: Sequence[Step]
+    summed: bool
+
+
+Sharing = Callable[[Scan, Mark], list[Shared]]
+"""What iterations of a loop share in each statement inside. May raise SpecError for a mark that this forbids."""
+
+
 def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Context) -> Plan:
     """The nest with what the schedule says of its loops. Raises SpecError where that is not legal."""
 
+    def sharing(scan: Scan, mark: Mark) -> list[Shared]:
+        summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
+        return [Shared(meetings(instance, steps, mark.dim), steps, summed)]
+
+    return annotated_by(sharing, nest, context)
+
+
+def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collection[str] = ()) -> Plan:
+    """The same, where it is known what iterations share. `made` are sums that the kernel keeps for itself."""
+    nothing: dict[Mark, bool] = {}
     clearing = {id(n) for c in walk(nest) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)}
+    clearing |= {id(n) for c in walk(nest) if isinstance(c, Levels) for n in walk(c.inspect)}
 
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan) or id(node) in clearing:
@@ -81,36 +121,44 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
             assert isinstance(result, Scan)
             match mark.word:
                 case "vectorize":
-                    result = _vectorized(instance, result, mark, steps, nest)
+                    result = _vectorized(result, mark, sharing)
                 case "unroll":
                     result = _unrolled(result, mark, context)
                 case "fuse":
                     result = _fused(result, mark)
                 case "prefetch":
-                    fetching = fetched_as_said(result, mark.number)
-                    if fetching is None:
-                        message = f"expected a loop that reads values, but `{mark.dim}` reads none at its own position"
-                        raise SpecError(message, mark.span, ("leave `prefetch` out",))
-                    result = fetching
+                    fetching = _fetching(result, mark, made)
+                    nothing[mark] = fetching is None and nothing.get(mark, True)
+                    result = fetching or result
         return None if result is node else result
 
     if not any(m.word in ("vectorize", "unroll", "fuse", "prefetch") for m in context.marks):
         return nest
     result: Plan = rewrite(rule, nest)
+    for mark in (m for m, is_so in nothing.items() if is_so):
+        message = f"expected a loop that reads values, but `{mark.dim}` reads none at its own position"
+        raise SpecError(message, mark.span, ("leave `prefetch` out",))
     return result
 
 
-def _vectorized(instance: Instance, scan: Scan, mark: Mark, steps: Sequence[Step], nest: Plan) -> Scan:
+def _fetching(scan: Scan, mark: Mark, made: Collection[str]) -> Plan | None:
+    if scan.down:
+        message = f"expected a loop that runs upwards, but `{mark.dim}` runs downwards: what is ahead was read before"
+        raise SpecError(message, mark.span, ("leave `prefetch` out",))
+    return fetched_as_said(scan, mark.number, made)
+
+
+def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
     inside = [n for n in walk(scan.body) if isinstance(n, Plan)]
     loop = next((n for n in inside if isinstance(n, Scan | Find | Sweep)), None)
     if loop is not None:
         hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
         raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)
-    found = meetings(instance, steps, mark.dim)
-    summed = any(isinstance(n, Reduce) and any(m is scan for m in walk(n.body)) for n in walk(nest))
-    if found.kind == DEPENDENCE or (found.kind == REDUCTION and not summed):
-        raise refused(steps, mark, found, "run side by side")
-    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch) for n in inside):
+    for shared in sharing(scan, mark):
+        kind = shared.meeting.kind
+        if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
+            raise refused(shared.steps, mark, shared.meeting, "run side by side")
+    if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq | Fold) for n in inside):
         hints = ("searches and sums of their own do not run side by side: leave `vectorize` out",)
         raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` does more", mark.span, hints)
     return replace(scan, vector=True)

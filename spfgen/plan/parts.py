@@ -7,7 +7,7 @@ Which it is, is chosen by a rough count of the work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ def inside(instance: Instance, point: Instance, outer: Sequence[Step], context: 
 def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) -> Part | None:
     """What a value that is written adds to later sums: the same points, in the loops of the value that is read. None
     where it cannot be scanned so."""
-    names = {**need.twins, **{new: old for old, new in need.twins.items()}}
+    names = {**{old: f"{old} later" for old in need.twins}, **{new: old for old, new in need.twins.items()}}
     space = Space(names.get(n, n) for n in need.pairs.space.names)
     own = need.instance
     moved: dict[str, Any] = {
@@ -259,6 +259,18 @@ def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str,
     rest = own[1 + len(matched) :]
     is_one = any(s.kind == "scan" for s in matched) and not any(s.kind == "scan" for s in rest)
     return (matched, names) if is_one else None
+
+
+def step_of(part: Part, loop: str, carriers: Iterable[Part], outer: int) -> str | None:
+    """The part's own name for a loop that it runs in; it may be that of a carrier."""
+    if any(s.dim == loop for s in part.steps):
+        return loop
+    for carrier in carriers:
+        found = alike(carrier, part, outer) if carrier is not part else None
+        own = next((o for o, other in found[1].items() if other == loop), None) if found is not None else None
+        if own is not None:
+            return own
+    return None
 
 
 def ridden(carrier: Part, body: Plan, rider: Part, outer: int) -> Plan | None:

@@ -19,7 +19,7 @@ without this. Nothing is gained where the arrays are in the caches or the segmen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Num, Var, calls, substitute, variables
@@ -61,9 +61,9 @@ def fetched_ahead(plan: Plan) -> Plan:
     return result
 
 
-def fetched_as_said(scan: Scan, ahead: int) -> Plan | None:
+def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan | None:
     """The loop that fetches what the iteration `ahead` will read through index arrays; where it reads nothing so, what
-    it reads at its own position. None when there is no such thing."""
+    it reads at its own position. None when there is no such thing; sums that are `made` in variables are none."""
     starts: dict[str, Expr] = {}
     for node in chain(scan.body):
         if isinstance(node, Load) and variables(node.call) & {scan.dim, *_defined(scan.body)} == {scan.dim}:
@@ -72,22 +72,23 @@ def fetched_as_said(scan: Scan, ahead: int) -> Plan | None:
             break
     later = Bin("+", Var(scan.dim), Num(ahead))
     body = scan.body
-    for position, call in (starts or {scan.dim: Var(scan.dim)}).items():
-        arrays = _reached(scan, position)
+    positions = {p: (call, found) for p, call in starts.items() if (found := _reached(scan, p, made))}
+    for position, (call, arrays) in (positions or {scan.dim: (Var(scan.dim), _reached(scan, scan.dim, made))}).items():
         if arrays:
             start = substitute(call, {scan.dim: later})
             body = Prefetch(scan.dim, ahead, scan.high, position, start, arrays, body)
     return None if body is scan.body else with_body(scan, body)
 
 
-def _reached(scan: Scan, position: str) -> tuple[Call | Operand, ...]:
+def _reached(scan: Scan, position: str, made: Collection[str]) -> tuple[Call | Operand, ...]:
     """What is read at a position, at the beginning of each loop inside."""
     first = {n: Num(0) for n in _defined(scan.body) - {position}}
     arrays: dict[Call | Operand, None] = {}
     for node in walk(scan.body):
         match node:
             case Load(call=Call(arguments=places) as read) | Read(operand=Operand(place=places) as read):
-                if any(position in variables(p) for p in places):
+                kept = isinstance(read, Operand) and read.tensor in made
+                if any(position in variables(p) for p in places) and not kept:
                     arrays[substitute(read, first)] = None
     return tuple(arrays)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import SpecError
+from spfgen.errors import SpecError, Unsupported
 from spfgen.ir import walk
 from spfgen.plan.nodes import Prefetch, Scan
 
@@ -85,6 +85,69 @@ def test_a_triangular_solve_in_tiles(schedule: str) -> None:
     text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
     kernel = spfgen.compile(text, L="csr", x="dense", b="dense", schedule=schedule)
     assert np.allclose(kernel(L=spfgen.pack(lower, "csr"), b=X), np.linalg.solve(lower, X))
+
+
+LOWER = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
+UPPER = LOWER.replace("<", ">")
+ROWS = "X[i, k] = (B[i, k] - sum(j < i: L[i, j]*X[j, k]))/L[i, i]"
+TWO = "x[i] = sum(j: L[i, j]*b[j])*sum(j: L[i, j])"
+SHARES = "X[i, k] = sum(j: L[i, j]*B[j, k])/b[i]"
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "schedule", "words"),
+    [
+        (LOWER, "csr", "vectorize L.pj", r"#pragma omp simd reduction\(\+:x_sum, x_sum_2\)\n *for \(\w+ pj"),
+        (LOWER, "csc", "vectorize L.pi", r"#pragma omp simd\n *for \(\w+ L_pi"),
+        (UPPER, "csr", "unroll L.pj by 4", r"#pragma GCC unroll 4\n *for \(\w+ pj"),
+        (LOWER, "csr", "unroll i by 2; prefetch L.pj by 3", r"spfgen_prefetch\(&x_val\[j_ahead\]\)"),
+        (LOWER, "csc", "prefetch L.pi by 3", r"spfgen_prefetch\(&L_val\[L_pi_ahead\]\)"),
+        (ROWS, "csr", "vectorize k", r"#pragma omp simd\n *for \(\w+ k"),
+        (ROWS, "csr", "order i, k; vectorize L.pj", r"#pragma omp simd reduction\(\+:X_sum, X_sum_2\)"),
+        (ROWS, "csr", "parallel k", r"#pragma omp parallel for [^\n]*\n *for \(\w+ k"),
+        (TWO, "csr", "vectorize L.pj", r"#pragma omp simd reduction\(\+:x_sum, x_sum_2\)"),
+        (SHARES, "dense", "order i, k; fuse i, k; vectorize j", r"parallel for collapse\(2\)[^!]*omp simd reduction"),
+    ],
+)
+def test_what_is_said_of_loops_of_sums(text: str, layout: str, schedule: str, words: str) -> None:
+    """Sums within a value run as others do."""
+    matrix = (np.triu if text is UPPER else np.tril)(A[:7]) + 2 * np.eye(7)
+    names = [n for n in "xbXB" if f"{n}[" in text]
+    kernel = spfgen.compile(text, L=layout, **dict.fromkeys(names, "dense"), schedule=schedule, threads=3)
+    assert re.search(words, kernel.source), kernel.source
+    right = {"b": X, "B": np.where(XS > 0, XS, 1)}
+    given = {n: right[n] for n in names if n in right}
+    b = given.get("B", X)
+    expected = np.linalg.solve(matrix, b)
+    if text is TWO:
+        expected = (matrix @ X) * matrix.sum(axis=1)
+    if text is SHARES:
+        expected = matrix @ b / X[:, None]
+    assert np.allclose(kernel(L=spfgen.pack(matrix, layout), **given), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "schedule", "words"),
+    [
+        (
+            LOWER,
+            "csr",
+            "fuse i, L.pj",
+            r"`i` carries a dependence: iteration i = 0 writes x\[0\], which iteration i = 1",
+        ),
+        (LOWER, "csr", "vectorize i", "expected the innermost loop"),
+        ("x[i] = x[i - 1]/2 + b[i]", "", "vectorize i", r"run side by side, but `i` carries a dependence: .* x\[0\]"),
+        (ROWS, "csr", "order k, i; fuse k, i", r"`i` carries a dependence: iteration i = 0 writes X\[0, 0\]"),
+        (UPPER, "csr", "prefetch L.pj by 2", "`L.pj` runs downwards"),
+        (LOWER, "csr", "parallel L.pj", "cannot be parallel within a value"),
+        (LOWER, "csc", "levels i", "expected a loop that reads what others have written"),
+    ],
+)
+def test_what_is_refused_of_sums(text: str, layout: str, schedule: str, words: str) -> None:
+    layouts = {"L": layout} if layout else {}
+    names = [n for n in "xbXB" if f"{n}[" in text]
+    with pytest.raises((SpecError, Unsupported), match=words):
+        spfgen.compile(text, **layouts, **dict.fromkeys(names, "dense"), schedule=schedule)
 
 
 def test_what_threads_have_of_their_own_stands_inside_of_fused_loops() -> None:

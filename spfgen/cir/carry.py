@@ -95,6 +95,9 @@ def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
             yield condition
         case c.If(condition=condition) | c.While(condition=condition):
             yield condition
+        case c.Block(lines):
+            for line in lines:
+                yield from _evaluated(line)
 
 
 def _parts(expr: c.Expr) -> Iterator[c.Expr]:

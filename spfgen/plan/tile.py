@@ -92,11 +92,15 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     start, end = f"{scan.dim} from", f"{scan.dim} to"
     held = tuple(dict.fromkeys(o.label for o in reads))
     inner: Plan = Scan(scan.dim, (Var(start),), (Var(end),), do, held=held, vector=True)
-    for node in reversed(around):
+    above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
+    for node in reversed(around[above:]):
         inner = with_body(node, inner)
     widths = tuple(size // element.bytes for size in BYTES)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
-    return Tile(scan.dim, start, end, scan.low, scan.high, widths, total.target, total.op, inner, why)
+    result: Plan = Tile(scan.dim, start, end, scan.low, scan.high, widths, total.target, total.op, inner, why)
+    for node in reversed(around[:above]):  # what all tiles need is read once
+        result = with_body(node, result)
+    return result
 
 
 def _side_by_side(operand: Operand, dim: str) -> bool:

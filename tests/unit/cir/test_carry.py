@@ -43,6 +43,14 @@ def test_each_end_is_read_once() -> None:
     assert first.condition == c.Bin("<", c.Int(0), c.Name("n")), "nothing is read where there is no iteration"
 
 
+def test_ends_read_beside_an_inner_loop_are_found() -> None:
+    """What stands before a loop whose own ends are carried is a block with it."""
+    deeper = loop("k", c.Load(B, c.Name("p")), c.Load(B, c.Bin("+", c.Name("p"), c.Int(1))), (c.Break(),))
+    (made,) = carried([segments(inner(deeper))], {"a", "b"}, names())
+    arrays = [n.array.name for n in walk(made) if isinstance(n, c.Load)]
+    assert sorted(arrays) == ["a", "a", "b", "b"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Tile
+from spfgen.plan.nodes import Load, Locate, Tile
 
 SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
 
@@ -113,3 +113,8 @@ def test_a_tree_with_two_factors() -> None:
         b, c = matrix((5, columns), 1, "float64", 8), matrix((6, columns), 1, "float64", 9)
         found = made(A=spfgen.pack(dense, "csf3"), B=b, C=c)
         assert np.array_equal(found, np.einsum("ijk,jr,kr->ir", dense, b, c))
+
+
+def test_where_segments_begin_and_end_is_read_above_the_tiles() -> None:
+    (found,) = tiles(kernel("kernel k { tensor A : csf3 tensor B, C : dense C[i, j, r] = A[i, j, k]*B[k, r] }"))
+    assert not isinstance(found.body, Load | Locate)

@@ -7,7 +7,8 @@
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
-| simplify | cir    | the same with less                              | cir/simplify.py      | cir/check.py    |
+| simplify | cir    | the same with less                              | cir/simplify.py      |                 |
+| even     | cir    | short segments of equal length written out      | cir/even.py          | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import spfgen
 from spfgen.cir import check as cir_check
+from spfgen.cir.even import evened
 from spfgen.cir.files import amalgamated, header_file, source_file
 from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
@@ -73,11 +75,12 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
-    function = simplify(lower(program, plans))
+    functions = evened(simplify(lower(program, plans)))
+    function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
-    source = source_file(program, function, comment)
+    source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
     header = header_file(program, function, comment)
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from spfgen.cir.alone import ALONE
+from spfgen.cir.even import INLINE
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.ir import walk
@@ -28,7 +29,8 @@ _PLAIN = {
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
-          "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect")  # fmt: skip
+          "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
+          "even")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
@@ -64,10 +66,10 @@ def runtime(name: str) -> str:
     return files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
 
 
-def source_file(program: Program, function: Function, comment: str) -> File:
-    """NAME.c: what of the run-time the function needs, and the function."""
-    pieces, includes = _needed([function])
-    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, function))
+def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
+    """NAME.c: what of the run-time the functions need, and the functions."""
+    pieces, includes = _needed(functions)
+    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
 
 
 STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
@@ -88,6 +90,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         pieces.append(Text(SERIAL))
     if any(f.result.startswith(ALONE) for f in functions):
         pieces.append(Text(runtime("alone.h")))
+    if any(INLINE in f.result for f in functions):
+        pieces.append(Text(runtime("inline.h")))
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:

@@ -538,10 +538,8 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
     assert share.weight is not None
     pointer, index = parts.array(share.weight.pointer)
-    following = c.Bin("+", c.Name(row), c.Int(1))
     goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
     limits = variable(low, begin), variable(low, stop)
-    own = c.Bin("<", c.Name(row), parts.stop)
     whole = Compare("<", Var(plan.dim), variable(low, parts.stop))
 
     def bounded(node: object) -> object | None:
@@ -562,14 +560,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
             c.Assign(begin, "=", stop),
         ]
 
-    step = _step(found, plan.dim)
-    if step is None:
-        places = c.Select(own, carry.start(parts.scope), carry.array)
-        each: list[c.Stmt] = [
-            loop(row, parts.start, past, lines(places, c.Select(own, c.Load(pointer, following), end)))
-        ]
-    else:
-        each = _in_pieces(low, plan, carry, parts, (end, past, pointer, TYPES[index].c), step, lines)
+    each = _in_pieces(low, plan, carry, parts, (end, past, pointer, TYPES[index].c), _step(found, plan.dim), lines)
     inside: list[c.Stmt] = [
         c.Declare(INT, at.name),
         c.Declare(INT, end.name),
@@ -609,7 +600,7 @@ def _in_pieces(
     carry: _Carry,
     parts: _Parts,
     known: tuple[c.Name, c.Name, c.Name, str],
-    step: int,
+    step: int | None,
     lines: Callable[[c.Expr, c.Expr], list[c.Stmt]],
 ) -> list[c.Stmt]:
     """The rows of a part: the whole ones, then what it has of the last one. Where both have their places and their ends
@@ -620,15 +611,19 @@ def _in_pieces(
         c.Name(low.names.new(n)) for n in ("piece", f"{row}_first", f"{row}_last", f"{row}_ends", f"{row}_places")
     )
     until = c.Name(low.names.new(f"{row}_until"))
-    start = carry.start(parts.scope, {plan.dim: variable(low, first)})
     further = c.Bin("-", c.Name(row), first)
-    at = c.Bin("+", places, further if step == 1 else c.Bin("*", c.Int(step), further))
     after = c.Bin("+", pointer, c.Bin("+", first, c.Int(1)))
+    declared: list[c.Stmt] = []
+    at: c.Expr = c.Select(piece, carry.array, carry.start(parts.scope))
+    if step is not None:
+        start = carry.start(parts.scope, {plan.dim: variable(low, first)})
+        declared.append(c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)))
+        at = c.Bin("+", places, further if step == 1 else c.Bin("*", c.Int(step), further))
     inside = [
         c.Declare(f"const {INT}", first.name, c.Select(piece, parts.stop, parts.start)),
         c.Declare(f"const {INT}", last.name, c.Select(piece, past, parts.stop)),
         c.Declare(f"const {index} *", ends.name, c.Select(piece, c.Un("&", until), after)),
-        c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)),
+        *declared,
         loop(row, first, last, lines(at, c.Load(ends, further))),
     ]
     return [

@@ -393,30 +393,38 @@ int bcsr_times_coo(
                     C_part[p_3] = 0.0;
                 }
                 int64_t pb_begin = bi_from;
-                for (int64_t bi = bi_begin; bi < bi_stop; bi++) {
-                    double *C_row = bi < bi_end ? C_val + 2 * bi * n_2 : C_part;
-                    const int64_t pb_end = bi < bi_end ? A_browptr[bi + 1] : bi_to;
-                    for (int64_t pb = pb_begin; pb < pb_end; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                /* a zero of A adds nothing where all of B is finite */
-                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by position array: B.idx_1
-                                     * rises within these bounds: equal values stand side by side
-                                     */
-                                    const int64_t p_after = B_idx_1_end[j];
-                                    for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
-                                        C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
+                const int32_t bi_until = (int32_t)bi_to;
+                /* whole rows, then what this part has of the last one */
+                for (int piece = 0; piece < 2; piece++) {
+                    const int64_t bi_first = piece ? bi_end : bi_begin;
+                    const int64_t bi_last = piece ? bi_stop : bi_end;
+                    const int32_t *bi_ends = piece ? &bi_until : A_browptr + (bi_first + 1);
+                    for (int64_t bi = bi_first; bi < bi_last; bi++) {
+                        double *C_row = piece ? C_part : C_val + 2 * bi * n_2;
+                        const int64_t pb_end = bi_ends[bi - bi_first];
+                        for (int64_t pb = pb_begin; pb < pb_end; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    /* a zero of A adds nothing where all of B is finite */
+                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                        const int64_t j = 2 * bcolidx_pb + c;
+                                        /*
+                                         * find p with B_idx_1[p] == j by position array: B.idx_1
+                                         * rises within these bounds: equal values stand side by
+                                         * side
+                                         */
+                                        const int64_t p_after = B_idx_1_end[j];
+                                        for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
+                                            C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                    + c] * B_val[p];
+                                        }
                                     }
                                 }
                             }
                         }
+                        pb_begin = pb_end;
                     }
-                    pb_begin = pb_end;
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -461,31 +469,38 @@ int bcsr_times_coo(
                     C_part_2[p_4] = 0.0;
                 }
                 int64_t pb_begin_2 = bi_from_2;
-                for (int64_t bi = bi_begin_2; bi < bi_stop_2; bi++) {
-                    double *C_row_2 = bi < bi_end_2 ? C_val + 2 * bi * n_2 : C_part_2;
-                    const int64_t pb_end_2 = bi < bi_end_2 ? A_browptr[bi + 1] : bi_to_2;
-                    for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                /* a zero of A adds nothing where all of B is finite */
-                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by binary search: B.idx_1
-                                     * rises within these bounds (by Z3 from the declared
-                                     * properties)
-                                     */
-                                    for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
-                                            p < nnz && B_idx_1[p] == j; p++) {
-                                        C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
+                const int32_t bi_until_2 = (int32_t)bi_to_2;
+                /* whole rows, then what this part has of the last one */
+                for (int piece_2 = 0; piece_2 < 2; piece_2++) {
+                    const int64_t bi_first_2 = piece_2 ? bi_end_2 : bi_begin_2;
+                    const int64_t bi_last_2 = piece_2 ? bi_stop_2 : bi_end_2;
+                    const int32_t *bi_ends_2 = piece_2 ? &bi_until_2 : A_browptr + (bi_first_2 + 1);
+                    for (int64_t bi = bi_first_2; bi < bi_last_2; bi++) {
+                        double *C_row_2 = piece_2 ? C_part_2 : C_val + 2 * bi * n_2;
+                        const int64_t pb_end_2 = bi_ends_2[bi - bi_first_2];
+                        for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    /* a zero of A adds nothing where all of B is finite */
+                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                        const int64_t j = 2 * bcolidx_pb + c;
+                                        /*
+                                         * find p with B_idx_1[p] == j by binary search: B.idx_1
+                                         * rises within these bounds (by Z3 from the declared
+                                         * properties)
+                                         */
+                                        for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
+                                                p < nnz && B_idx_1[p] == j; p++) {
+                                            C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                    + c] * B_val[p];
+                                        }
                                     }
                                 }
                             }
                         }
+                        pb_begin_2 = pb_end_2;
                     }
-                    pb_begin_2 = pb_end_2;
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -534,31 +549,39 @@ int bcsr_times_coo(
                     C_part_3[p_5] = 0.0;
                 }
                 int64_t pb_begin_3 = bi_from_3;
-                for (int64_t bi = bi_begin_3; bi < bi_stop_3; bi++) {
-                    double *C_row_3 = bi < bi_end_3 ? C_val + 2 * bi * n_2 : C_part_3;
-                    const int64_t pb_end_3 = bi < bi_end_3 ? A_browptr[bi + 1] : bi_to_3;
-                    for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
-                        const int64_t bcolidx_pb = A_bcolidx[pb];
-                        for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                            for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                /* a zero of A adds nothing where all of B is finite */
-                                if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                    const int64_t j = 2 * bcolidx_pb + c;
-                                    /*
-                                     * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
-                                     * within these bounds: equal values stand side by side
-                                     */
-                                    for (int64_t p =
-                                            spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                            p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                        C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                + c] * B_val[p];
+                const int32_t bi_until_3 = (int32_t)bi_to_3;
+                /* whole rows, then what this part has of the last one */
+                for (int piece_3 = 0; piece_3 < 2; piece_3++) {
+                    const int64_t bi_first_3 = piece_3 ? bi_end_3 : bi_begin_3;
+                    const int64_t bi_last_3 = piece_3 ? bi_stop_3 : bi_end_3;
+                    const int32_t *bi_ends_3 = piece_3 ? &bi_until_3 : A_browptr + (bi_first_3 + 1);
+                    for (int64_t bi = bi_first_3; bi < bi_last_3; bi++) {
+                        double *C_row_3 = piece_3 ? C_part_3 : C_val + 2 * bi * n_2;
+                        const int64_t pb_end_3 = bi_ends_3[bi - bi_first_3];
+                        for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
+                            const int64_t bcolidx_pb = A_bcolidx[pb];
+                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                                    /* a zero of A adds nothing where all of B is finite */
+                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                                        const int64_t j = 2 * bcolidx_pb + c;
+                                        /*
+                                         * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
+                                         * within these bounds: equal values stand side by side
+                                         */
+                                        for (int64_t p =
+                                                spfgen_hash_find_filtered(B_idx_1_slots,
+                                                B_idx_1_filter, p_shift, nnz, j); p < nnz
+                                                && B_idx_1[p] == j; p++) {
+                                            C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                                    + c] * B_val[p];
+                                        }
                                     }
                                 }
                             }
                         }
+                        pb_begin_3 = pb_end_3;
                     }
-                    pb_begin_3 = pb_end_3;
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */

@@ -9,6 +9,21 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
+/* Puts a function into its callers, where numbers that it is given are known. */
+#ifdef __GNUC__
+#define SPFGEN_INLINE __attribute__((always_inline))
+#else
+#define SPFGEN_INLINE
+#endif
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -121,6 +136,130 @@ static inline int64_t spfgen_split_int64(const int64_t *array, int64_t low, int6
     return i;
 }
 
+/* Whether of most of `count` segments, which end at ends[0], ends[1], ... one behind the other, the next seven are as
+   long, and none is longer than 8: 32 of them say so. */
+static inline bool spfgen_even_int64(const int64_t *ends, int64_t count) {
+    if (count < 256) {
+        return false;
+    }
+    const int64_t step = (count - 8) / 32;
+    int even = 0;
+    for (int k = 0; k < 32; k++) {
+        const int64_t *const at = ends + k * step;
+        const int64_t length = (int64_t)at[1] - at[0];
+        even += length > 0 && length <= 8 && (int64_t)at[8] - at[0] == 8 * length;
+    }
+    return even >= 16;
+}
+
+/* Iterations over i that have count of pj; answers the first that has not. */
+static inline SPFGEN_INLINE int64_t mixed_types_run(
+    int64_t count,
+    int64_t i,
+    int64_t last,
+    int64_t pj_begin,
+    const int64_t *i_ends,
+    int64_t i_first,
+    double *i_places,
+    bool far,
+    const float *restrict A_val,
+    const int32_t *restrict A_colidx,
+    const float *restrict x_val)
+{
+    while (i < last && i_ends[i - i_first] - pj_begin == count) {
+        double *y_row = i_places + (i - i_first);
+        double y_sum = 0.0;
+        if (0 < count) {
+            if (far) {
+                spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
+                spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+            }
+            /* four at a time, so that one addition need not wait for the other */
+            for (int64_t k = 0; k < count; k += 4) {
+                const int64_t pj = pj_begin + k;
+                double y_sum_1 = 0.0;
+                y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                if (k + 1 < count) {
+                    double y_sum_2 = 0.0;
+                    y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                    if (k + 2 < count) {
+                        y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                        if (k + 3 < count) {
+                            y_sum_2 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
+                        }
+                    }
+                    y_sum_1 += y_sum_2;
+                }
+                y_sum += y_sum_1;
+            }
+        }
+        y_row[0] += y_sum;
+        pj_begin += count;
+        i++;
+    }
+    return i;
+}
+
+/* Iterations over i, many of which have as many of pj as their neighbours. */
+static SPFGEN_ALONE int64_t mixed_types_runs(
+    int64_t i,
+    int64_t last,
+    int64_t pj_begin,
+    const int64_t *i_ends,
+    int64_t i_first,
+    double *i_places,
+    bool far,
+    const float *restrict A_val,
+    const int32_t *restrict A_colidx,
+    const float *restrict x_val)
+{
+    while (i < last) {
+        const int64_t count = i_ends[i - i_first] - pj_begin;
+        /* where 8 have as many, the loop for that number, if there is one */
+        const int64_t known = i + 7 < last && i_ends[i + 7 - i_first] - pj_begin == 8 * count
+                ? count : 0;
+        if (known == 1) {
+            i =
+                    mixed_types_run(1, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 2) {
+            i =
+                    mixed_types_run(2, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 3) {
+            i =
+                    mixed_types_run(3, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 4) {
+            i =
+                    mixed_types_run(4, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 5) {
+            i =
+                    mixed_types_run(5, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 6) {
+            i =
+                    mixed_types_run(6, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 7) {
+            i =
+                    mixed_types_run(7, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else if (known == 8) {
+            i =
+                    mixed_types_run(8, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else {
+            i =
+                    mixed_types_run(count, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        }
+        pj_begin = i_ends[i - 1 - i_first];
+    }
+    return pj_begin;
+}
+
 /*
  * y[i] += A[i, j]*x[j]
  *
@@ -186,36 +325,44 @@ int mixed_types(
             const int64_t i_last = piece ? i_stop : i_end;
             const int64_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
             double *i_places = piece ? y_part : y_val + i_first;
-            for (int64_t i = i_first; i < i_last; i++) {
-                double *y_row = i_places + (i - i_first);
-                const int64_t pj_end = i_ends[i - i_first];
-                double y_sum = 0.0;
-                if (pj_begin < pj_end) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
-                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                    }
-                    /* four at a time, so that one addition need not wait for the other */
-                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                        double y_sum_1 = 0.0;
-                        y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            double y_sum_2 = 0.0;
-                            y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end) {
-                                y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end) {
-                                    y_sum_2 += (double)A_val[pj
-                                            + 3] * (double)x_val[A_colidx[pj + 3]];
-                                }
-                            }
-                            y_sum_1 += y_sum_2;
+            if (spfgen_even_int64(i_ends, i_last - i_first)) {
+                /* short segments of equal length: loops that are written out for it */
+                pj_begin =
+                        mixed_types_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far,
+                        A_val, A_colidx, x_val);
+            } else {
+                for (int64_t i = i_first; i < i_last; i++) {
+                    double *y_row = i_places + (i - i_first);
+                    const int64_t pj_end = i_ends[i - i_first];
+                    double y_sum = 0.0;
+                    if (pj_begin < pj_end) {
+                        if (far) {
+                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
+                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
                         }
-                        y_sum += y_sum_1;
+                        /* four at a time, so that one addition need not wait for the other */
+                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                            double y_sum_1 = 0.0;
+                            y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                            if (pj + 1 < pj_end) {
+                                double y_sum_2 = 0.0;
+                                y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                                if (pj + 2 < pj_end) {
+                                    y_sum_1 += (double)A_val[pj
+                                            + 2] * (double)x_val[A_colidx[pj + 2]];
+                                    if (pj + 3 < pj_end) {
+                                        y_sum_2 += (double)A_val[pj
+                                                + 3] * (double)x_val[A_colidx[pj + 3]];
+                                    }
+                                }
+                                y_sum_1 += y_sum_2;
+                            }
+                            y_sum += y_sum_1;
+                        }
                     }
+                    y_row[0] += y_sum;
+                    pj_begin = pj_end;
                 }
-                y_row[0] += y_sum;
-                pj_begin = pj_end;
             }
         }
     }

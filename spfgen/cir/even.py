@@ -1,0 +1,257 @@
+"""Segments of equal length, one behind the other: their loops are written out for that length.
+
+    for i { end = ends[i]; for p in [begin, end) { ... }  begin = end; }
+
+Where segments are short, a processor is as busy with the ends of the inner loop as with what it does. If, as samples
+say, most segments have neighbours of their length, a function runs the loop: where eight in a row are as long as the
+first, the body is used for that length, a number that the compiler knows, as long as the length stays the same.
+Elsewhere the loop is left as it is: where lengths vary, the question would cost more than it gains.
+
+What is added up comes in the same order either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from spfgen.cir import nodes as c
+from spfgen.cir.alone import ALONE
+from spfgen.cir.build import INT, minus
+from spfgen.cir.simplify import simplify
+from spfgen.ir import children, fresh, rewrite, walk
+
+INLINE = "SPFGEN_INLINE"
+"""Before the type of a function that is put into its callers: rt/inline.h."""
+LONGEST = 8
+"""The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
+TOGETHER = 8
+"""So many neighbours are of one length before the loop for that length is taken. rt/even.h has the same number."""
+GROUP = 4
+"""Loops with this step are sums of four at a time (cir/sums.py), which are written out."""
+_TYPES = {"const int32_t": "int32", "const int64_t": "int64"}
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """A loop over segments: the variable with the begin, the one with the end and what it is read from, the loop over
+    a segment, and what is done for each segment."""
+
+    loop: c.For
+    begin: c.Name
+    end: c.Name
+    read: c.Load
+    inner: c.For
+    rest: tuple[c.Stmt, ...]
+
+    @property
+    def variable(self) -> c.Name:
+        return c.Name(self.loop.variable)
+
+    @property
+    def last(self) -> c.Expr:
+        assert isinstance(self.loop.condition, c.Bin)
+        return self.loop.condition.right
+
+    def at(self, place: c.Expr) -> c.Expr:
+        """The end of the segment at this place."""
+        found: c.Expr = simplify(rewrite(lambda n: place if n == self.variable else None, self.read))
+        return found
+
+
+def evened(function: c.Function) -> list[c.Function]:
+    """The function, behind those that run its loops over segments of equal length."""
+    types = _types(function)
+    taken = {*types, *(n.name for n in walk(function) if isinstance(n, c.Name)), function.name}
+    made: list[c.Function] = []
+
+    def rule(node: object) -> c.Stmt | None:
+        found = _segments(node) if isinstance(node, c.For) else None
+        if found is None:
+            return None
+        names = [n for n in dict.fromkeys(_free(found)) if n in types]
+        kind = _TYPES.get(_element(types.get(_array(found), "")))
+        if kind is None or any(not types[n] for n in names):
+            return None
+        params = [c.Param(types[n] if "*" in types[n] else types[n].removeprefix("const "), n) for n in names]
+        run = _run(found, params, fresh(f"{function.name}_run", taken), taken)
+        taken.add(run.name)
+        several = _several(found, params, run, fresh(f"{function.name}_runs", taken), taken)
+        taken.add(several.name)
+        made.extend((run, several))
+        return _chosen(found, several, kind)
+
+    body: c.Block = rewrite(rule, function.body)
+    return [*made, replace(function, body=body)]
+
+
+def _types(function: c.Function) -> dict[str, str]:
+    """The types of all variables; "" where they are arrays, or there are two of one name with different types."""
+    found = {p.name: p.type for p in function.params}
+    for node in walk(function.body):
+        match node:
+            case c.Declare(kind, name, length=length):
+                found[name] = kind if not length and found.get(name, kind) == kind else ""
+            case c.For(kind, name):
+                found[name] = kind if found.get(name, kind) == kind else ""
+    return found
+
+
+def _element(kind: str) -> str:
+    """What a pointer points to."""
+    return kind.partition("*")[0].strip() if "*" in kind else ""
+
+
+def _segments(loop: c.For) -> _Segments | None:
+    match loop:
+        case c.For(
+            type=kind, variable=i, step=1, pragmas=(), condition=c.Bin("<", c.Name(tested)), body=c.Block(lines)
+        ):
+            pass
+        case _:
+            return None
+    if kind != INT or tested != i or not lines:
+        return None
+    match lines[-1]:
+        case c.Assign(c.Name() as begin, "=", c.Name() as end):
+            pass
+        case _:
+            return None
+    ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
+    rest = tuple(s for s in lines[:-1] if s not in ends)
+    inner = [f for f in _outer_loops(rest) if _is_over(f, begin, end)]
+    if len(ends) != 1 or len(inner) != 1 or not _is_plain(rest, begin):
+        return None
+    read = ends[0].value
+    if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
+        return None
+    return _Segments(loop, begin, end, read, inner[0], rest)
+
+
+def _outer_loops(statements: tuple[c.Stmt, ...]) -> Iterator[c.For]:
+    """The loops that no other loop is around."""
+    for statement in statements:
+        if isinstance(statement, c.For):
+            yield statement
+        elif not isinstance(statement, c.While):
+            yield from _outer_loops(tuple(n for n in children(statement) if isinstance(n, c.Stmt)))
+
+
+def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:
+    """Whether it is the loop over a segment, which does a few things, four at a time."""
+    inside = [n for n in walk(loop.body) if isinstance(n, c.For | c.While)]
+    more = c.Bin("<", c.Name(loop.variable), end)
+    return not inside and (loop.start, loop.condition, loop.step) == (begin, more, GROUP)
+
+
+def _is_plain(rest: tuple[c.Stmt, ...], begin: c.Name) -> bool:
+    """Whether the statements can stand in a function of their own: they store, but change no variable of others."""
+    nodes = [n for s in rest for n in walk(s)]
+    if any(isinstance(n, c.Break | c.Return | c.Pragma) or (isinstance(n, c.For) and n.pragmas) for n in nodes):
+        return False
+    own = {n.name for n in nodes if isinstance(n, c.Declare)}
+    changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
+    return changed <= own and begin.name not in own and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
+
+
+def _moves_along(index: c.Expr, variable: c.Name) -> bool:
+    """Whether the index is the variable, plus or minus what does not change."""
+    while index != variable:
+        match index:
+            case c.Bin("+" | "-", left, right) if variable not in list(walk(right)):
+                index = left
+            case _:
+                return False
+    return True
+
+
+def _array(found: _Segments) -> str:
+    assert isinstance(found.read.array, c.Name)
+    return found.read.array.name
+
+
+def _free(found: _Segments) -> Iterator[str]:
+    """What the body, and reading ends, need of what is declared outside of the loop."""
+    declared = {n.name for s in found.rest for n in walk(s) if isinstance(n, c.Declare)}
+    declared |= {n.variable for s in found.rest for n in walk(s) if isinstance(n, c.For)}
+    declared |= {found.loop.variable, found.begin.name, found.end.name}
+    for part in (found.read, *found.rest):
+        yield from (n.name for n in walk(part) if isinstance(n, c.Name) and n.name not in declared)
+
+
+def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) -> c.Function:
+    """The loop while segments have some length. Positions are counted from the begin of their segment: then compilers
+    that know the length know when it is over."""
+    i, begin, count, k = found.variable, found.begin, c.Name(fresh("count", taken)), c.Name(fresh("k", taken))
+    position = c.Name(found.inner.variable)
+    last = c.Name(fresh("last", taken))
+
+    def counted(node: object) -> object | None:
+        match node:
+            case c.Bin("<", left, right) if right == found.end:
+                if left == begin:
+                    return c.Bin("<", c.Int(0), count)
+                if left == position:
+                    return c.Bin("<", k, count)
+                if isinstance(left, c.Bin) and (left.op, left.left) == ("+", position):
+                    return c.Bin("<", c.Bin("+", k, left.right), count)
+            case c.For(body=c.Block(lines)) if node.variable == position.name and node.start == begin:
+                declared = c.Declare(f"const {INT}", position.name, c.Bin("+", begin, k))
+                return replace(node, variable=k.name, start=c.Int(0), body=c.Block((declared, *lines)))
+        return None
+
+    end = c.Bin("+", begin, count)
+    lines = [rewrite(lambda n: end if n == found.end else None, rewrite(counted, s)) for s in found.rest]
+    same = c.Bin("==", c.Bin("-", found.at(i), begin), count)
+    moved = (c.Assign(begin, "+=", count), c.Assign(i, "+=", c.Int(1)))
+    loop = c.While(c.Bin("&&", c.Bin("<", i, last), same), c.Block((*lines, *moved)))
+    own = (c.Param(INT, n.name) for n in (count, i, last, begin))
+    doc = f"Iterations over {i.name} that have {count.name} of {position.name}; answers the first that has not."
+    body = c.Block((loop, c.Return(i)))
+    return c.Function(f"inline {INLINE} {INT}", name, (*own, *params), body, doc, static=True)
+
+
+def _several(found: _Segments, params: list[c.Param], run: c.Function, name: str, taken: set[str]) -> c.Function:
+    """The loop, for segments many of which have neighbours of their length; answers where the last one ends."""
+    i, begin = found.variable, found.begin
+    last, count = c.Name(fresh("last", taken)), c.Name(fresh("count", taken))
+    further = c.Int(TOGETHER - 1)
+    reaches = minus(found.at(c.Bin("+", i, further)), begin)
+    alike = c.Bin("==", reaches, c.Bin("*", c.Int(TOGETHER), count))
+    alike = c.Bin("&&", c.Bin("<", c.Bin("+", i, further), last), alike)
+
+    def runs(length: c.Expr) -> c.Block:
+        given = (length, i, last, begin, *(c.Name(p.name) for p in params))
+        return c.Block((c.Assign(i, "=", c.Call(run.name, given)),))
+
+    # Only runs that are long enough are worth the jump to their loop, which a processor may not foresee.
+    known = c.Name(fresh("known", taken))
+    chosen: c.Stmt = runs(count)
+    for number in range(LONGEST, 0, -1):
+        chosen = c.If(c.Bin("==", known, c.Int(number)), runs(c.Int(number)), chosen)
+    body = c.Block((
+        c.Declare(f"const {INT}", count.name, minus(found.at(i), begin)),
+        c.Comment(f"where {TOGETHER} have as many, the loop for that number, if there is one"),
+        c.Declare(f"const {INT}", known.name, c.Select(alike, count, c.Int(0))),
+        chosen,
+        c.Assign(begin, "=", found.at(c.Bin("-", i, c.Int(1)))),
+    ))  # fmt: skip
+    own = (c.Param(INT, n.name) for n in (i, last, begin))
+    doc = f"Iterations over {i.name}, many of which have as many of {found.inner.variable} as their neighbours."
+    lines = (c.While(c.Bin("<", i, last), body), c.Return(begin))
+    return c.Function(f"{ALONE} {INT}", name, (*own, *params), c.Block(lines), doc, static=True)
+
+
+def _chosen(found: _Segments, several: c.Function, kind: str) -> c.Stmt:
+    """The function or the loop, as samples say."""
+    start = found.loop.start
+    place = found.at(start)
+    assert isinstance(place, c.Load)
+    index = c.Int(0) if place.index == c.Bin("-", start, start) else place.index
+    ends = place.array if index == c.Int(0) else c.Bin("+", place.array, index)
+    own = (start, found.last)
+    others = tuple(c.Name(p.name) for p in several.params[3:])
+    call = c.Assign(found.begin, "=", c.Call(several.name, (*own, found.begin, *others)))
+    samples = c.Call(f"spfgen_even_{kind}", (ends, minus(found.last, start)))
+    comment = c.Comment("short segments of equal length: loops that are written out for it")
+    return c.If(samples, c.Block((comment, call)), c.Block((found.loop,)))

@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
 from spfgen.cir.build import INT, minus
+from spfgen.cir.outline import INLINE, can_move, names_in, params_for, types_of
 from spfgen.cir.simplify import simplify
 from spfgen.ir import children, fresh, rewrite, walk
 
-INLINE = "SPFGEN_INLINE"
-"""Before the type of a function that is put into its callers: rt/inline.h."""
 LONGEST = 8
 """The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
 TOGETHER = 8
@@ -61,19 +60,18 @@ class _Segments:
 
 def evened(function: c.Function) -> list[c.Function]:
     """The function, behind those that run its loops over segments of equal length."""
-    types = _types(function)
-    taken = {*types, *(n.name for n in walk(function) if isinstance(n, c.Name)), function.name}
+    types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
         found = _segments(node) if isinstance(node, c.For) else None
         if found is None:
             return None
-        names = [n for n in dict.fromkeys(_free(found)) if n in types]
+        own = (found.loop.variable, found.begin.name, found.end.name)
+        params = params_for([found.read, *found.rest], own, types)
         kind = _TYPES.get(_element(types.get(_array(found), "")))
-        if kind is None or any(not types[n] for n in names):
+        if kind is None or params is None:
             return None
-        params = [c.Param(types[n] if "*" in types[n] else types[n].removeprefix("const "), n) for n in names]
         run = _run(found, params, fresh(f"{function.name}_run", taken), taken)
         taken.add(run.name)
         several = _several(found, params, run, fresh(f"{function.name}_runs", taken), taken)
@@ -83,18 +81,6 @@ def evened(function: c.Function) -> list[c.Function]:
 
     body: c.Block = rewrite(rule, function.body)
     return [*made, replace(function, body=body)]
-
-
-def _types(function: c.Function) -> dict[str, str]:
-    """The types of all variables; "" where they are arrays, or there are two of one name with different types."""
-    found = {p.name: p.type for p in function.params}
-    for node in walk(function.body):
-        match node:
-            case c.Declare(kind, name, length=length):
-                found[name] = kind if not length and found.get(name, kind) == kind else ""
-            case c.For(kind, name):
-                found[name] = kind if found.get(name, kind) == kind else ""
-    return found
 
 
 def _element(kind: str) -> str:
@@ -120,7 +106,9 @@ def _segments(loop: c.For) -> _Segments | None:
     ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
     rest = tuple(s for s in lines[:-1] if s not in ends)
     inner = [f for f in _outer_loops(rest) if _is_over(f, begin, end)]
-    if len(ends) != 1 or len(inner) != 1 or not _is_plain(rest, begin):
+    if len(ends) != 1 or len(inner) != 1 or not can_move(rest, (begin.name,)):
+        return None
+    if any(isinstance(n, c.Break) for s in rest for n in walk(s)):
         return None
     read = ends[0].value
     if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
@@ -144,16 +132,6 @@ def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:
     return not inside and (loop.start, loop.condition, loop.step) == (begin, more, GROUP)
 
 
-def _is_plain(rest: tuple[c.Stmt, ...], begin: c.Name) -> bool:
-    """Whether the statements can stand in a function of their own: they store, but change no variable of others."""
-    nodes = [n for s in rest for n in walk(s)]
-    if any(isinstance(n, c.Break | c.Return | c.Pragma) or (isinstance(n, c.For) and n.pragmas) for n in nodes):
-        return False
-    own = {n.name for n in nodes if isinstance(n, c.Declare)}
-    changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
-    return changed <= own and begin.name not in own and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
-
-
 def _moves_along(index: c.Expr, variable: c.Name) -> bool:
     """Whether the index is the variable, plus or minus what does not change."""
     while index != variable:
@@ -168,15 +146,6 @@ def _moves_along(index: c.Expr, variable: c.Name) -> bool:
 def _array(found: _Segments) -> str:
     assert isinstance(found.read.array, c.Name)
     return found.read.array.name
-
-
-def _free(found: _Segments) -> Iterator[str]:
-    """What the body, and reading ends, need of what is declared outside of the loop."""
-    declared = {n.name for s in found.rest for n in walk(s) if isinstance(n, c.Declare)}
-    declared |= {n.variable for s in found.rest for n in walk(s) if isinstance(n, c.For)}
-    declared |= {found.loop.variable, found.begin.name, found.end.name}
-    for part in (found.read, *found.rest):
-        yield from (n.name for n in walk(part) if isinstance(n, c.Name) and n.name not in declared)
 
 
 def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) -> c.Function:

@@ -7,9 +7,9 @@ from functools import cache
 from importlib.resources import files
 
 from spfgen.cir.alone import ALONE
-from spfgen.cir.even import INLINE
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
+from spfgen.cir.outline import INLINE
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program

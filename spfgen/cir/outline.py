@@ -1,0 +1,50 @@
+"""What lines of a function need to stand in a function of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from spfgen.cir import nodes as c
+from spfgen.ir import walk
+
+INLINE = "SPFGEN_INLINE"
+"""Before the type of a function that is put into its callers: rt/inline.h."""
+
+
+def types_of(function: c.Function) -> dict[str, str]:
+    """The types of all variables; "" where they are arrays, or there are two of one name with different types."""
+    found = {p.name: p.type for p in function.params}
+    for node in walk(function.body):
+        match node:
+            case c.Declare(kind, name, length=length):
+                found[name] = kind if not length and found.get(name, kind) == kind else ""
+            case c.For(kind, name):
+                found[name] = kind if found.get(name, kind) == kind else ""
+    return found
+
+
+def names_in(function: c.Function) -> set[str]:
+    """All names that are taken."""
+    return {function.name, *types_of(function), *(n.name for n in walk(function) if isinstance(n, c.Name))}
+
+
+def params_for(parts: Sequence[c.Stmt | c.Expr], own: Iterable[str], types: Mapping[str, str]) -> list[c.Param] | None:
+    """What the parts need of what is declared outside of them, but for `own`; None where that cannot be passed."""
+    nodes = [n for p in parts for n in walk(p)]
+    declared = {*own, *(n.name for n in nodes if isinstance(n, c.Declare))}
+    declared |= {n.variable for n in nodes if isinstance(n, c.For)}
+    names = dict.fromkeys(n.name for n in nodes if isinstance(n, c.Name) and n.name not in declared)
+    wanted = [n for n in names if n in types]
+    if any(not types[n] for n in wanted):
+        return None
+    return [c.Param(types[n] if "*" in types[n] else types[n].removeprefix("const "), n) for n in wanted]
+
+
+def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
+    """Whether they change no variable of others, or whose value is `given`, and run on one thread to their end."""
+    nodes = [n for s in statements for n in walk(s)]
+    if any(isinstance(n, c.Return | c.Pragma) or (isinstance(n, c.For) and n.pragmas) for n in nodes):
+        return False
+    own = {n.name for n in nodes if isinstance(n, c.Declare)}
+    changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
+    return changed <= own and own.isdisjoint(given) and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)

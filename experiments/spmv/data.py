@@ -115,6 +115,7 @@ def structured(quick: bool) -> Iterator[tuple[str, str, Make, int]]:
             yield layout, f"power law 2^{scale}", partial(made.power_law, scale, 16), 1
     for rows in (300,) if quick else (3_000, 30_000):
         yield "csc", f"uniform {rows}x{100 * rows}", partial(made.uniform, rows, 100 * rows, 100), 1
+        yield "csc", f"uniform {100 * rows}x{rows}", partial(made.uniform, 100 * rows, rows, 1), 1
 
 
 def _blocks(k: int, size: int) -> csr_array:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from spfgen.cir import around, finds, folds, levels, parallel, sums, zeros
+from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
@@ -344,6 +344,8 @@ class Lowering(Values):
         comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
+        if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts
+            return flat.flattened(self, plan, scope)
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             apart = [sums.apart()] if scope.rows else []

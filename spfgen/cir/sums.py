@@ -268,19 +268,19 @@ def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr,
     if plan.ahead.each:
         more = c.Bin("<", c.Name(name), end)
         lines = [c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines)))]
-    pays: c.Expr = _pays(low, plan.ahead, scope)
+    conditions = [pays(low, plan.ahead, scope)] if plan.ahead.when else []
     if not some and not plan.ahead.each:
-        pays = c.Bin("&&", pays, c.Bin("<", start, end))
-    return [c.If(pays, c.Block(tuple(lines)))]
+        conditions.append(c.Bin("<", start, end))
+    return [c.If(joined("&&", conditions), c.Block(tuple(lines)))] if conditions else lines
 
 
-def _pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
+def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     """Whether it pays to fetch ahead: found out once, where only sizes decide."""
-    pays = low.all(ahead.when, scope)
+    condition = low.all(ahead.when, scope)
     if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
-        return pays
+        return condition
     why = "many short segments, more than caches hold: what comes later is fetched"
-    return low.chosen("const bool", "far", pays, why)
+    return low.chosen("const bool", "far", condition, why)
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:

@@ -30,6 +30,7 @@ from spfgen.plan.ending import with_ends
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.flat import with_flat
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
@@ -115,6 +116,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     if not context.named:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
+        variants = [replace(v, body=with_flat(instance, v.body)) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
     if not context.named:

@@ -29,10 +29,10 @@ def swept(instance: Instance, plan: Plan) -> Plan:
         return plan
     between, before = nodes[outer + 1 : inner], nodes[inner + 1 : found]
     call = _key(find, before, positions.dim)
-    pointer = _pointer(rows, positions, between)
+    pointer = pointer_of(rows, positions, between)
     if call is None or pointer is None or not _separate(rows, between, before, find):
         return plan
-    if not _rises(instance, rows, pointer):
+    if not segments_rise(instance, rows, pointer):
         return plan
     stored = next((n for n in nodes[: found + 1] if isinstance(n, Reduce)), None)
     hit: Plan = Row(
@@ -91,7 +91,7 @@ def _key(find: Find, before: list[Plan], position: str) -> Call | None:
     return value if isinstance(value, Call) and value.arguments == (Var(position),) else None
 
 
-def _pointer(rows: Scan, positions: Scan, between: list[Plan]) -> str | None:
+def pointer_of(rows: Scan, positions: Scan, between: list[Plan]) -> str | None:
     """f when the inner loop runs over [f(i), f(i + 1))."""
     loads = {n.dim: n.call for n in between if isinstance(n, Load)}
     if len(positions.low) != 1 or len(positions.high) != 1 or len(rows.low) != 1 or len(rows.high) != 1:
@@ -114,7 +114,7 @@ def _separate(rows: Scan, between: list[Plan], before: list[Plan], find: Find) -
     return not any(variables(e) & about for e in (*asked, find.key.value, *find.low, *find.high))
 
 
-def _rises(instance: Instance, rows: Scan, pointer: str) -> bool:
+def segments_rise(instance: Instance, rows: Scan, pointer: str) -> bool:
     """Whether a segment never ends before it begins, and the next one begins where it ends."""
     row = Var(rows.dim)
     inside = [Compare(">=", row, e) for e in rows.low] + [Compare("<", row, e) for e in rows.high]

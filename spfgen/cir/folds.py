@@ -61,4 +61,4 @@ def kept(low: Lowering, plan: Kept, scope: Scope) -> list[c.Stmt]:
         low.array_names[operand.tensor, operand.array] = name
         count = joined("*", [low.expr(e, scope) for e in operand.extents])
         low.workspaces.append(Workspace(name, low.kinds[operand.tensor].c, count, when=scope.when))
-    return low.plan(plan.body, scope)
+    return _nests(low, plan.body, scope)

@@ -371,6 +371,8 @@ class Lowering(Values):
 
     def as_said(self, plan: Scan, scope: Scope) -> c.For:
         """A loop that the schedule wants vectorized or unrolled."""
+        if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
+            plan = replace(plan, vector=False)  # one atomic addition after another
         made = self.loop(plan, scope, self.plan(plan.body, scope))
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
         names = dict.fromkeys(t[0] for t in totals if t is not None)

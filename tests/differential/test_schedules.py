@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from spfgen.errors import SpecError, Unsupported
+from spfgen.ir import walk
 from spfgen.pipeline import Generated
+from spfgen.plan.nodes import Levels, Scan
 from tests.differential.kernels import CASES, DENSITIES, Case, choices, sampled
 from tests.differential.support import Array, Batch, Program, operand, zeros_like
 
@@ -26,6 +28,42 @@ SHAPES = (
     {"i": 4, "j": 0, "k": 0, "l": 3},
 )
 Generator = np.random.Generator
+WORDS = ("vectorize {a}", "vectorize {a}", "unroll {a} by 3", "prefetch {a} by 2", "fuse {a}, {b}", "parallel {a}",
+         "serial {a}", "levels {a}", "deterministic")  # fmt: skip
+
+
+def solved(right: Array, matrix: Array) -> Array:
+    """The solution with the lower triangle of the matrix, on whose diagonal are ones."""
+    result = np.array(right)
+    for i in range(len(right)):
+        result[i] -= matrix[i, :i] @ result[:i]
+    return result
+
+
+VALUES = (
+    Case(
+        "product of sums",
+        "y[i] = sum(j: A[i, j]*x[j])*sum(j: A[i, j])",
+        {"y": "i", "A": "ij", "x": "j"},
+        lambda a, x: (a @ x) * a.sum(axis=1),
+    ),
+    Case(
+        "sums of rows",
+        "C[i, k] = (sum(j: A[i, j]*B[j, k]) + 1)*sum(j: A[i, j])",
+        {"C": "ik", "A": "ij", "B": "jk"},
+        lambda a, b: (a @ b + 1) * a.sum(axis=1)[:, None],
+    ),
+    Case("solve", "x[i] = b[i] - sum(j < i: L[i, j]*x[j])", {"x": "i", "b": "i", "L": "ii"}, solved),
+    Case(
+        "solve upwards",
+        "x[i] = b[i] - sum(j > i: L[i, j]*x[j])",
+        {"x": "i", "b": "i", "L": "ii"},
+        lambda b, a: solved(b[::-1], a[::-1, ::-1])[::-1],
+    ),
+    Case("solves", "X[i, k] = B[i, k] - sum(j < i: L[i, j]*X[j, k])", {"X": "ik", "B": "ik", "L": "ii"}, solved),
+    Case("prefixes", "x[i] = x[i - 1] + b[i]*b[i]", {"x": "i", "b": "i"}, lambda b: np.cumsum(b * b)),
+)
+"""Values that are more than sums of products, some of which need what they write."""
 
 
 def indices(case: Case) -> list[str]:
@@ -53,6 +91,17 @@ def drawn(case: Case, program: Program, rng: Generator) -> str:
     if rng.random() < 0.25:
         clauses.append(f"parallel {rng.choice(named)}")
     return "; ".join(clauses)
+
+
+def marked(case: Case, program: Program, rng: Generator) -> str:
+    """Besides, one or two words for the loops that there are."""
+    text = drawn(case, program, rng)
+    clauses = [text] if text and rng.random() < 0.5 else []
+    loops = [n.dim for p in program.generated("kernel").plans for n in walk(p) if isinstance(n, Scan | Levels)]
+    loops = list(dict.fromkeys([*loops, *indices(case), *(t for t in ("t0", "t1") if f"as {t}" in " ".join(clauses))]))
+    for word in rng.choice(WORDS, rng.integers(1, 3)):
+        clauses.append(word.format(a=rng.choice(loops), b=rng.choice(loops)))
+    return "; ".join(dict.fromkeys(clauses))
 
 
 def accepted(program: Program, name: str) -> Generated | None:
@@ -104,7 +153,8 @@ def in_layouts(case: Case, rows: int) -> list[Program]:
 
 def scheduled(case: Case, rows: int, each: int) -> list[Program]:
     rng = np.random.default_rng([11, len(case.name)])
-    programs = [(p, drawn(case, p, rng)) for p in in_layouts(case, rows) for _ in range(each)]
+    draw = marked if case in VALUES else drawn
+    programs = [(p, draw(case, p, rng)) for p in in_layouts(case, rows) for _ in range(each)]
     return [Program(p.text, p.layouts, schedule=text) for p, text in programs]
 
 
@@ -120,9 +170,17 @@ def test_random_schedules(case: Case) -> None:
     assert count >= 1
 
 
+@pytest.mark.parametrize("case", VALUES, ids=lambda c: c.name)
+def test_random_schedules_of_values(case: Case) -> None:
+    """With words for loops of sums; few of those that are drawn are legal."""
+    count, problems = run(case, scheduled(case, 2, 3))
+    assert not problems, "\n".join(problems)
+    assert count >= 1
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(14400)
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", [*CASES, *VALUES], ids=lambda c: c.name)
 def test_many_random_schedules(case: Case) -> None:
     total = 0
     for part in parts(scheduled(case, 40, 6), 60):

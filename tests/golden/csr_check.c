@@ -58,22 +58,22 @@ static int csr_check_2(
     int64_t *report)
 {
     threads = spfgen_threads(threads, (double)((nrow + 1) / 4));
-    const int32_t rowptr_most = (int32_t)spfgen_min(nnz, INT32_MAX);
+    const uint32_t rowptr_count = (uint32_t)(spfgen_min(nnz, INT32_MAX) + 1);
     int broken_1 = 0;
     int broken_2 = 0;
     /* which of them are wrong for some p */
     #pragma omp parallel for num_threads(threads) reduction(| : broken_1, broken_2)
     for (int64_t p = 0; p < nrow; p++) {
-        broken_1 |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+        broken_1 |= (uint32_t)rowptr[p] >= rowptr_count;
         broken_2 |= rowptr[p] > rowptr[p + 1];
     }
     for (int64_t p = spfgen_max(0, nrow); p < nrow + 1; p++) {
-        broken_1 |= (rowptr[p] < 0) | (rowptr[p] > rowptr_most);
+        broken_1 |= (uint32_t)rowptr[p] >= rowptr_count;
     }
     /* the first place where the first of them is wrong */
     if (broken_1) {
         for (int64_t p = 0; p < nrow + 1; p++) {
-            if ((rowptr[p] < 0) | (rowptr[p] > rowptr_most)) {
+            if ((uint32_t)rowptr[p] >= rowptr_count) {
                 report[1] = p;
                 report[0] = 0;
                 return SPFGEN_BROKEN;
@@ -132,12 +132,12 @@ static int csr_check_6(
     int64_t *report)
 {
     threads = spfgen_threads(threads, (double)((nnz + (nrow + 1)) / 4));
-    const int32_t colidx_most = (int32_t)spfgen_min(ncol - 1, INT32_MAX);
+    const uint32_t colidx_count = (uint32_t)(spfgen_min(ncol - 1, INT32_MAX) + 1);
     int64_t first = INT64_MAX;
     int64_t least = INT64_MAX;
     if (0 >= nrow) {
         for (int64_t p = 0; p < nnz; p++) {
-            if (p < least && ((colidx[p] < 0) | (colidx[p] > colidx_most))) {
+            if (p < least && (uint32_t)colidx[p] >= colidx_count) {
                 least = p;
             }
         }
@@ -151,13 +151,13 @@ static int csr_check_6(
         const int64_t part_end = stop == nrow ? nnz : spfgen_min(nnz, (int64_t)rowptr[stop]);
         int outside = 0;
         for (int64_t p = part_start; p < part_end; p++) {
-            outside |= (colidx[p] < 0) | (colidx[p] > colidx_most);
+            outside |= (uint32_t)colidx[p] >= colidx_count;
         }
         if (outside) {
             #pragma omp critical
             {
                 for (int64_t p = part_start; p < part_end; p++) {
-                    if (p < least && ((colidx[p] < 0) | (colidx[p] > colidx_most))) {
+                    if (p < least && (uint32_t)colidx[p] >= colidx_count) {
                         least = p;
                     }
                 }

@@ -9,7 +9,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, folded, operation
 from spfgen.cir.checks.names import Names
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Bin, Call, Expr, Num, Var, calls
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, calls
 from spfgen.layout.nodes import Layout
 from spfgen.sets.affine import NotAffine, affine, expression
 
@@ -25,6 +25,7 @@ class Expressions:
         self.scope: dict[str, c.Expr] = {}
         self.lengths: dict[Expr, str] = {}
         self.narrowed: dict[Expr, str] = {}
+        self.counts: dict[Expr, str] = {}
 
     @contextmanager
     def naming(self, values: Mapping[str, c.Expr]) -> Iterator[None]:
@@ -41,6 +42,9 @@ class Expressions:
         for bound, name in self.narrowed.items():
             most = c.Call("spfgen_min", (self.expr(bound), c.Name("INT32_MAX")))
             narrowed.append(c.Declare("const int32_t", name, c.Cast("int32_t", most)))
+        for bound, name in self.counts.items():
+            most = c.Call("spfgen_min", (self.expr(bound), c.Name("INT32_MAX")))
+            narrowed.append(c.Declare("const uint32_t", name, c.Cast("uint32_t", c.Bin("+", most, c.Int(1)))))
         return [*reversed(narrowed), *lengths]
 
     def comparison(self, op: str, left: Expr, right: Expr) -> c.Expr:
@@ -50,7 +54,30 @@ class Expressions:
         return c.Bin("==" if op == "=" else op, self.expr(left), self.expr(right))
 
     def narrow(self, op: str, left: Expr, right: Expr) -> c.Expr | None:
-        """A 32-bit value compared with an upper bound made of sizes: in 32 bits, of which more fit into a vector.
+        """A 32-bit value compared with an upper bound made of sizes: in 32 bits, of which more fit into a vector."""
+        most = self._most(op, left, right)
+        if most is None:
+            return None
+        if most not in self.narrowed:
+            assert isinstance(left, Call)
+            self.narrowed[most] = self.names.new(f"{left.function}_most")
+        return c.Bin("<=" if op in ("<=", "<") else ">", self.expr(left), c.Name(self.narrowed[most]))
+
+    def outside(self, low: Formula, high: Formula) -> c.Expr | None:
+        """Whether a 32-bit value is below 0 or above such a bound: one comparison, of numbers without a sign."""
+        match low, high:
+            case Compare(">=", Call(function) as value, Num(0)), Compare(op, left, right) if left == value:
+                most = self._most(op, value, right) if op in ("<", "<=") else None
+            case _:
+                return None
+        if most is None:
+            return None
+        if most not in self.counts:
+            self.counts[most] = self.names.new(f"{function}_count")
+        return c.Bin(">=", c.Cast("uint32_t", self.expr(value)), c.Name(self.counts[most]))
+
+    def _most(self, op: str, left: Expr, right: Expr) -> Expr | None:
+        """The most that a 32-bit value may be, where it is compared with an upper bound made of sizes.
 
         Only a bound that is -1 or more: what is beyond 32 bits is then beyond all values.
         """
@@ -65,12 +92,7 @@ class Expressions:
         if shift is None or not bound.names() <= sizes or bound.floors() or any(k < 0 for _, k in bound.terms):
             return None
         bound = bound.plus(shift)
-        if bound.constant < -1:
-            return None
-        most = expression(bound)
-        if most not in self.narrowed:
-            self.narrowed[most] = self.names.new(f"{left.function}_most")
-        return c.Bin("<=" if op in ("<=", "<") else ">", self.expr(left), c.Name(self.narrowed[most]))
+        return expression(bound) if bound.constant >= -1 else None
 
     def extreme(self, function: str, bounds: Sequence[Expr]) -> c.Expr:
         return folded(function, [self.expr(b) for b in bounds])

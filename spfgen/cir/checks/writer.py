@@ -176,6 +176,8 @@ class Writer(Expressions):
                 return c.Un("!", self.negated(quantified, lines, strict))
             case Compare(op, left, right):
                 return self.comparison(NEGATED[op], left, right)
+            case And((low, high)) if (outside := self.outside(low, high)) is not None:
+                return outside
             case And(parts):
                 return joined(either, [self.negated(p, lines, strict) for p in parts])
             case Or(parts):

@@ -182,6 +182,8 @@ def test_large_extents_and_narrow_indices() -> None:
         with pytest.raises(DataError, match=f"colidx\\(1\\) = {2**31 - 1} and ncol = {2**31 - 1}"):
             way(layout, {**sizes, "ncol": 2**31 - 1}, arrays)
         assert way(layout, {**sizes, "ncol": 2**31}, arrays) == ()
+        with pytest.raises(DataError, match=r"colidx\(0\) = 0 and ncol = 0"):
+            way(layout, {**sizes, "ncol": 0}, arrays)
 
 
 @pytest.mark.parametrize("extent", [40, 5000, 2**20, 2**40])

@@ -18,6 +18,7 @@ from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment, Sweep
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
+from spfgen.plan.together import one_by_one
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 
@@ -183,7 +184,7 @@ def proved(plan: Plan) -> list[str]:
         "the loops visit exactly the points of the iteration space (both inclusions, by isl)",
         "every read of an index array lies within the array (by isl, from the declared ranges)",
     ]
-    for node in walk(plan):
+    for node in walk(one_by_one(plan)):
         match node:
             case Scan(dim, low, high, parallel=True, because=why) | Find(dim, low, high, parallel=True, because=why):
                 facts.append(f"the loop over {dim} in {interval(low, high)} is parallel: {why}")

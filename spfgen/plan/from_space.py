@@ -60,7 +60,7 @@ from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
-from spfgen.plan.together import together
+from spfgen.plan.together import one_by_one, together
 from spfgen.plan.transpose import with_transposed
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
@@ -312,6 +312,7 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
 
 def scanned(plan: Plan) -> list[str]:
     """The dimensions that are loops or looked for, outermost first."""
+    plan = one_by_one(plan)
     clearing = [id(n) for c in walk(plan) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)]
     loops = [n for n in walk(plan) if isinstance(n, Scan | Sweep | Find | Levels) and id(n) not in clearing]
     return list(dict.fromkeys(n.dim for n in loops))

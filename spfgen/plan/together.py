@@ -32,6 +32,12 @@ def together(plan: Plan) -> Plan:
     return result
 
 
+def one_by_one(plan: Plan) -> Plan:
+    """The plan with what each iteration does alone, told once."""
+    result: Plan = rewrite(lambda n: n.body if isinstance(n, Together) else None, plan)
+    return result
+
+
 def _several(loop: Scan) -> Plan | None:
     *around, do = chain(loop.body)
     inner = around.pop() if around else None
@@ -39,7 +45,7 @@ def _several(loop: Scan) -> Plan | None:
     before = [n for n in around if isinstance(n, Load | Locate)]
     if not isinstance(inner, Scan) or not isinstance(do, Do) or len(totals) != 1 or len(around) != len(before) + 1:
         return None
-    if not _one_by_one(loop) or not _one_by_one(inner):
+    if not _is_plain(loop) or not _is_plain(inner):
         return None
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     if do.op != "+=" or do.target != totals[0].target or any(o.tensor == do.target.tensor for o in reads):
@@ -61,7 +67,7 @@ def _several(loop: Scan) -> Plan | None:
     return Together(start, loop.low, loop.high, COUNT, group, rest, WHY)
 
 
-def _one_by_one(loop: Scan) -> bool:
+def _is_plain(loop: Scan) -> bool:
     """Whether the loop runs upwards, one iteration after the other, and nothing else is said of it."""
     marks = (loop.parallel, loop.down, loop.vector, loop.unroll, loop.collapse, loop.runs, loop.ahead, loop.share)
     return not any(marks)

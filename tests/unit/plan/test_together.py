@@ -38,6 +38,12 @@ def test_sums_of_a_group(sddmm: spfgen.Kernel) -> None:
     assert [n.target.place for n in inside if isinstance(n, Do)] == places[::-1]
 
 
+def test_people_are_told_once(sddmm: spfgen.Kernel) -> None:
+    told = sddmm.explain()
+    assert "loop order: i, A.pj, k" in told
+    assert told.count("is stored, C is not cleared") == 1
+
+
 @pytest.mark.parametrize("entries", range(2 * COUNT + 2))
 @pytest.mark.parametrize("terms", [0, 1, 6])
 def test_rows_of_each_length(sddmm: spfgen.Kernel, entries: int, terms: int) -> None:

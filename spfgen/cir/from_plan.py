@@ -15,6 +15,7 @@ from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
+from spfgen.cir.scatter import few_at_a_time, scatters
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
@@ -361,13 +362,10 @@ class Lowering(Values):
         apart = [sums.apart()] if sums.several(plan, scope) else []
         body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
-        return [
-            *before,
-            *comment,
-            *lines,
-            *sums.fetched(self, plan, scope, loop.start, self.fold("spfgen_min", plan.high, scope), some=False),
-            loop,
-        ]
+        end = self.fold("spfgen_min", plan.high, scope)
+        ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
+        loops = few_at_a_time(self, plan, scope, body) if scatters(plan) else [loop]
+        return [*before, *comment, *lines, *ahead, *loops]
 
     def as_said(self, plan: Scan, scope: Scope) -> c.For:
         """A loop that the schedule wants vectorized or unrolled."""

@@ -55,12 +55,14 @@ def few_at_a_time(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare(f"const {INT}", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    at = c.Name(low.names.new(f"{position}_next"))
-    after = c.Bin("+", at, c.Int(TIMES))
-    step = c.Assign(at, "+=", c.Int(TIMES))
+    at, lane = c.Name(low.names.new(f"{position}_next")), low.names.new("lane")
+    lane_loop = loop(
+        lane, c.Int(0), c.Int(TIMES), [c.Declare(f"const {INT}", position, c.Bin("+", at, c.Name(lane))), *body]
+    )
+    enough = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
     return [
         *lines,
         c.Declare(INT, at.name, first),
-        c.While(c.Bin("<=", after, end), c.Block((loop(position, at, after, body), step))),
+        c.While(enough, c.Block((lane_loop, c.Assign(at, "+=", c.Int(TIMES))))),
         loop(position, at, end, body),
     ]

@@ -1,0 +1,45 @@
+"""Loops that add to places which an array names are written out four at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+
+PRODUCT = "C[i,k] = A[i,j]*B[j,k]"
+
+
+def rows_of(lengths: range) -> np.ndarray:
+    """A matrix whose rows have so many entries, anywhere."""
+    rng = np.random.default_rng(1)
+    return np.array(
+        [rng.permuted(np.arange(len(lengths)) < n) * rng.integers(1, 9, len(lengths)) for n in lengths], float
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_segments_of_all_lengths(threads: int) -> None:
+    """From none to some more than twice as many as are done at a time."""
+    a = rows_of(range(11))
+    kernel = spfgen.compile(PRODUCT, A="csr", B="csr", C="dense", threads=threads)
+    assert "+ 4 <= B_pj_end" in kernel.source
+    for left, right in ((a, a), (a.T, a), (a[:0], a), (a[:, :0], a[:0]), (a, a[:, :0]), (a[3:5], np.zeros_like(a))):
+        found = kernel(A=spfgen.pack(left, "csr"), B=spfgen.pack(right, "csr"))
+        assert np.array_equal(found, left @ right)
+
+
+def test_only_places_that_an_array_names() -> None:
+    """A sum and neighbouring places are as good as they are."""
+    for text, layouts in (
+        ("y[i] = A[i,j]*x[j]", {"A": "csr", "x": "dense", "y": "dense"}),
+        ("C[i,k] = A[i,j]*B[j,k]", {"A": "csr", "B": "dense", "C": "dense"}),
+    ):
+        assert "_next + 4" not in spfgen.compile(text, **layouts, threads=1).source
+    assert "_next + 4" in spfgen.compile("y[i] = A[i,j]*x[j]", A="csc", x="dense", y="dense", threads=1).source
+
+
+def test_a_schedule_may_say_otherwise() -> None:
+    source = spfgen.compile(PRODUCT, A="csr", B="csr", C="dense", schedule="unroll B.pj by 2").source
+    assert "GCC unroll 2" in source
+    assert "_next + 4" not in source

@@ -10,6 +10,7 @@ from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
+from spfgen.cir.clearing import cleared_first
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
@@ -228,6 +229,8 @@ class Lowering(Values):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
                 clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
+                if scope.cleared_first is not None and plan.additions is not None:
+                    clearing = [c.If(c.Un("!", scope.cleared_first), c.Block(tuple(clearing)))]
                 if _stores(body):  # where blocks are whole nothing needs to be cleared
                     return self.plan(body, replace(scope, cleared=tuple(clearing)))
                 return [*clearing, *self.plan(body, scope)]
@@ -342,7 +345,8 @@ class Lowering(Values):
         return loop(name, low, high, body, pragma_of(plan, private))
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
-        comment = [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
+        comment, scope = cleared_first(self, plan, scope)
+        comment += [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts

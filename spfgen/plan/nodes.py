@@ -59,13 +59,15 @@ class Seq(Plan):
 @dataclass(frozen=True, slots=True)
 class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
-    places too that no iteration writes."""
+    places too that no iteration writes. `additions`: how often the loop around adds, where that may be so little that
+    all values are better cleared before it."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
     gaps: bool = False
+    additions: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

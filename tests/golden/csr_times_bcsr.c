@@ -243,6 +243,23 @@ int csr_times_bcsr(
     }
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
+        /*
+         * where little is added to a large C, one pass over it takes less than clearing parts of
+         * it
+         */
+        const bool C_cleared = nrow * ncol > 8388608 && 16.0 * (double)nnz < (double)(nrow * ncol);
+        if (C_cleared) {
+            if (threads > 1) {
+                #pragma omp parallel for schedule(static) num_threads(threads)
+                for (int64_t p = 0; p < nrow * ncol; p++) {
+                    C_val[p] = 0.0;
+                }
+            } else {
+                for (int64_t p = 0; p < nrow * ncol; p++) {
+                    C_val[p] = 0.0;
+                }
+            }
+        }
         /* parallel over i: its iterations write different places of C */
         int parts_taken = 0;
         /* each part takes about the same of A_rowptr's differences */
@@ -255,9 +272,11 @@ int csr_times_bcsr(
             int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
             for (int64_t i = i_begin; i < i_end; i++) {
                 const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
-                /* C is cleared here: no other iteration writes this part of it */
-                for (int64_t j = 0; j < ncol; j++) {
-                    C_val[i * ncol + j] = 0.0;
+                if (!C_cleared) {
+                    /* C is cleared here: no other iteration writes this part of it */
+                    for (int64_t j = 0; j < ncol; j++) {
+                        C_val[i * ncol + j] = 0.0;
+                    }
                 }
                 const int64_t bi = i / 2;
                 const int64_t r = i - 2 * bi;
@@ -294,6 +313,24 @@ int csr_times_bcsr(
             }
         }
     } else {
+        /*
+         * where little is added to a large C, one pass over it takes less than clearing parts of
+         * it
+         */
+        const bool C_cleared_2 = nrow * ncol > 8388608
+                && 16.0 * (double)nnz < (double)(nrow * ncol);
+        if (C_cleared_2) {
+            if (threads > 1) {
+                #pragma omp parallel for schedule(static) num_threads(threads)
+                for (int64_t p_2 = 0; p_2 < nrow * ncol; p_2++) {
+                    C_val[p_2] = 0.0;
+                }
+            } else {
+                for (int64_t p_2 = 0; p_2 < nrow * ncol; p_2++) {
+                    C_val[p_2] = 0.0;
+                }
+            }
+        }
         /* parallel over i: its iterations write different places of C */
         int part_2s_taken = 0;
         /* each part takes about the same of A_rowptr's differences */
@@ -307,9 +344,11 @@ int csr_times_bcsr(
             int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
             for (int64_t i = i_begin_2; i < i_end_2; i++) {
                 const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
-                /* C is cleared here: no other iteration writes this part of it */
-                for (int64_t j = 0; j < ncol; j++) {
-                    C_val[i * ncol + j] = 0.0;
+                if (!C_cleared_2) {
+                    /* C is cleared here: no other iteration writes this part of it */
+                    for (int64_t j = 0; j < ncol; j++) {
+                        C_val[i * ncol + j] = 0.0;
+                    }
                 }
                 const int64_t bi = i / 2;
                 const int64_t r = i - 2 * bi;

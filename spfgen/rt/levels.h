@@ -16,7 +16,8 @@ enum {
     SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
-    SPFGEN_LEVELS_TRIALS = 6     /* calls that try both orders in turn */
+    SPFGEN_LEVELS_CALLS = 4,     /* that try an order at least */
+    SPFGEN_LEVELS_RUN = 2000     /* and microseconds */
 };
 
 /* How far the numbers of iterations are shifted to give those of blocks. */
@@ -317,28 +318,47 @@ static inline double spfgen_levels_clock(void) {
 #endif
 }
 
-/* The order of this call: the one that is kept, or serial; the values are the same. The first calls try both in turn,
-   later ones take what has been faster, and try the other one again more and more seldom. */
+/* The order of this call: the one that is kept, or serial; the values are the same. Both are tried in turn for some
+   time, as it takes several calls until caches and predictions of branches are as they will be; then what has been
+   faster runs for longer and longer, and in between the other one is tried again. */
 static inline const spfgen_levels *spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
     if (!kept || !kept->size) {
         return whole;
     }
-    const int64_t trial = kept->trials;
-    const bool again = trial < SPFGEN_LEVELS_TRIALS ? trial % 2 : (trial & (trial - 1)) == 0;
-    const bool serial = (trial >= SPFGEN_LEVELS_TRIALS && kept->ordered >= kept->serial) != again;
     for (int64_t t = 0; t < kept->threads; t++) {
         kept->done[t * SPFGEN_LEVELS_APART] = 0;
     }
-    return serial && !kept->wanted ? whole : kept;
+    const bool settled = kept->turn > 0 && kept->turn % 2 == 0;
+    return kept->wanted || (settled ? kept->ordered < kept->serial : !kept->tries_serial) ? kept : whole;
 }
 
 /* The call that started then is over. */
 static inline void spfgen_levels_done(spfgen_levels *kept, const spfgen_levels *order, double start) {
-    if (kept && kept->size && !kept->wanted) {
-        const double took = spfgen_levels_clock() - start;
-        double *const least = order == kept ? &kept->ordered : &kept->serial;
-        *least = kept->trials < 2 || took < *least ? took : *least;
-        kept->trials++;
+    if (!kept || !kept->size || kept->wanted) {
+        return;
+    }
+    const double took = spfgen_levels_clock() - start;
+    double *const lately = order == kept ? &kept->ordered : &kept->serial;
+    if (*lately == 0 || took < *lately) {
+        *lately = took;
+    } else { /* slower: by chance, or because others need the cores now */
+        *lately += (took < 2 * *lately ? took - *lately : *lately) / 8;
+    }
+    const double least = SPFGEN_LEVELS_RUN * 1e-6;
+    kept->spent += took;
+    kept->calls++;
+    if (kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= (kept->limit > least ? kept->limit : least)) {
+        kept->turn++;
+        if (kept->turn % 2) { /* the other one; at first the order was tried */
+            kept->tries_serial = kept->turn == 1 || kept->ordered < kept->serial;
+            *(kept->tries_serial ? &kept->serial : &kept->ordered) = 0;
+            kept->limit = 0;
+        } else {
+            kept->longer = kept->longer ? (kept->longer < 4096 ? 4 * kept->longer : 4096) : 16;
+            kept->limit = (double)kept->longer * (kept->spent > least ? kept->spent : least);
+        }
+        kept->spent = 0;
+        kept->calls = 0;
     }
 }
 

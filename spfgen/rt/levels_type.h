@@ -11,9 +11,14 @@ typedef struct spfgen_levels {
     int64_t shift;      /* of numbers of iterations, for those of blocks */
     int64_t levels;     /* how many there are; one when the loop is serial */
     int64_t wanted;     /* whether it is used without having proved faster */
-    int64_t trials;     /* calls that have been timed */
-    double serial;      /* the least time of a call without it */
+    int64_t turn;       /* the first and each odd one tries an order, the others take the faster one */
+    int64_t calls;      /* in this turn */
+    int64_t longer;     /* how many times longer this turn takes than the one before */
+    int64_t tries_serial; /* which order an odd turn tries */
+    double serial;      /* seconds that a call takes without the order, lately */
     double ordered;     /* and with it */
+    double spent;       /* in this turn */
+    double limit;       /* of this turn */
     int64_t *unit;      /* [threads * levels + 1] where the blocks of each unit begin in `block` */
     int64_t *block;     /* [blocks] numbers of blocks */
     int64_t *wait;      /* [threads * levels + 1] where that which each unit needs begins in `need` */
@@ -36,7 +41,7 @@ static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->work);
     free(order->place);
     free(order->latest);
-    const spfgen_levels none = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const spfgen_levels none = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     *order = none;
 }
 #endif

@@ -14,7 +14,7 @@ typedef struct spfgen_levels {
     int64_t turn;       /* the first and each odd one tries an order, the others take the faster one */
     int64_t calls;      /* in this turn */
     int64_t longer;     /* how many times longer this turn takes than the one before */
-    int64_t tries_serial; /* which order an odd turn tries */
+    int64_t tries_serial; /* which of both an odd turn tries */
     double serial;      /* seconds that a call takes without the order, lately */
     double ordered;     /* and with it */
     double spent;       /* in this turn */

@@ -354,7 +354,7 @@ static inline void spfgen_levels_done(spfgen_levels *kept, const spfgen_levels *
             *(kept->tries_serial ? &kept->serial : &kept->ordered) = 0;
             kept->limit = 0;
         } else {
-            kept->longer = kept->longer ? (kept->longer < 4096 ? 4 * kept->longer : 4096) : 16;
+            kept->longer = kept->longer ? (kept->longer < 4096 ? 4 * kept->longer : 4096) : 4;
             kept->limit = (double)kept->longer * (kept->spent > least ? kept->spent : least);
         }
         kept->spent = 0;

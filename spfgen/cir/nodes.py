@@ -128,12 +128,14 @@ class Scope(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Declare(Stmt):
-    """`type name = value;` (without `= value` when there is none), or `type name[length];`."""
+    """`type name = value;` (without `= value` when there is none), or `type name[length];`, or
+    `type name[length][width];`."""
 
     type: str
     name: str
     value: Expr | None = None
     length: int = 0
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,8 @@ def print_stmt(s: Stmt, indent: int = 0) -> list[str]:
             return [*_lines("{", indent), *print_stmt(body, indent + 1), *_lines("}", indent)]
         case Block(statements):
             return [line for inner in statements for line in print_stmt(inner, indent)]
-        case Declare(type_name, name, None, length):
-            size = f"[{length}]" if length else ""
+        case Declare(type_name, name, None, length, width):
+            size = "".join(f"[{n}]" for n in (length, width) if n)
             return _lines(f"{_declared(type_name, name)}{size};", indent)
         case Declare(type_name, name, Expr() as value):
             return _lines(f"{_declared(type_name, name)} = {print_expr(value)};", indent)

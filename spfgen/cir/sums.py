@@ -235,18 +235,33 @@ def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
 
 
 def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
-    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers; or for
+    each of them several, added up in the end."""
     kind = low.compute_type(plan.body, plan.target)
-    name, at = low.names.new(f"{plan.target.tensor}_sums"), low.names[plan.dim]
-    value = c.Load(c.Name(name), c.Name(at))
-    inside = replace(scope, rows={**scope.rows, (plan.added.tensor, plan.added.place): (value, kind)})
+    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[plan.dim]
+    row: c.Expr = c.Load(name, c.Name(at))
+    own = plan.added.tensor
+    value = row if plan.lanes == 1 else c.Name(low.names.new(f"{plan.target.tensor}_sum"))
     stored = low.combine(low.place(plan.target, scope), plan.op, value, low.kinds[plan.target.tensor], kind)
+    rows = {**scope.rows, (own, plan.added.place): (row, kind)}
+    zeros: list[c.Stmt] = [c.Assign(row, "=", zero(kind))]
+    last: list[c.Stmt] = [stored]
+    if plan.lanes > 1:
+        assert isinstance(value, c.Name)
+        lane = c.Name(low.names.new("lane"))
+        for do in (n for n in walk(plan.body) if isinstance(n, Do)):
+            rows[own, do.target.place] = (c.Load(row, low.expr(do.target.place[-1], scope)), kind)
+        zeros = [loop(lane.name, c.Int(0), c.Int(plan.lanes), [c.Assign(c.Load(row, lane), "=", zero(kind))])]
+        added = low.combine(value, "+=", c.Load(row, lane), kind, kind)
+        total = loop(lane.name, c.Int(0), c.Int(plan.lanes), [added])
+        last = [c.Declare(kind.c, value.name, zero(kind)), total, stored]
+    number = plan.count * plan.lanes
     return [
-        c.Comment(f"{plan.count} sums, in registers: {plan.because}"),
-        c.Declare(kind.c, name, length=plan.count),
-        loop(at, c.Int(0), c.Int(plan.count), [c.Assign(value, "=", zero(kind))]),
-        *low.plan(plan.body, inside),
-        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), [stored]),
+        c.Comment(f"{number} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name.name, length=plan.count, width=plan.lanes if plan.lanes > 1 else 0),
+        loop(at, c.Int(0), c.Int(plan.count), zeros),
+        *low.plan(plan.body, replace(scope, rows=rows)),
+        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), last),
     ]
 
 

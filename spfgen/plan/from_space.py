@@ -57,7 +57,7 @@ from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
-from spfgen.plan.small import with_sums
+from spfgen.plan.small import with_lanes, with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
 from spfgen.plan.together import one_by_one, together
@@ -118,6 +118,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     if not context.named:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
+        variants = [replace(v, body=with_lanes(instance, v.body)) for v in variants]
         variants = [replace(v, body=with_flat(instance, v.body)) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)

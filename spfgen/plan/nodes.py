@@ -541,7 +541,8 @@ class Tile(Plan):
 @dataclass(frozen=True, slots=True)
 class Sums(Plan):
     """Sums what the body adds to `added` for each 0 <= dim < `count`, a number; what comes out is stored with `op` in
-    `target`, the same place in terms of the dimensions outside, for dim < min(high)."""
+    `target`, the same place in terms of the dimensions outside, for dim < min(high). With several `lanes`
+    there are so many sums for each: the body adds to (dim, lane) of `added`."""
 
     dim: str
     count: int
@@ -551,6 +552,7 @@ class Sums(Plan):
     added: Operand
     body: Plan
     because: str = ""
+    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)

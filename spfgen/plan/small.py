@@ -4,16 +4,18 @@
 
 adds to memory for each p. Instead there are R sums; where the block is whole, and all but the last ones are, the loops
 over r and c run R and C times, numbers that the compiler sees: it writes out the additions, and the sums are registers.
-The terms of each place come in the order that they had, only what was there before is added last.
+Each value of a whole block has a sum of its own, where the registers hold so many; what was in y before is added last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from spfgen.facts.formula import Compare, Expr, Formula, Num, Var, substitute, variables
-from spfgen.ir import rewrite, walk
+from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, show, substitute, variables
+from spfgen.facts.prove import implied
+from spfgen.ir import children, rewrite, walk
 from spfgen.plan.nodes import (
     Clear,
     Do,
@@ -31,13 +33,15 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.simplify import without_unused
-from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Read
+from spfgen.space.nodes import Instance, Read
 
 WHY = "all blocks but the last ones are whole"
 MOST = 16
 """Places that may have a sum each: half of the registers."""
+LANES = 64
+"""Values of a block that may have a sum each: in vectors they fit in the registers."""
 
 
 Apart = Callable[[Sums, str, set[str]], bool]
@@ -90,7 +94,7 @@ def _sums(outer: Scan) -> Sums | None:
     count = _count(own)
     if count is None or {v for e in own.high for v in variables(e)} & {*defined, *located}:
         return None
-    added = replace(do.target, place=(Var(own.dim),))
+    added = replace(do.target, array="", place=(Var(own.dim),))
     nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
     why = f"{do.target.tensor} has at most {count} places there"
     return Sums(own.dim, count, own.high, replace(do.target, place=place), "+=", added, nest, why)
@@ -152,6 +156,86 @@ def _in_wholes(sums: Sums, given: Scan) -> Plan:
     inner = _wholes_inside(_with_count(sums.body, own), own.dim)
     whole = replace(sums, high=(Num(sums.count),), body=inner)
     return Whole(needs, whole, given, WHY)
+
+
+def with_lanes(instance: Instance, plan: Plan) -> Plan:
+    """The plan with a sum for each value of a block, where a size says that all blocks are whole along the loop that
+    adds to each place: what blocks come to is added up in the end, and the loop's additions are vectors that need not
+    wait for one another. Were it asked of each block, compilers would not keep so many sums in registers."""
+    for sums in [n for n in walk(plan) if isinstance(n, Sums)]:
+        made = _laned(instance, sums, [*(_path(plan, sums) or []), *chain(sums.body)])
+        if made is not None:
+            plan = rewrite(partial(_replaced, sums, made), plan)
+    return plan
+
+
+def _replaced(old: Plan, new: Plan, node: object) -> Plan | None:
+    return new if node == old else None
+
+
+def _path(plan: Plan, end: Plan) -> list[Plan] | None:
+    """The nodes from the first one to before the last one."""
+    if plan is end:
+        return []
+    for child in children(plan):
+        below = _path(child, end) if isinstance(child, Plan) else None
+        if below is not None:
+            return [plan, *below]
+    return None
+
+
+def _laned(instance: Instance, sums: Sums, around: Sequence[Plan]) -> Plan | None:
+    needs: dict[Formula, None] = {}
+    lanes: set[int] = set()
+
+    def rule(node: object) -> Plan | None:
+        match node:
+            case Whole(when, Scan(dim) as scan) if dim == sums.dim and when:
+                conditions = [_by_size(instance, around, f) for f in when]
+                needs.update((f, None) for f in conditions if f is not None)
+                return None if None in conditions else scan
+            case Reduce(target, "+=", Scan(dim, high=(Num(count),)) as scan) if target == sums.added:
+                if _count(scan) != count or not all(isinstance(n, Load | Locate | Do) for n in chain(scan.body)):
+                    return None
+                lanes.add(count)
+                apart = replace(sums.added, place=(*sums.added.place, Var(dim)))
+                result: Plan = rewrite(lambda n: apart if n == sums.added else None, scan)
+                return result
+        return None
+
+    body: Plan = rewrite(rule, sums.body)
+    if len(lanes) != 1 or any(isinstance(n, Whole | Guard | Reduce) for n in walk(body)):
+        return None
+    (count,) = lanes
+    if sums.count * count > LANES:
+        return None
+    made = replace(sums, body=body, lanes=count)
+    return Whole(tuple(needs), made, sums, "then all blocks are whole along their rows") if needs else made
+
+
+def _by_size(instance: Instance, around: Sequence[Plan], need: Formula) -> Formula | None:
+    """What a size must be for a condition s - C*b >= C to hold for each block b: that C divides s."""
+    if not isinstance(need, Compare) or need.op != ">=" or not isinstance(need.right, Num):
+        return None
+    try:
+        form = linear(need.left)
+    except NotAffine:
+        return None
+    count, size = need.right.value, form
+    for name in form.names() - set(instance.sizes):
+        if form.coefficient(name) % count:
+            return None
+        size = size.without(name)
+    divides = Compare("=", Bin("%", expression(size), Num(count)), Num(0))
+    known: list[Formula] = [divides, *(Compare(">=", Var(s), Num(0)) for s in instance.sizes)]
+    for node in around:
+        match node:
+            case Scan(dim, low, high):
+                known += [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
+            case Load(dim, value) | Locate(dim, value):
+                known.append(Compare("=", Var(dim), value))
+    about = f"all blocks are whole where {count} divides {show(expression(size))}"
+    return divides if implied(known, instance.axioms, need, about=about).proved else None
 
 
 def _needs(scan: Scan) -> tuple[Formula, ...]:

@@ -15,8 +15,8 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts",
-          "turns", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words", "bitmap_has",
-          "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
+          "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
+          "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
           "finite_float32", "finite_float64")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
@@ -26,6 +26,7 @@ _PLAIN = {
         for n in ("kept", "asks", "pair", "whole", "order", "clock", "done", "team", "unit", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    "unit": "units",
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",

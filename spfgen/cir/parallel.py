@@ -158,17 +158,26 @@ class _Parts:
         kind = dict(self.low.program.tensor(tensor).index_types)[array]
         return c.Name(self.low.array_names[tensor, array]), kind
 
+    def unit(self, part: c.Expr) -> tuple[c.Expr, c.Expr]:
+        """Where a part begins, and where the last one ends: both in what all parts are measured in."""
+        share = self.plan.share
+        if self.pragma == ONE_EACH or share is None or share.fixed or share.uneven:
+            return part, self.count
+        comment = "the first part of each thread is larger than those that it takes when it is done early"
+        units = self.low.chosen("const int", "units", c.Call("spfgen_units", (self.count, THREADS)), comment)
+        return c.Call("spfgen_unit", (part, self.count, THREADS)), units
+
     def begin(self, part: c.Expr) -> c.Expr:
         """Where a part begins."""
         weight = self.plan.share.weight if self.plan.share is not None else None
         if weight is None:
-            return c.Call("spfgen_part", (self.bottom, self.top, part, self.count))
+            return c.Call("spfgen_part", (self.bottom, self.top, *self.unit(part)))
         array, kind = self.array(weight.pointer)
         if not weight.deeper:
-            arguments = (array, self.bottom, self.top, self.each(), part, self.count)
+            arguments = (array, self.bottom, self.top, self.each(), *self.unit(part))
             return c.Call(f"spfgen_share_{kind}", arguments)
         position = self.position(part)
-        return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, part, self.count))
+        return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, *self.unit(part)))
 
     def split(self, part: c.Expr, at: c.Name) -> c.Expr:
         """The same; the part may begin within an iteration, at `at`."""
@@ -177,10 +186,10 @@ class _Parts:
         array, kind = self.array(weight.pointer)
         place = c.Un("&", at)
         if not weight.deeper:
-            arguments = (array, self.bottom, self.top, self.each(), part, self.count, place)
+            arguments = (array, self.bottom, self.top, self.each(), *self.unit(part), place)
             return c.Call(f"spfgen_split_{kind}", arguments)
         position = self.position(part)
-        return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, part, self.count, place))
+        return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, *self.unit(part), place))
 
     def position(self, part: c.Expr) -> c.Expr:
         """Where a part begins among the positions of the loop inside, by the lengths of the loops in that."""
@@ -192,10 +201,10 @@ class _Parts:
             array, _ = self.array(function)
             ends.append((c.Load(array, ends[-1][0]), c.Load(array, ends[-1][1])))
         array, kind = self.array(functions[-1])
-        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
+        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), *self.unit(part)))
         for function, (bottom, top) in zip(functions[-2:0:-1], ends[-2:0:-1], strict=True):
             array, kind = self.array(function)
-            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, part, self.count))
+            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, *self.unit(part)))
         return found
 
     def each(self) -> c.Expr:

@@ -55,11 +55,15 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
-   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
+   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
+   do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+    if (threads <= 1 || work < 16384.0 * threads) {
+        return threads;
+    }
+    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
@@ -78,6 +82,17 @@ static inline int spfgen_next_part(int *taken, int parts) {
     (void)parts;
     return ++*taken;
 #endif
+}
+
+/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
+   its cache from call to call; those that it takes when it is done early are of one. */
+static inline int spfgen_units(int parts, int threads) {
+    return parts > threads ? parts + 3 * threads : parts;
+}
+
+/* At which of these units a part begins. */
+static inline int spfgen_unit(int part, int parts, int threads) {
+    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -330,6 +345,8 @@ int bcsr_times_coo(
     /* zero times any value of B is zero if all are finite */
     const bool B_finite = ((double)nrow + 1.0) * ratio_2 * 2.0 * ratio > (double)nnz
             && spfgen_finite_float64(B_val, nnz, threads);
+    /* the first part of each thread is larger than those that it takes when it is done early */
+    const int units = spfgen_units(parts, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *B_idx_1_end = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
@@ -381,10 +398,11 @@ int bcsr_times_coo(
                 int64_t bi_from;
                 int64_t bi_to;
                 const int64_t bi_begin =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part, parts, threads), units, &bi_from);
                 const int64_t bi_end =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts,
-                        &bi_to);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part + 1, parts, threads), units, &bi_to);
                 /* the last bi may go on in the next part: what this part has of it is kept apart */
                 const int64_t bi_stop = bi_to > A_browptr[bi_end] ? bi_end + 1 : bi_end;
                 bi_shared[part] = bi_to > A_browptr[bi_end] ? bi_end : -1;
@@ -456,11 +474,11 @@ int bcsr_times_coo(
                 int64_t bi_from_2;
                 int64_t bi_to_2;
                 const int64_t bi_begin_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts,
-                        &bi_from_2);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part_3, parts, threads), units, &bi_from_2);
                 const int64_t bi_end_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts,
-                        &bi_to_2);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part_3 + 1, parts, threads), units, &bi_to_2);
                 /* the last bi may go on in the next part: what this part has of it is kept apart */
                 const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
                 bi_shared_2[part_3] = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 : -1;
@@ -536,11 +554,11 @@ int bcsr_times_coo(
                 int64_t bi_from_3;
                 int64_t bi_to_3;
                 const int64_t bi_begin_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5, parts,
-                        &bi_from_3);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part_5, parts, threads), units, &bi_from_3);
                 const int64_t bi_end_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5 + 1, parts,
-                        &bi_to_3);
+                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+                        spfgen_unit(part_5 + 1, parts, threads), units, &bi_to_3);
                 /* the last bi may go on in the next part: what this part has of it is kept apart */
                 const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
                 bi_shared_3[part_5] = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 : -1;

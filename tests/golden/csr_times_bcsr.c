@@ -47,11 +47,15 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
-   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
+   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
+   do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+    if (threads <= 1 || work < 16384.0 * threads) {
+        return threads;
+    }
+    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
@@ -70,6 +74,17 @@ static inline int spfgen_next_part(int *taken, int parts) {
     (void)parts;
     return ++*taken;
 #endif
+}
+
+/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
+   its cache from call to call; those that it takes when it is done early are of one. */
+static inline int spfgen_units(int parts, int threads) {
+    return parts > threads ? parts + 3 * threads : parts;
+}
+
+/* At which of these units a part begins. */
+static inline int spfgen_unit(int part, int parts, int threads) {
+    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -230,6 +245,8 @@ int csr_times_bcsr(
             + 3.0 * ((double)nnz * ratio_2), 8);
     /* what an iteration clears, in iterations of the loop inside */
     const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
+    /* the first part of each thread is larger than those that it takes when it is done early */
+    const int units = spfgen_units(parts, threads);
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
@@ -266,8 +283,12 @@ int csr_times_bcsr(
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_thread(); part < parts; part =
                 spfgen_next_part(&parts_taken, parts)) {
-            const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, parts);
-            const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, parts);
+            const int64_t i_begin =
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads),
+                    units);
+            const int64_t i_end =
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
+                    spfgen_unit(part + 1, parts, threads), units);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
             for (int64_t i = i_begin; i < i_end; i++) {
@@ -337,9 +358,12 @@ int csr_times_bcsr(
         #pragma omp parallel num_threads(threads)
         for (int part_2 = spfgen_thread(); part_2 < parts; part_2 =
                 spfgen_next_part(&part_2s_taken, parts)) {
-            const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2, parts);
+            const int64_t i_begin_2 =
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
+                    spfgen_unit(part_2, parts, threads), units);
             const int64_t i_end_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2 + 1, parts);
+                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
+                    spfgen_unit(part_2 + 1, parts, threads), units);
             /* where one segment ends the next one begins */
             int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
             for (int64_t i = i_begin_2; i < i_end_2; i++) {

@@ -32,11 +32,15 @@ static inline int spfgen_thread(void) {
 #endif
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
-   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
+   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
+   do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+    if (threads <= 1 || work < 16384.0 * threads) {
+        return threads;
+    }
+    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
@@ -55,6 +59,17 @@ static inline int spfgen_next_part(int *taken, int parts) {
     (void)parts;
     return ++*taken;
 #endif
+}
+
+/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
+   its cache from call to call; those that it takes when it is done early are of one. */
+static inline int spfgen_units(int parts, int threads) {
+    return parts > threads ? parts + 3 * threads : parts;
+}
+
+/* At which of these units a part begins. */
+static inline int spfgen_unit(int part, int parts, int threads) {
+    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
 }
 
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
@@ -158,6 +173,8 @@ int mttkrp(
     const int parts =
             spfgen_turns(threads, (double)nnz_1 + (double)nnz_1 * (double)B_n_2
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3), 8);
+    /* the first part of each thread is larger than those that it takes when it is done early */
+    const int units = spfgen_units(parts, threads);
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     if (nnz_1 == 0) {
         if (threads > 1) {
@@ -201,12 +218,14 @@ int mttkrp(
                 spfgen_next_part(&parts_taken, parts)) {
             const int64_t p_1_begin =
                     spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, parts), part,
-                    parts);
+                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
+                    spfgen_unit(part, parts, threads), units), spfgen_unit(part, parts, threads),
+                    units);
             const int64_t p_1_end =
                     spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, parts),
-                    part + 1, parts);
+                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
+                    spfgen_unit(part + 1, parts, threads), units),
+                    spfgen_unit(part + 1, parts, threads), units);
             /* where one segment ends the next one begins */
             int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
             for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {

@@ -57,11 +57,15 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
-   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
+   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
+   do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+    if (threads <= 1 || work < 16384.0 * threads) {
+        return threads;
+    }
+    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
@@ -80,6 +84,17 @@ static inline int spfgen_next_part(int *taken, int parts) {
     (void)parts;
     return ++*taken;
 #endif
+}
+
+/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
+   its cache from call to call; those that it takes when it is done early are of one. */
+static inline int spfgen_units(int parts, int threads) {
+    return parts > threads ? parts + 3 * threads : parts;
+}
+
+/* At which of these units a part begins. */
+static inline int spfgen_unit(int part, int parts, int threads) {
+    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
 }
 
 /* Asks for memory `bytes` behind the start of an array, needed later, to a cache behind the first one. It may lie
@@ -290,6 +305,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
+    /* the first part of each thread is larger than those that it takes when it is done early */
+    const int units = spfgen_units(parts, threads);
     int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
     double *y_parts = spfgen_memory(parts, 1, sizeof(double));
     if (!i_shared || !y_parts) {
@@ -306,8 +323,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
         int64_t i_from;
         int64_t i_to;
-        const int64_t i_begin = spfgen_split_int32(A_rowptr, 0, nrow, 6, part, parts, &i_from);
-        const int64_t i_end = spfgen_split_int32(A_rowptr, 0, nrow, 6, part + 1, parts, &i_to);
+        const int64_t i_begin =
+                spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
+                &i_from);
+        const int64_t i_end =
+                spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads),
+                units, &i_to);
         /* the last i may go on in the next part: what this part has of it is kept apart */
         const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
         i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;

@@ -52,11 +52,15 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: more than threads, so that one that is done
-   early takes another, at most `each` for one thread, where a part does not take longer to find than to do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
+   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
+   do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
+    if (threads <= 1 || work < 16384.0 * threads) {
+        return threads;
+    }
+    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
@@ -75,6 +79,17 @@ static inline int spfgen_next_part(int *taken, int parts) {
     (void)parts;
     return ++*taken;
 #endif
+}
+
+/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
+   its cache from call to call; those that it takes when it is done early are of one. */
+static inline int spfgen_units(int parts, int threads) {
+    return parts > threads ? parts + 3 * threads : parts;
+}
+
+/* At which of these units a part begins. */
+static inline int spfgen_unit(int part, int parts, int threads) {
+    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
 }
 
 /* a / b, where b counts as at least 1. */
@@ -272,6 +287,8 @@ int three_vectors(
     const int parts =
             spfgen_turns(threads, (double)x_nnz + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * ratio
             + 3.0 * ((double)x_nnz * ratio * ratio_2), 8);
+    /* the first part of each thread is larger than those that it takes when it is done early */
+    const int units = spfgen_units(parts, threads);
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
     double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
@@ -321,8 +338,10 @@ int three_vectors(
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_thread(); part < parts; part =
                 spfgen_next_part(&parts_taken, parts)) {
-            const int64_t x_p_begin = spfgen_part(0, x_nnz, part, parts);
-            const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, parts);
+            const int64_t x_p_begin =
+                    spfgen_part(0, x_nnz, spfgen_unit(part, parts, threads), units);
+            const int64_t x_p_end =
+                    spfgen_part(0, x_nnz, spfgen_unit(part + 1, parts, threads), units);
             double s_part = 0.0;
             int64_t p_state = -1;
             for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
@@ -373,8 +392,10 @@ int three_vectors(
         #pragma omp parallel num_threads(threads)
         for (int part_3 = spfgen_thread(); part_3 < parts; part_3 =
                 spfgen_next_part(&part_3s_taken, parts)) {
-            const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts);
-            const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts);
+            const int64_t x_p_begin_2 =
+                    spfgen_part(0, x_nnz, spfgen_unit(part_3, parts, threads), units);
+            const int64_t x_p_end_2 =
+                    spfgen_part(0, x_nnz, spfgen_unit(part_3 + 1, parts, threads), units);
             double s_part_2 = 0.0;
             for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
                 const int64_t i = x_idx[x_p];

@@ -25,9 +25,25 @@ void take(int wanted, int parts, int *thread, int *order) {
 """
 
 
+BEGINS = """
+int units(int parts, int threads, int *begin) {
+    for (int part = 0; part <= parts; part++) {
+        begin[part] = spfgen_unit(part, parts, threads);
+    }
+    return spfgen_units(parts, threads);
+}
+int turns(int threads, double work) {
+    return spfgen_turns(threads, work, 8);
+}
+"""
+NEEDED = ("thread.h", "next_part.h", "turns.h", "units.h")
+
+
 @pytest.fixture(scope="module")
 def take() -> ctypes.CDLL:
-    return load(build("\n".join([SERIAL, runtime("thread.h"), runtime("next_part.h"), TAKE]), optimise=False))
+    library = load(build("\n".join([SERIAL, *map(runtime, NEEDED), TAKE, BEGINS]), optimise=False))
+    library.turns.argtypes = (ctypes.c_int, ctypes.c_double)
+    return library
 
 
 @pytest.mark.parametrize("parts", [0, 1, 2, 3, 7, 64])
@@ -42,3 +58,16 @@ def test_each_part_is_taken_once_and_a_thread_only_goes_on(take: ctypes.CDLL, th
             own = order[thread == k + 1]
             assert np.array_equal(own, np.arange(own.size))
         assert np.array_equal(thread[:threads], 1 + np.arange(min(threads, parts)))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 7])
+def test_the_parts_of_any_work_are_all_of_it(take: ctypes.CDLL, threads: int) -> None:
+    """One behind the other, the first ones of all threads larger than the others, each for as many threads."""
+    for work in (0.0, 1e4, 1e5, 1e6, 1e7, 1e30, float("inf")):
+        parts = take.turns(threads, work)
+        assert parts == 1 if threads == 1 else parts % threads == 0 and threads <= parts <= 8 * threads
+        begin = np.zeros(parts + 1, np.int32)
+        units = take.units(parts, threads, ctypes.c_void_p(begin.ctypes.data))
+        assert (begin[0], begin[-1]) == (0, units)
+        first = 4 if parts > threads else 1
+        assert np.array_equal(np.diff(begin), np.where(np.arange(parts) < threads, first, 1))

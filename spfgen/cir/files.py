@@ -27,6 +27,7 @@ _PLAIN = {
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     "unit": "units",
+    **dict.fromkeys(("untaken", "own_part", "part_after"), "own_parts"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
@@ -39,6 +40,7 @@ _NEEDS = {
     "levels": ("max", "min"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
+    "own_parts": ("thread",),
     "outer_split": ("outer",),
 }
 """Pieces that a piece builds upon."""

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
 IN_TURN = "omp parallel num_threads(threads)"
-"""Each thread takes the part of its own number, then others when it is free, in their order: what finds keep from part
-to part only goes on (rt/next_part.h)."""
+"""Threads take parts when they are free (rt/own_parts.h; rt/next_part.h where what finds keep from part to part must
+only go on, or the number of parts depends on the work alone)."""
+LINE = 16
+"""Counters of threads lie so far apart: each in a cache line of its own."""
 EACH = 8
 """The most parts for each thread: one that is done early takes another."""
 MOST = 64
@@ -114,7 +116,12 @@ class _Parts:
         names = low.names
         name = names[plan.row if isinstance(plan, Sweep) else plan.dim]
         self.part = c.Name(names.new("part"))
-        if self.pragma == IN_TURN:
+        share = plan.share
+        in_order = share is None or share.fixed or share.uneven or any(s.extents for s in self.outside.waiting)
+        self.owned = self.pragma == IN_TURN and not in_order
+        if self.owned:
+            self.taken = _workspace(low, f"{self.part.name}s_taken", "int", c.Int(LINE), self.outside, True)
+        elif self.pragma == IN_TURN:
             self.taken = c.Name(names.new(f"{self.part.name}s_taken"))
         self.start, self.stop = c.Name(names.new(f"{name}_begin")), c.Name(names.new(f"{name}_end"))
         self.name = name
@@ -160,8 +167,7 @@ class _Parts:
 
     def unit(self, part: c.Expr) -> tuple[c.Expr, c.Expr]:
         """Where a part begins, and where the last one ends: both in what all parts are measured in."""
-        share = self.plan.share
-        if self.pragma == ONE_EACH or share is None or share.fixed or share.uneven:
+        if not self.owned:
             return part, self.count
         comment = "the first part of each thread is larger than those that it takes when it is done early"
         units = self.low.chosen("const int", "units", c.Call("spfgen_units", (self.count, THREADS)), comment)
@@ -220,15 +226,20 @@ class _Parts:
 
     @property
     def above(self) -> list[c.Stmt]:
-        """What stands above the loop: how many parts were taken after the first of each thread."""
+        """What stands above the loop: no thread has taken more than its first part."""
+        if self.owned:
+            return [c.Do(c.Call("spfgen_untaken", (self.taken, THREADS)))]
         return [] if self.pragma == ONE_EACH else [c.Declare("int", self.taken.name, c.Int(0))]
 
     def loop(self, body: list[c.Stmt]) -> c.For:
         more, lines, pragmas = c.Bin("<", self.part, self.count), c.Block(tuple(body)), (self.pragma,)
         if self.pragma == ONE_EACH:
             return c.For("int", self.part.name, c.Int(0), more, 1, lines, pragmas)
-        following = c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
-        return c.For("int", self.part.name, c.Call("spfgen_thread", ()), more, following, lines, pragmas)
+        first, following = c.Call("spfgen_thread", ()), c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
+        if self.owned:
+            first = c.Call("spfgen_own_part", (self.count, THREADS))
+            following = c.Call("spfgen_part_after", (self.part, self.taken, self.count, THREADS))
+        return c.For("int", self.part.name, first, more, following, lines, pragmas)
 
 
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
@@ -286,10 +297,10 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     return [*parts.above, parts.comment, parts.loop(body), after]
 
 
-def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope) -> c.Name:
+def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
     """Memory that need not be cleared."""
     found = low.names.new(name)
-    low.workspaces.append(Workspace(found, kind, count, cleared=False, when=scope.when))
+    low.workspaces.append(Workspace(found, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
     return c.Name(found)
 
 

@@ -28,15 +28,6 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -66,33 +57,17 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
-   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
-}
-
-/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
-   its cache from call to call; those that it takes when it is done early are of one. */
+/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
+   threads that are done early. */
 static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 3 * threads : parts;
+    return parts > threads ? parts + 5 * threads : parts;
 }
 
 /* At which of these units a part begins. */
 static inline int spfgen_unit(int part, int parts, int threads) {
-    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
+    const int each = parts / threads;
+    const int later = part % each > 0 ? 5 : 0;
+    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -170,6 +145,62 @@ static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64
         slots[s].key = 0;
         slots[s].position = high;
     }
+}
+
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
+   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
+   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
+static inline void spfgen_untaken(int *taken, int threads) {
+    for (int k = 0; k < threads; k++) {
+        taken[16 * k] = 0;
+    }
+}
+
+/* The part that the calling thread begins with. */
+static inline int spfgen_own_part(int parts, int threads) {
+    return spfgen_thread() * (parts / threads);
+}
+
+/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
+   first parts of those that are missing are taken like the others. */
+static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
+#ifdef _OPENMP
+    const int each = parts / threads;
+    const int own = omp_get_thread_num(), team = omp_get_num_threads();
+    int owner = part / each;
+    if (each == 1 && team == threads) {
+        return parts;
+    }
+    do {
+        const int first = owner < team;
+        int count;
+#pragma omp atomic read
+        count = taken[16 * owner];
+        if (first + count < each) {
+#pragma omp atomic capture
+            count = taken[16 * owner]++;
+            if (first + count < each) {
+                return owner * each + first + count;
+            }
+        }
+        owner = owner + 1 < threads ? owner + 1 : 0;
+    } while (owner != own);
+    return parts;
+#else
+    (void)taken;
+    (void)parts;
+    (void)threads;
+    return part + 1;
+#endif
 }
 
 /* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
@@ -349,8 +380,10 @@ int bcsr_times_coo(
     const int units = spfgen_units(parts, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *B_idx_1_end = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
+    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
+    int *part_3s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts_2 = spfgen_memory(variant == 2 ? parts * (2 * n_2) : 0, 1, sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
@@ -358,18 +391,23 @@ int bcsr_times_coo(
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
+    int *part_5s_taken = spfgen_memory(variant == 3 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts_3 = spfgen_memory(variant == 3 ? parts * (2 * n_2) : 0, 1, sizeof(double));
-    if (!B_idx_1_at || !B_idx_1_end || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2
-            || !B_idx_1_slots || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
+    if (!B_idx_1_at || !B_idx_1_end || !parts_taken || !bi_shared || !C_parts || !part_3s_taken
+            || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots || !B_idx_1_filter || !part_5s_taken
+            || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
         free(B_idx_1_end);
+        free(parts_taken);
         free(bi_shared);
         free(C_parts);
+        free(part_3s_taken);
         free(bi_shared_2);
         free(C_parts_2);
         free(B_idx_1_slots);
         free(B_idx_1_filter);
+        free(part_5s_taken);
         free(bi_shared_3);
         free(C_parts_3);
         return SPFGEN_ERROR_MEMORY;
@@ -389,12 +427,12 @@ int bcsr_times_coo(
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            int parts_taken = 0;
+            spfgen_untaken(parts_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel num_threads(threads)
-            for (int part = spfgen_thread(); part < parts; part =
-                    spfgen_next_part(&parts_taken, parts)) {
+            for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                    spfgen_part_after(part, parts_taken, parts, threads)) {
                 int64_t bi_from;
                 int64_t bi_to;
                 const int64_t bi_begin =
@@ -465,12 +503,12 @@ int bcsr_times_coo(
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            int part_3s_taken = 0;
+            spfgen_untaken(part_3s_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel num_threads(threads)
-            for (int part_3 = spfgen_thread(); part_3 < parts; part_3 =
-                    spfgen_next_part(&part_3s_taken, parts)) {
+            for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
+                    spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
                 int64_t bi_from_2;
                 int64_t bi_to_2;
                 const int64_t bi_begin_2 =
@@ -545,12 +583,12 @@ int bcsr_times_coo(
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            int part_5s_taken = 0;
+            spfgen_untaken(part_5s_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             #pragma omp parallel num_threads(threads)
-            for (int part_5 = spfgen_thread(); part_5 < parts; part_5 =
-                    spfgen_next_part(&part_5s_taken, parts)) {
+            for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
+                    spfgen_part_after(part_5, part_5s_taken, parts, threads)) {
                 int64_t bi_from_3;
                 int64_t bi_to_3;
                 const int64_t bi_begin_3 =
@@ -621,12 +659,15 @@ int bcsr_times_coo(
     }
     free(B_idx_1_at);
     free(B_idx_1_end);
+    free(parts_taken);
     free(bi_shared);
     free(C_parts);
+    free(part_3s_taken);
     free(bi_shared_2);
     free(C_parts_2);
     free(B_idx_1_slots);
     free(B_idx_1_filter);
+    free(part_5s_taken);
     free(bi_shared_3);
     free(C_parts_3);
     return SPFGEN_OK;

@@ -47,6 +47,15 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
+}
+
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
    one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
    do. */
@@ -58,33 +67,17 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
-   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
-}
-
-/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
-   its cache from call to call; those that it takes when it is done early are of one. */
+/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
+   threads that are done early. */
 static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 3 * threads : parts;
+    return parts > threads ? parts + 5 * threads : parts;
 }
 
 /* At which of these units a part begins. */
 static inline int spfgen_unit(int part, int parts, int threads) {
-    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
+    const int each = parts / threads;
+    const int later = part % each > 0 ? 5 : 0;
+    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -134,6 +127,53 @@ static inline int64_t spfgen_bits(uint64_t word) {
 static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_t *first, int64_t key) {
     const uint64_t below = (UINT64_C(1) << (key & 63)) - 1;
     return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
+}
+
+/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
+   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
+   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
+static inline void spfgen_untaken(int *taken, int threads) {
+    for (int k = 0; k < threads; k++) {
+        taken[16 * k] = 0;
+    }
+}
+
+/* The part that the calling thread begins with. */
+static inline int spfgen_own_part(int parts, int threads) {
+    return spfgen_thread() * (parts / threads);
+}
+
+/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
+   first parts of those that are missing are taken like the others. */
+static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
+#ifdef _OPENMP
+    const int each = parts / threads;
+    const int own = omp_get_thread_num(), team = omp_get_num_threads();
+    int owner = part / each;
+    if (each == 1 && team == threads) {
+        return parts;
+    }
+    do {
+        const int first = owner < team;
+        int count;
+#pragma omp atomic read
+        count = taken[16 * owner];
+        if (first + count < each) {
+#pragma omp atomic capture
+            count = taken[16 * owner]++;
+            if (first + count < each) {
+                return owner * each + first + count;
+            }
+        }
+        owner = owner + 1 < threads ? owner + 1 : 0;
+    } while (owner != own);
+    return parts;
+#else
+    (void)taken;
+    (void)parts;
+    (void)threads;
+    return part + 1;
+#endif
 }
 
 /* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
@@ -247,15 +287,19 @@ int csr_times_bcsr(
     const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
+    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
     int64_t *B_bcolidx_first =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(int64_t));
-    if (!B_bcolidx_bits || !B_bcolidx_first) {
+    int *part_2s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
+    if (!parts_taken || !B_bcolidx_bits || !B_bcolidx_first || !part_2s_taken) {
+        free(parts_taken);
         free(B_bcolidx_bits);
         free(B_bcolidx_first);
+        free(part_2s_taken);
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, j] = A[i, j]*B[i, j] */
@@ -278,11 +322,11 @@ int csr_times_bcsr(
             }
         }
         /* parallel over i: its iterations write different places of C */
-        int parts_taken = 0;
+        spfgen_untaken(parts_taken, threads);
         /* each part takes about the same of A_rowptr's differences */
         #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_thread(); part < parts; part =
-                spfgen_next_part(&parts_taken, parts)) {
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
             const int64_t i_begin =
                     spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads),
                     units);
@@ -353,11 +397,11 @@ int csr_times_bcsr(
             }
         }
         /* parallel over i: its iterations write different places of C */
-        int part_2s_taken = 0;
+        spfgen_untaken(part_2s_taken, threads);
         /* each part takes about the same of A_rowptr's differences */
         #pragma omp parallel num_threads(threads)
-        for (int part_2 = spfgen_thread(); part_2 < parts; part_2 =
-                spfgen_next_part(&part_2s_taken, parts)) {
+        for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
+                spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
             const int64_t i_begin_2 =
                     spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
                     spfgen_unit(part_2, parts, threads), units);
@@ -396,7 +440,9 @@ int csr_times_bcsr(
             }
         }
     }
+    free(parts_taken);
     free(B_bcolidx_bits);
     free(B_bcolidx_first);
+    free(part_2s_taken);
     return SPFGEN_OK;
 }

@@ -57,8 +57,8 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
-   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken, when each has
+   begun with that of its own number. It is a later one in any case. */
 static inline int spfgen_next_part(int *taken, int parts) {
 #ifdef _OPENMP
     const int team = omp_get_num_threads();

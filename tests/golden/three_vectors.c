@@ -25,15 +25,6 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* Memory for count elements of a size for each of some threads, all bytes zero; NULL when there is not enough. */
 static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -63,33 +54,17 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
 }
 
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
-   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
-}
-
-/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
-   its cache from call to call; those that it takes when it is done early are of one. */
+/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
+   threads that are done early. */
 static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 3 * threads : parts;
+    return parts > threads ? parts + 5 * threads : parts;
 }
 
 /* At which of these units a part begins. */
 static inline int spfgen_unit(int part, int parts, int threads) {
-    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
+    const int each = parts / threads;
+    const int later = part % each > 0 ? 5 : 0;
+    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* a / b, where b counts as at least 1. */
@@ -163,6 +138,62 @@ static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64
         slots[s].key = 0;
         slots[s].position = high;
     }
+}
+
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
+   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
+   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
+static inline void spfgen_untaken(int *taken, int threads) {
+    for (int k = 0; k < threads; k++) {
+        taken[16 * k] = 0;
+    }
+}
+
+/* The part that the calling thread begins with. */
+static inline int spfgen_own_part(int parts, int threads) {
+    return spfgen_thread() * (parts / threads);
+}
+
+/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
+   first parts of those that are missing are taken like the others. */
+static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
+#ifdef _OPENMP
+    const int each = parts / threads;
+    const int own = omp_get_thread_num(), team = omp_get_num_threads();
+    int owner = part / each;
+    if (each == 1 && team == threads) {
+        return parts;
+    }
+    do {
+        const int first = owner < team;
+        int count;
+#pragma omp atomic read
+        count = taken[16 * owner];
+        if (first + count < each) {
+#pragma omp atomic capture
+            count = taken[16 * owner]++;
+            if (first + count < each) {
+                return owner * each + first + count;
+            }
+        }
+        owner = owner + 1 < threads ? owner + 1 : 0;
+    } while (owner != own);
+    return parts;
+#else
+    (void)taken;
+    (void)parts;
+    (void)threads;
+    return part + 1;
+#endif
 }
 
 /* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
@@ -290,6 +321,7 @@ int three_vectors(
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
+    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
             spfgen_workspace(variant == 2 ? spfgen_hash_slots(y_nnz) : 0, 1,
@@ -303,15 +335,18 @@ int three_vectors(
     uint64_t *z_idx_filter =
             spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
             sizeof(uint64_t));
+    int *part_3s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
     double *s_parts_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(double));
-    if (!z_idx_workspace || !s_parts || !y_idx_slots || !y_idx_filter || !z_idx_slots
-            || !z_idx_filter || !s_parts_2) {
+    if (!z_idx_workspace || !parts_taken || !s_parts || !y_idx_slots || !y_idx_filter
+            || !z_idx_slots || !z_idx_filter || !part_3s_taken || !s_parts_2) {
         free(z_idx_workspace);
+        free(parts_taken);
         free(s_parts);
         free(y_idx_slots);
         free(y_idx_filter);
         free(z_idx_slots);
         free(z_idx_filter);
+        free(part_3s_taken);
         free(s_parts_2);
         return SPFGEN_ERROR_MEMORY;
     }
@@ -333,11 +368,11 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        int parts_taken = 0;
+        spfgen_untaken(parts_taken, threads);
         /* the iterations in equal parts */
         #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_thread(); part < parts; part =
-                spfgen_next_part(&parts_taken, parts)) {
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
             const int64_t x_p_begin =
                     spfgen_part(0, x_nnz, spfgen_unit(part, parts, threads), units);
             const int64_t x_p_end =
@@ -387,11 +422,11 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        int part_3s_taken = 0;
+        spfgen_untaken(part_3s_taken, threads);
         /* the iterations in equal parts */
         #pragma omp parallel num_threads(threads)
-        for (int part_3 = spfgen_thread(); part_3 < parts; part_3 =
-                spfgen_next_part(&part_3s_taken, parts)) {
+        for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
+                spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
             const int64_t x_p_begin_2 =
                     spfgen_part(0, x_nnz, spfgen_unit(part_3, parts, threads), units);
             const int64_t x_p_end_2 =
@@ -426,11 +461,13 @@ int three_vectors(
         s_val[0] = s_sum_2;
     }
     free(z_idx_workspace);
+    free(parts_taken);
     free(s_parts);
     free(y_idx_slots);
     free(y_idx_filter);
     free(z_idx_slots);
     free(z_idx_filter);
+    free(part_3s_taken);
     free(s_parts_2);
     return SPFGEN_OK;
 }

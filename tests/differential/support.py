@@ -246,10 +246,12 @@ class Batch:
 
 
 def eager_source(text: str) -> str:
-    """The C of a kernel that starts its threads however little there is to do."""
-    result, count = re.subn(r"if \(work < \d+\)", "if (work < 0)", text)
-    assert count == text.count("static inline int spfgen_threads("), "the threshold is not where it was"
-    return result
+    """The C of a kernel that starts its threads however little there is to do, and gives each several parts."""
+    thresholds = {"threads": r"(?<=if \()work < \d+(?=\))", "turns": r"(?<=\|\| )work < \d+\.0 \* threads(?=\))"}
+    for name, threshold in thresholds.items():
+        text, count = re.subn(threshold, "work < 0", text)
+        assert count == text.count(f"static inline int spfgen_{name}("), "the threshold is not where it was"
+    return text
 
 
 def batches(programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O1",)) -> Iterable[Batch]:

@@ -46,15 +46,11 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
-/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, and so many more that
-   one that is done early takes another, at most `each` for one thread, where a part does not take longer to find than to
-   do. */
+/* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
+   `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 65536.0 / threads;
-    if (threads <= 1 || work < 16384.0 * threads) {
-        return threads;
-    }
-    return threads * (turns < 3.0 ? 3 : turns < each ? (int)turns : each);
+    return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
 /* The part after one that the calling thread is done with: the first that no thread of the team has taken, when each has

@@ -1,6 +1,7 @@
 /* mttkrp, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "mttkrp.h"
+#include <stdlib.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -23,13 +24,13 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
+/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
+    const size_t most = SIZE_MAX / size / (size_t)threads;
+    if (count > 0 && (uint64_t)count > most) {
+        return NULL;
+    }
+    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
 }
 
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
@@ -39,39 +40,79 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken. Each begins
-   with the part of its own number, which is in its cache from call to call, and goes on to later ones only. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
-}
-
-/* Of how many units `parts` parts are: the first part of each thread is of four, so that most of what it does stays in
-   its cache from call to call; those that it takes when it is done early are of one. */
+/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
+   threads that are done early. */
 static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 3 * threads : parts;
+    return parts > threads ? parts + 5 * threads : parts;
 }
 
 /* At which of these units a part begins. */
 static inline int spfgen_unit(int part, int parts, int threads) {
-    return parts <= threads ? part : part < threads ? 4 * part : part + 3 * threads;
+    const int each = parts / threads;
+    const int later = part % each > 0 ? 5 : 0;
+    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
 static inline void spfgen_apart(void) {
 #ifdef __GNUC__
     __asm__ __volatile__("");
+#endif
+}
+
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
+   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
+   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
+static inline void spfgen_untaken(int *taken, int threads) {
+    for (int k = 0; k < threads; k++) {
+        taken[16 * k] = 0;
+    }
+}
+
+/* The part that the calling thread begins with. */
+static inline int spfgen_own_part(int parts, int threads) {
+    return spfgen_thread() * (parts / threads);
+}
+
+/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
+   first parts of those that are missing are taken like the others. */
+static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
+#ifdef _OPENMP
+    const int each = parts / threads;
+    const int own = omp_get_thread_num(), team = omp_get_num_threads();
+    int owner = part / each;
+    if (each == 1 && team == threads) {
+        return parts;
+    }
+    do {
+        const int first = owner < team;
+        int count;
+#pragma omp atomic read
+        count = taken[16 * owner];
+        if (first + count < each) {
+#pragma omp atomic capture
+            count = taken[16 * owner]++;
+            if (first + count < each) {
+                return owner * each + first + count;
+            }
+        }
+        owner = owner + 1 < threads ? owner + 1 : 0;
+    } while (owner != own);
+    return parts;
+#else
+    (void)taken;
+    (void)parts;
+    (void)threads;
+    return part + 1;
 #endif
 }
 
@@ -171,6 +212,11 @@ int mttkrp(
             + (double)B_n_2 * (double)nnz_2 + 3.0 * ((double)B_n_2 * (double)nnz_3), 8);
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
+    int *parts_taken = spfgen_memory(16, threads, sizeof(int));
+    if (!parts_taken) {
+        free(parts_taken);
+        return SPFGEN_ERROR_MEMORY;
+    }
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     if (nnz_1 == 0) {
         if (threads > 1) {
@@ -207,11 +253,11 @@ int mttkrp(
          * parallel over p_1: its iterations write different places of D (by Z3 from the declared
          * properties)
          */
-        int parts_taken = 0;
+        spfgen_untaken(parts_taken, threads);
         /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
         #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_thread(); part < parts; part =
-                spfgen_next_part(&parts_taken, parts)) {
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
             const int64_t p_1_begin =
                     spfgen_outer_int32(A_ptr_2, 0, nnz_1,
                     spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
@@ -351,5 +397,6 @@ int mttkrp(
             }
         }
     }
+    free(parts_taken);
     return SPFGEN_OK;
 }

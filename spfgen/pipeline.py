@@ -8,6 +8,7 @@
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | simplify | cir    | the same with less                              | cir/simplify.py      |                 |
+| sized    | cir    | loops over a small size written out for it      | cir/sized.py    |                 |
 | even     | cir    | short segments of equal length written out      | cir/even.py          | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
@@ -25,6 +26,7 @@ from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
+from spfgen.cir.sized import sized
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -75,7 +77,8 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
-    functions = evened(simplify(lower(program, plans)))
+    *widths, function = sized(simplify(lower(program, plans)))
+    functions = [*widths, *evened(function)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

@@ -12,15 +12,14 @@ What is added up comes in the same order either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
 from spfgen.cir.build import INT, minus
-from spfgen.cir.outline import INLINE, can_move, names_in, params_for, types_of
+from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
 from spfgen.cir.simplify import simplify
-from spfgen.ir import children, fresh, rewrite, walk
+from spfgen.ir import fresh, rewrite, walk
 
 LONGEST = 8
 """The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
@@ -105,7 +104,7 @@ def _segments(loop: c.For) -> _Segments | None:
             return None
     ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
     rest = tuple(s for s in lines[:-1] if s not in ends)
-    inner = [f for f in _outer_loops(rest) if _is_over(f, begin, end)]
+    inner = [f for f in outer_loops(rest) if _is_over(f, begin, end)]
     if len(ends) != 1 or len(inner) != 1 or not can_move(rest, (begin.name,)):
         return None
     if any(isinstance(n, c.Break) for s in rest for n in walk(s)):
@@ -114,15 +113,6 @@ def _segments(loop: c.For) -> _Segments | None:
     if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
         return None
     return _Segments(loop, begin, end, read, inner[0], rest)
-
-
-def _outer_loops(statements: tuple[c.Stmt, ...]) -> Iterator[c.For]:
-    """The loops that no other loop is around."""
-    for statement in statements:
-        if isinstance(statement, c.For):
-            yield statement
-        elif not isinstance(statement, c.While):
-            yield from _outer_loops(tuple(n for n in children(statement) if isinstance(n, c.Stmt)))
 
 
 def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:

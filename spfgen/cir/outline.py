@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spfgen.cir import nodes as c
-from spfgen.ir import walk
+from spfgen.ir import children, walk
 
 INLINE = "SPFGEN_INLINE"
 """Before the type of a function that is put into its callers: rt/inline.h."""
@@ -48,3 +48,12 @@ def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
     own = {n.name for n in nodes if isinstance(n, c.Declare)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
     return changed <= own and own.isdisjoint(given) and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
+
+
+def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For]:
+    """The loops that no other loop is around."""
+    for statement in statements:
+        if isinstance(statement, c.For):
+            yield statement
+        elif not isinstance(statement, c.While):
+            yield from outer_loops([n for n in children(statement) if isinstance(n, c.Stmt)])

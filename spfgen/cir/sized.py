@@ -1,0 +1,110 @@
+"""Loops over a size that may be small, as the width of rows of slots is: they are written out for small ones.
+
+    for i { for p in [0, size) { ... } }    ->    a function of the size, called with the number where that is small
+
+Where a compiler knows how often the inner loop runs, nothing is spent on its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spfgen.cir import nodes as c
+from spfgen.cir.alone import ALONE
+from spfgen.cir.build import INT, loop
+from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
+from spfgen.cir.workspaces import PARALLEL
+from spfgen.ir import fresh, rewrite
+
+LARGEST = 8
+"""The largest size that has code of its own."""
+GROUPS = (2, 4)
+"""Loops with these steps are sums of a few at a time (cir/sums.py), which are written out."""
+EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
+
+
+def sized(function: c.Function) -> list[c.Function]:
+    """The function, behind those that run its loops for each small size."""
+    types, taken = types_of(function), names_in(function)
+    sizes = {s.name for s in function.body.statements if isinstance(s, c.Declare) and isinstance(s.value, c.Field)}
+    made: list[c.Function] = []
+
+    def rule(node: object) -> c.Stmt | None:
+        size = _size(node, sizes) if isinstance(node, c.For) else None
+        if size is None:
+            return None
+        assert isinstance(node, c.For)
+        assert isinstance(node.condition, c.Bin)
+        params = params_for([node.body], (size.name, node.variable), types)
+        if params is None:
+            return None
+        limits = [fresh(f"{node.variable}_{word}", taken) for word in ("begin", "end")]
+        one = _one(node, size, limits, params, fresh(f"{function.name}_rows", taken))
+        taken.add(one.name)
+        chosen = _chosen(one, size, fresh(f"{function.name}_sizes", taken))
+        taken.add(chosen.name)
+        made.extend((one, chosen))
+        return _called(node, chosen, limits, fresh("part", taken))
+
+    body: c.Block = rewrite(rule, function.body)
+    return [*made, replace(function, body=body)]
+
+
+def _size(outer: c.For, sizes: set[str]) -> c.Name | None:
+    """The size that the loops in this one run to, if there is one, and the loop can be in a function of its own."""
+    match outer:
+        case c.For(type=kind, variable=i, step=1, condition=c.Bin("<", c.Name(tested)), body=c.Block(lines)):
+            pass
+        case _:
+            return None
+    if kind != INT or tested != i or outer.pragmas not in ((), (PARALLEL,)) or not can_move(lines, (i,)):
+        return None
+    found = {f.condition.right for f in outer_loops(lines) if _runs_to(f, sizes) and isinstance(f.condition, c.Bin)}
+    (size,) = found if len(found) == 1 else (None,)
+    return size if isinstance(size, c.Name) else None
+
+
+def _runs_to(inner: c.For, sizes: set[str]) -> bool:
+    """Whether it takes a few at a time, from 0 to a size."""
+    match inner.condition:
+        case c.Bin("<", left, c.Name(size)):
+            return left == c.Name(inner.variable) and size in sizes and inner.start == c.Int(0) and inner.step in GROUPS
+    return False
+
+
+def _one(outer: c.For, size: c.Name, limits: Sequence[str], params: Sequence[c.Param], name: str) -> c.Function:
+    begin, end = limits
+    assert isinstance(outer.body, c.Block)
+    body = loop(outer.variable, c.Name(begin), c.Name(end), outer.body.statements)
+    own = (c.Param(INT, n) for n in (size.name, begin, end))
+    doc = f"The loop over {outer.variable} for a {size.name}, which may be a number."
+    return c.Function(f"inline {INLINE} void", name, (*own, *params), c.Block((body,)), doc, static=True)
+
+
+def _chosen(one: c.Function, size: c.Name, name: str) -> c.Function:
+    def run(value: c.Expr) -> c.Block:
+        return c.Block((c.Do(c.Call(one.name, (value, *(c.Name(p.name) for p in one.params[1:])))),))
+
+    chain: c.Stmt = run(size)
+    for number in range(LARGEST, 0, -1):
+        chain = c.If(c.Bin("==", size, c.Int(number)), run(c.Int(number)), chain)
+    doc = f"The same, written out where {size.name} is at most {LARGEST}."
+    return c.Function(f"{ALONE} void", name, one.params, c.Block((chain,)), doc, static=True)
+
+
+def _called(outer: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
+    """The call in place of the loop; for each thread one, if the loop is parallel."""
+    assert isinstance(outer.condition, c.Bin)
+    size, _, _, *others = (c.Name(p.name) for p in chosen.params)
+    start, last = outer.start, outer.condition.right
+    if not outer.pragmas:
+        return c.Do(c.Call(chosen.name, (size, start, last, *others)))
+    threads, number = c.Name("threads"), c.Name(part)
+    following = c.Bin("+", number, c.Int(1))
+    lines = [
+        c.Declare(f"const {INT}", limit, c.Call("spfgen_part", (start, last, at, threads)))
+        for limit, at in zip(limits, (number, following), strict=True)
+    ]
+    call = c.Do(c.Call(chosen.name, (size, *map(c.Name, limits), *others)))
+    return c.For("int", part, c.Int(0), c.Bin("<", number, threads), 1, c.Block((*lines, call)), (EACH,))

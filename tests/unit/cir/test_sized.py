@@ -1,0 +1,72 @@
+"""Loops over a size that may be small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import spfgen
+from spfgen.cir import nodes as c
+from spfgen.cir.build import loop
+from spfgen.cir.sized import sized
+from spfgen.cir.workspaces import PARALLEL
+from spfgen.ir import walk
+
+ROW, P, WIDTH, N = (c.Name(n) for n in ("i", "p", "width", "n"))
+SUM = c.Declare("double", "s", c.Float(0.0))
+SUMMED = c.Assign(c.Name("s"), "+=", c.Load(c.Name("a"), c.Bin("+", c.Bin("*", ROW, WIDTH), P)))
+INNER = c.For("int64_t", "p", c.Int(0), c.Bin("<", P, WIDTH), 4, c.Block((SUMMED,)))
+STORED = c.Assign(c.Load(c.Name("y"), ROW), "=", c.Name("s"))
+SIZE = c.Declare("const int64_t", "width", c.Field(c.Name("A"), "width"))
+PARAMS = (c.Param("int64_t", "n"), c.Param("const double *", "a"), c.Param("double *", "y"), c.Param("double", "s"))
+ROWS = loop("i", c.Int(0), N, (SUM, INNER, STORED))
+
+
+def function(rows: c.Stmt, size: c.Stmt = SIZE) -> c.Function:
+    return c.Function("void", "product", PARAMS, c.Block((size, rows)))
+
+
+@pytest.mark.parametrize("pragmas", [(), (PARALLEL,)])
+def test_the_loop_gets_a_function_of_the_size(pragmas: tuple[str, ...]) -> None:
+    rows, sizes, whole = sized(function(replace(ROWS, pragmas=pragmas)))
+    assert [f.name for f in (rows, sizes, whole)] == ["product_rows", "product_sizes", "product"]
+    given = [n.arguments[0] for n in walk(sizes) if isinstance(n, c.Call)]
+    assert given == [*map(c.Int, range(1, 9)), WIDTH]
+    (call,) = (n for n in walk(whole) if isinstance(n, c.Call) and n.function == "product_sizes")
+    parts = [n for n in walk(whole) if isinstance(n, c.For)]
+    assert len(parts) == len(pragmas)
+    limits = (c.Name("i_begin"), c.Name("i_end")) if pragmas else (c.Int(0), N)
+    assert call.arguments == (WIDTH, *limits, c.Name("a"), c.Name("y"))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        function(replace(ROWS, pragmas=(f"{PARALLEL} firstprivate(s)",))),
+        function(loop("i", c.Int(0), N, (INNER, STORED))),  # adds to a variable of others
+        function(loop("i", c.Int(0), N, (SUM, replace(INNER, step=1), STORED))),
+        function(loop("i", c.Int(0), N, (SUM, replace(INNER, start=ROW), STORED))),
+        function(ROWS, replace(SIZE, value=c.Int(3))),  # no size of a tensor
+        function(loop("i", c.Int(0), N, (SUM, INNER, c.If(c.Bin("<", N, ROW), c.Block((c.Return(),))), STORED))),
+    ],
+)
+def test_what_is_left_alone(made: c.Function) -> None:
+    assert sized(made) == [made]
+
+
+def test_products() -> None:
+    random = np.random.default_rng(5)
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="ell", x="dense", y="dense")
+    for width in (0, 1, 2, 3, 5, 8, 9, 20):
+        for rows in (0, 1, 2, 70):
+            mask = np.argsort(random.random((rows, 25)), axis=1) < random.integers(0, width + 1, (rows, 1))
+            dense = mask * random.integers(1, 9, (rows, 25)).astype(float)
+            if rows and width:
+                dense[0] = np.arange(25) < width  # a whole row
+            x = random.integers(1, 9, 25).astype(float)
+            packed = spfgen.pack(csr_array(dense), "ell")
+            np.testing.assert_array_equal(kernel(A=packed, x=x), dense @ x)
+    assert "kernel_sizes(" in kernel.source

@@ -86,20 +86,23 @@ def _chosen(one: c.Function, size: c.Name, name: str) -> c.Function:
     def run(value: c.Expr) -> c.Block:
         return c.Block((c.Do(c.Call(one.name, (value, *(c.Name(p.name) for p in one.params[1:])))),))
 
-    chain: c.Stmt = run(size)
-    for number in range(LARGEST, 0, -1):
+    chain: c.Stmt = run(c.Int(LARGEST))
+    for number in range(LARGEST - 1, -1, -1):
         chain = c.If(c.Bin("==", size, c.Int(number)), run(c.Int(number)), chain)
-    doc = f"The same, written out where {size.name} is at most {LARGEST}."
+    doc = f"The same, written out for each {size.name}, which is at most {LARGEST}."
     return c.Function(f"{ALONE} void", name, one.params, c.Block((chain,)), doc, static=True)
 
 
 def _called(outer: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
-    """The call in place of the loop; for each thread one, if the loop is parallel."""
+    """The call where the size is small, for each thread one if the loop is parallel; else the loop as it is: to be in
+    a function of its own would only slow it down."""
     assert isinstance(outer.condition, c.Bin)
     size, _, _, *others = (c.Name(p.name) for p in chosen.params)
     start, last = outer.start, outer.condition.right
+    small = c.Bin("<=", size, c.Int(LARGEST))
     if not outer.pragmas:
-        return c.Do(c.Call(chosen.name, (size, start, last, *others)))
+        call: c.Stmt = c.Do(c.Call(chosen.name, (size, start, last, *others)))
+        return c.If(small, c.Block((call,)), c.Block((outer,)))
     threads, number = c.Name("threads"), c.Name(part)
     following = c.Bin("+", number, c.Int(1))
     lines = [
@@ -107,4 +110,5 @@ def _called(outer: c.For, chosen: c.Function, limits: Sequence[str], part: str) 
         for limit, at in zip(limits, (number, following), strict=True)
     ]
     call = c.Do(c.Call(chosen.name, (size, *map(c.Name, limits), *others)))
-    return c.For("int", part, c.Int(0), c.Bin("<", number, threads), 1, c.Block((*lines, call)), (EACH,))
+    parts = c.For("int", part, c.Int(0), c.Bin("<", number, threads), 1, c.Block((*lines, call)), (EACH,))
+    return c.If(small, c.Block((parts,)), c.Block((outer,)))

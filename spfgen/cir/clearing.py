@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 LARGE = 64 << 20
 """Bytes of a result that caches do not hold."""
 FEW = 16
-"""Places for each addition: one goes to a line of 8 numbers of its own at worst, which is then read and written once
-more."""
+"""Places for each line of 8 numbers that is added to: such a line is then read and written once more."""
 
 
 def cleared_first(low: Lowering, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
     """What stands before a parallel loop, and the scope that says whether that has cleared the result."""
-    clear = next((n for n in chain(plan) if isinstance(n, Clear) and n.additions is not None), None)
-    if not plan.parallel or clear is None or clear.additions is None:
+    clear = next((n for n in chain(plan) if isinstance(n, Clear) and n.lines is not None), None)
+    if not plan.parallel or clear is None or clear.lines is None:
         return [], scope
     layout = low.program.tensor(clear.tensor).layout
     if len(layout.values) != 1:
@@ -32,7 +31,7 @@ def cleared_first(low: Lowering, plan: Scan, scope: Scope) -> tuple[list[c.Stmt]
     extents = [low.layout_expr(e, clear.tensor) for e in layout.values[0].extents]
     places = c.Cast("double", joined("*", extents))
     most = LARGE // low.kinds[clear.tensor].bytes
-    few = c.Bin("<", c.Bin("*", c.Float(float(FEW)), cost_expr(clear.additions, low, scope)), places)
+    few = c.Bin("<", c.Bin("*", c.Float(float(FEW)), cost_expr(clear.lines, low, scope)), places)
     name = c.Name(low.names.new(f"{clear.tensor}_cleared"))
     lines: list[c.Stmt] = [
         c.Comment(

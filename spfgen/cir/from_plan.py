@@ -229,7 +229,7 @@ class Lowering(Values):
                 return self.clear(tensor)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
                 clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
-                if scope.cleared_first is not None and plan.additions is not None:
+                if scope.cleared_first is not None and plan.lines is not None:
                     clearing = [c.If(c.Un("!", scope.cleared_first), c.Block(tuple(clearing)))]
                 if _stores(body):  # where blocks are whole nothing needs to be cleared
                     return self.plan(body, replace(scope, cleared=tuple(clearing)))

@@ -99,7 +99,7 @@ def cleared_for_few(plan: Plan) -> Plan:
     written = next((n.target for n in walk(clear.part) if isinstance(n, Do)), None)
     if written is None or len(written.extents) < 2:
         return plan
-    told = replace(clear, additions=loop.share.additions)
+    told = replace(clear, lines=loop.share.lines)
     result: Plan = rewrite(lambda n: told if n is clear else None, plan)
     return result
 

@@ -59,15 +59,15 @@ class Seq(Plan):
 @dataclass(frozen=True, slots=True)
 class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
-    places too that no iteration writes. `additions`: how often the loop around adds, where that may be so little that
-    all values are better cleared before it."""
+    places too that no iteration writes. `lines`: how many lines of memory the loop around adds to at most, where that
+    may be so few that all values are better cleared before it."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
     gaps: bool = False
-    additions: Expr | None = None
+    lines: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class Share:
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `slice` are the places of one key: those of
     a row that two threads share, when the loop inside over `row` is split. `work` is how long the loop takes in
-    nanoseconds (None: not known), `additions` how often it adds. `fixed`: the parts do not depend on the number of
-    threads.
+    nanoseconds (None: not known), `additions` how often it adds, and `lines` to how many lines of memory at most, where
+    that is known. `fixed`: the parts do not depend on the number of threads.
     """
 
     work: Expr | None
@@ -125,6 +125,7 @@ class Share:
     slice: Slice | None = None
     row: str = ""
     fixed: bool = False
+    lines: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

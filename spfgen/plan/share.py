@@ -91,7 +91,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, share=Share(found.nanoseconds, found.additions, weight, uneven))
+    result: Plan = replace(loop, share=Share(found.nanoseconds, found.additions, weight, uneven, lines=found.lines))
     return _around(nodes[:first], result)
 
 

@@ -89,7 +89,7 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
     if share.slice is not None and isinstance(plan, Scan):
         return _rows(low, plan, share, share.slice, scope)
     parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
-    return [*parts.above, parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
+    return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
 
 
 def needs_parts(plan: Loop) -> bool:
@@ -224,22 +224,20 @@ class _Parts:
             self.cost = self.low.chosen(f"const {INT}", f"{self.name}_cost", value, comment)
         return self.cost
 
-    @property
-    def above(self) -> list[c.Stmt]:
-        """What stands above the loop: no thread has taken more than its first part."""
-        if self.owned:
-            return [c.Do(c.Call("spfgen_untaken", (self.taken, THREADS)))]
-        return [] if self.pragma == ONE_EACH else [c.Declare("int", self.taken.name, c.Int(0))]
-
-    def loop(self, body: list[c.Stmt]) -> c.For:
-        more, lines, pragmas = c.Bin("<", self.part, self.count), c.Block(tuple(body)), (self.pragma,)
+    def loop(self, body: list[c.Stmt]) -> list[c.Stmt]:
+        """The loop over parts, below what says that no thread has taken more than its first one."""
+        part, more, lines = self.part, c.Bin("<", self.part, self.count), c.Block(tuple(body))
         if self.pragma == ONE_EACH:
-            return c.For("int", self.part.name, c.Int(0), more, 1, lines, pragmas)
-        first, following = c.Call("spfgen_thread", ()), c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
+            return [c.For("int", part.name, c.Int(0), more, 1, lines, (self.pragma,))]
         if self.owned:
+            above: c.Stmt = c.Do(c.Call("spfgen_untaken", (self.taken, THREADS)))
             first = c.Call("spfgen_own_part", (self.count, THREADS))
-            following = c.Call("spfgen_part_after", (self.part, self.taken, self.count, THREADS))
-        return c.For("int", self.part.name, first, more, following, lines, pragmas)
+            following = c.Call("spfgen_part_after", (part, self.taken, self.count, THREADS))
+        else:
+            above = c.Declare("int", self.taken.name, c.Int(0))
+            first = c.Call("spfgen_thread", ())
+            following = c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
+        return [above, c.For("int", part.name, first, more, following, lines, (self.pragma,))]
 
 
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
@@ -294,7 +292,7 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     part = low.names.new("part")
     add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
-    return [*parts.above, parts.comment, parts.loop(body), after]
+    return [parts.comment, *parts.loop(body), after]
 
 
 def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
@@ -338,7 +336,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
             *parts.alone(),
         ]
     added = _added(low, whole, copies, places, count, target)
-    lines: list[c.Stmt] = [*parts.above, parts.comment, parts.loop(body), *added]
+    lines: list[c.Stmt] = [parts.comment, *parts.loop(body), *added]
     if not share.atomic:
         return lines
     atomic = replace(plan, share=replace(share, adds=""))
@@ -346,7 +344,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     adding = alone.loop([*alone.bounds, *alone.alone()])
     several = c.Bin("||", c.Bin(">", count, c.Int(1)), c.Bin("==", THREADS, c.Int(1)))
     why = c.Comment("copies would take longer than atomic additions")
-    return [c.If(several, c.Block(tuple(lines)), c.Block((*alone.above, why, adding)))]
+    return [c.If(several, c.Block(tuple(lines)), c.Block((why, *adding)))]
 
 
 def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
@@ -549,7 +547,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     key = (carry.target.tensor, f"{carry.target.array} of a row")
     own_body = carry.of_row(plan.body, key[1])
     if own_body is None:
-        return [*parts.above, parts.comment, parts.loop([*parts.bounds, *parts.alone()])]
+        return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]
     inner = low.names[share.row]
     words = (f"{row}_from", f"{row}_to", f"{row}_stop", f"{inner}_begin", f"{inner}_end")
@@ -595,10 +593,9 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
         *each,
     ]
     return [
-        *parts.above,
         parts.comment,
         c.Comment(f"where one {row} takes long, several threads share it"),
-        parts.loop(inside),
+        *parts.loop(inside),
         *_together(low, plan, carry, rows, arrays, count, scope),
     ]
 
@@ -726,4 +723,4 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
     )  # fmt: skip
     comment = c.Comment("equal parts; places that go on from one part to the next are summed for each")
     later = c.Comment("what parts have added to the last places of the one before")
-    return [*parts.above, comment, parts.loop(lines), later, after]
+    return [comment, *parts.loop(lines), later, after]

@@ -423,9 +423,9 @@ int bcsr_times_coo(
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            spfgen_untaken(parts_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
+            spfgen_untaken(parts_taken, threads);
             #pragma omp parallel num_threads(threads)
             for (int part = spfgen_own_part(parts, threads); part < parts; part =
                     spfgen_part_after(part, parts_taken, parts, threads)) {
@@ -499,9 +499,9 @@ int bcsr_times_coo(
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            spfgen_untaken(part_3s_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
+            spfgen_untaken(part_3s_taken, threads);
             #pragma omp parallel num_threads(threads)
             for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
                     spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
@@ -579,9 +579,9 @@ int bcsr_times_coo(
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            spfgen_untaken(part_5s_taken, threads);
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
+            spfgen_untaken(part_5s_taken, threads);
             #pragma omp parallel num_threads(threads)
             for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
                     spfgen_part_after(part_5, part_5s_taken, parts, threads)) {

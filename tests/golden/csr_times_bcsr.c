@@ -318,8 +318,8 @@ int csr_times_bcsr(
             }
         }
         /* parallel over i: its iterations write different places of C */
-        spfgen_untaken(parts_taken, threads);
         /* each part takes about the same of A_rowptr's differences */
+        spfgen_untaken(parts_taken, threads);
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
@@ -393,8 +393,8 @@ int csr_times_bcsr(
             }
         }
         /* parallel over i: its iterations write different places of C */
-        spfgen_untaken(part_2s_taken, threads);
         /* each part takes about the same of A_rowptr's differences */
+        spfgen_untaken(part_2s_taken, threads);
         #pragma omp parallel num_threads(threads)
         for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
                 spfgen_part_after(part_2, part_2s_taken, parts, threads)) {

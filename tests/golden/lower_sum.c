@@ -123,8 +123,8 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
      * parallel over pd: its iterations only add to s, which each part does for itself; then the
      * sums are added
      */
-    int parts_taken = 0;
     /* the iterations in equal parts */
+    int parts_taken = 0;
     #pragma omp parallel num_threads(threads)
     for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
         const int64_t pd_begin = spfgen_part(0, ndiag, part, parts);

@@ -349,9 +349,9 @@ int mixed_types(
     }
     /* y[i] += A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    spfgen_untaken(parts_taken, threads);
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
+    spfgen_untaken(parts_taken, threads);
     #pragma omp parallel num_threads(threads)
     for (int part = spfgen_own_part(parts, threads); part < parts; part =
             spfgen_part_after(part, parts_taken, parts, threads)) {

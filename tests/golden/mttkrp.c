@@ -253,8 +253,8 @@ int mttkrp(
          * parallel over p_1: its iterations write different places of D (by Z3 from the declared
          * properties)
          */
-        spfgen_untaken(parts_taken, threads);
         /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
+        spfgen_untaken(parts_taken, threads);
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {

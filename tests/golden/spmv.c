@@ -345,9 +345,9 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     }
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    spfgen_untaken(parts_taken, threads);
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
+    spfgen_untaken(parts_taken, threads);
     #pragma omp parallel num_threads(threads)
     for (int part = spfgen_own_part(parts, threads); part < parts; part =
             spfgen_part_after(part, parts_taken, parts, threads)) {

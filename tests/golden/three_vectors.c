@@ -364,8 +364,8 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        spfgen_untaken(parts_taken, threads);
         /* the iterations in equal parts */
+        spfgen_untaken(parts_taken, threads);
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
@@ -418,8 +418,8 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        spfgen_untaken(part_3s_taken, threads);
         /* the iterations in equal parts */
+        spfgen_untaken(part_3s_taken, threads);
         #pragma omp parallel num_threads(threads)
         for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
                 spfgen_part_after(part_3, part_3s_taken, parts, threads)) {

@@ -104,8 +104,8 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
             + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)), 8);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    int parts_taken = 0;
     /* the iterations in equal parts */
+    int parts_taken = 0;
     #pragma omp parallel num_threads(threads)
     for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
         const int64_t i_begin = spfgen_part(0, nrow, part, parts);

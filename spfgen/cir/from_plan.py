@@ -16,7 +16,8 @@ from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
-from spfgen.cir.scatter import few_at_a_time, scatters
+from spfgen.cir.rounds import in_rounds
+from spfgen.cir.scatter import TIMES, scatters
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
@@ -68,6 +69,8 @@ from spfgen.plan.nodes import (
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
+MOST_UNROLLED = 65534
+"""More is an error to gcc."""
 
 
 def lower(program: Program, plans: Sequence[Plan]) -> c.Function:
@@ -354,7 +357,7 @@ class Lowering(Values):
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             apart = [sums.apart()] if scope.rows else []
-            return [*before, *comment, *apart, self.as_said(plan, replace(scope, looped=True))]
+            return [*before, *comment, *apart, *self.as_said(plan, replace(scope, looped=True))]
         if plan.runs:
             return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
         found = sums.summing(plan, scope)
@@ -368,17 +371,21 @@ class Lowering(Values):
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
-        loops = few_at_a_time(self, plan, scope, body) if scatters(plan) else [loop]
-        return [*before, *comment, *lines, *ahead, *loops]
+        written = in_rounds(self, plan, scope, body, TIMES) if scatters(plan) else None
+        return [*before, *comment, *lines, *ahead, *(written or [loop])]
 
-    def as_said(self, plan: Scan, scope: Scope) -> c.For:
+    def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """A loop that the schedule wants vectorized or unrolled."""
+        body = self.plan(plan.body, scope)
+        if plan.unroll > 1:
+            written = in_rounds(self, plan, scope, body, plan.unroll)
+            return [self.loop(plan, scope, body)] if written is None else written
         if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
             plan = replace(plan, vector=False)  # one atomic addition after another
-        made = self.loop(plan, scope, self.plan(plan.body, scope))
+        made = self.loop(plan, scope, body)
         totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
         names = dict.fromkeys(t[0] for t in totals if t is not None)
-        return replace(made, pragmas=(sums.vector(names),)) if names else made
+        return [replace(made, pragmas=(sums.vector(names),)) if names else made]
 
     def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
@@ -537,7 +544,7 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
     if plan.parallel:
         fused = f" collapse({plan.collapse})" if plan.collapse else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
-    return f"omp{simd}" if plan.vector else f"GCC unroll {plan.unroll}" if plan.unroll else ""
+    return f"omp{simd}" if plan.vector else f"GCC unroll {min(plan.unroll, MOST_UNROLLED)}" if plan.unroll else ""
 
 
 def work_of(plan: Plan) -> Expr | None:

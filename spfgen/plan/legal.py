@@ -193,6 +193,10 @@ def _fused(scan: Scan, mark: Mark) -> Scan:
         if any(variables(e) & known for e in (*node.low, *node.high)):
             hint = "loops are fused when the inner one runs from and to the same places in each iteration"
             raise SpecError(f"expected bounds of `{dim}` that do not change, but they do", mark.span, (hint,))
+        if node.vector or node.unroll:
+            word = "vectorized" if node.vector else "unrolled"
+            hint = f"split it and fuse the loop outside: `split {dim} by 8 as outer; fuse {mark.dim}, outer`"
+            raise SpecError(f"expected plain loops, but `{dim}` is {word}", mark.span, (hint,))
         loops.append(node)
     inside = loops[-1].body
     for node in (*reversed(between), *reversed(loops[1:])):

@@ -33,8 +33,7 @@ def loops(kernel: spfgen.Kernel) -> dict[str, Scan]:
     ("case", "schedule", "pragma", "loop"),
     [
         (SPMV, "vectorize A.pj", r"omp simd reduction\(\+:y_sum\)", "pj"),
-        (SPMV, "unroll A.pj by 4", "GCC unroll 4", "pj"),
-        (SPMV, "tile i by 4 as it; parallel it; unroll i by 2", "GCC unroll 2", "i"),
+        (SPMV, "unroll A.pj by 1", "GCC unroll 1", "pj"),
         (SPMM, "order i, A.pj, k; vectorize k", "omp simd", "k"),
         (SPMM, "order i, k, A.pj; vectorize A.pj", r"omp simd reduction\(\+:y_sum\)", "pj"),
         (SPMM, "order i, k; parallel i; fuse i, k", r"omp parallel for collapse\(2\) schedule\(static\).*", "i"),
@@ -99,7 +98,7 @@ SHARES = "X[i, k] = sum(j: L[i, j]*B[j, k])/b[i]"
     [
         (LOWER, "csr", "vectorize L.pj", r"#pragma omp simd reduction\(\+:x_sum, x_sum_2\)\n *for \(\w+ pj"),
         (LOWER, "csc", "vectorize L.pi", r"#pragma omp simd\n *for \(\w+ L_pi"),
-        (UPPER, "csr", "unroll L.pj by 4", r"#pragma GCC unroll 4\n *for \(\w+ pj"),
+        (UPPER, "csr", "unroll L.pj by 4", r"while \(pj_next - 4 >= pj_first\)"),
         (LOWER, "csr", "unroll i by 2; prefetch L.pj by 3", r"spfgen_prefetch\(&x_val\[j_ahead\]\)"),
         (LOWER, "csc", "prefetch L.pi by 3", r"spfgen_prefetch\(&L_val\[L_pi_ahead\]\)"),
         (ROWS, "csr", "vectorize k", r"#pragma omp simd\n *for \(\w+ k"),

@@ -119,7 +119,7 @@ SCHEDULES: tuple[tuple[str, int, dict[str, str], str], ...] = (
     # statement, rank of A and B, layouts, schedule: tiles that end within segments, bounds that are searched
     ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "tile j by 2; parallel i; vectorize A.pj"),
     ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "tile A.pj by 3; prefetch A.pj by 2"),
-    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "split i by 2; unroll i by 3; prefetch A.pj by 4"),
+    ("y[i] = A[i, j]*x[j]", 2, {"A": "csr"}, "split i by 2; unroll i by 3, A.pj by 2; prefetch A.pj by 4"),
     ("y[i] = A[i, j]*x[j]", 2, {"A": "coo"}, "tile i by 2, A.p by 3; parallel i_tile"),
     ("y[i] = A[i, j]*x[j]", 2, {"A": "dcsr"}, "order j, i; split A.pi by 2; find A.pi : search"),
     ("y[i] = A[i, j]*x[j]", 2, {"A": "bcsr"}, "tile j by 3; relation { [i, j] -> [t, j] : t = i + j }"),

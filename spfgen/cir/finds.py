@@ -13,6 +13,8 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.print import print_expr
+from spfgen.cir.rounds import between
+from spfgen.cir.scatter import TIMES, hits_scatter
 from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
@@ -242,10 +244,10 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
 def _between(low: Lowering, find: Find, built: Built, wanted: Sought, hit: Hit) -> list[c.Stmt]:
     """All positions of the key, side by side: none where the end is 0."""
     name, end = low.names[find.dim], c.Name(low.names.new(f"{low.names[find.dim]}_after"))
-    lines: list[c.Stmt] = [
-        c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value)),
-        loop(name, c.Load(built.arrays["at"], wanted.value), end, hit()),
-    ]
+    first, body = c.Load(built.arrays["at"], wanted.value), hit()
+    written = between(low.names, name, first, end, body, TIMES) if hits_scatter(find) else None
+    loops = written or [loop(name, first, end, body)]
+    lines: list[c.Stmt] = [c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value)), *loops]
     return lines if wanted.key.inside else [c.If(_inside(built, wanted, None), c.Block(tuple(lines)))]
 
 
@@ -338,6 +340,8 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
         lines.append(c.Do(c.Call(f"spfgen_bitmap_set_{kind}", (arrays["bits"], *span))))
     name = low.names.new(low.names[table.dim])
     key = c.Load(array, c.Bin("+", base, c.Name(name)))
+    if "end" in arrays:
+        return [*lines, *_runs(low, built, name, key)]
     if table.kind == "scatter":
         value = low.place(_at(table, name, low), scope)
         zero = c.Float(0.0, single=value_kind(low, table).name == "float32")
@@ -347,13 +351,24 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
         return [*lines, _each(name, built, body, backward=False)]
     place = c.Load(arrays["at"], key)
     body = [c.Assign(place, "=", c.Bin("+", c.Name(name), c.Int(1)))]
-    if "end" in arrays:
-        end = c.Load(arrays["end"], key)
-        last = c.If(c.Bin("==", end, c.Int(0)), c.Block((c.Assign(end, "=", c.Bin("+", c.Name(name), c.Int(1))),)))
-        body = [last, c.Assign(place, "=", c.Name(name))]
     if table.order == "chained":
         body.insert(0, c.Assign(c.Load(arrays["next"], _minus(c.Name(name), built.low)), "=", place))
     return [*lines, _each(name, built, body, backward=table.order != "unique")]
+
+
+def _runs(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
+    """Where the positions of each key begin and end, run by run of equal keys."""
+    position, own = c.Name(name), c.Name(low.names.new(f"{name}_key"))
+    on = c.Assign(position, "+=", c.Int(1))
+    same = c.Bin("&&", c.Bin("<", position, built.high), c.Bin("==", key, own))
+    body = (
+        c.Declare(f"const {INT}", own.name, key),
+        c.Assign(c.Load(built.arrays["at"], own), "=", position),
+        on,
+        c.While(same, c.Block((on,))),
+        c.Assign(c.Load(built.arrays["end"], own), "=", position),
+    )
+    return [c.Declare(INT, name, built.low), c.While(c.Bin("<", position, built.high), c.Block(body))]
 
 
 def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:

@@ -387,15 +387,16 @@ class Lowering(Values):
         names = dict.fromkeys(t[0] for t in totals if t is not None)
         return [replace(made, pragmas=(sums.vector(names),)) if names else made]
 
-    def held(self, plan: Scan, scope: Scope) -> tuple[list[c.Stmt], Scope]:
+    def held(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
         arrays apart would read them anew after each store."""
-        *nodes, last = chain(plan.body)
+        found = tuple(d for d, _ in plan.loads) if isinstance(plan, Find) else ()
+        *nodes, last = chain(plan.hit if isinstance(plan, Find) else plan.body)
         parts = last.parts if isinstance(last, Seq) else (last,)
         dos = [n for n in parts if isinstance(n, Do)]
         if plan.parallel or len(dos) < len(parts) or not all(isinstance(n, Load | Locate) for n in nodes):
             return [], scope
-        inside = {plan.dim, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
+        inside = {plan.dim, *found, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
         lines: list[c.Stmt] = []
         held = dict(scope.held)
         for read in dict.fromkeys(n.operand for do in dos for n in walk(do.value) if isinstance(n, Read)):
@@ -458,6 +459,10 @@ class Lowering(Values):
         assert plan.key is not None
         call = plan.calls()[plan.key.dim]
         lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
+        table = scope.tables.get(plan.place)
+        before: list[c.Stmt] = []
+        if table is not None and "end" in table.arrays:
+            before, scope = self.held(plan, scope)
         inner = replace(scope, looped=True)
         if plan.algorithm == "scatter":
             built = scope.tables[plan.place]
@@ -471,7 +476,8 @@ class Lowering(Values):
         name = c.Name(self.names[plan.dim])
         text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
         comment = c.Comment(f"find {name.name} with {text} by {plan.algorithm}: {plan.because}")
-        return [*_used_lines(lines, plan), comment, *finds.TEMPLATES[plan.algorithm](self, plan, scope, wanted, hit)]
+        loops = finds.TEMPLATES[plan.algorithm](self, plan, scope, wanted, hit)
+        return [*before, *_used_lines(lines, plan), comment, *loops]
 
     def sought(self, plan: Segment, scope: Scope) -> str:
         loaded = self.expr(plan.call, scope)

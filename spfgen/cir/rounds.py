@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, loop
+from spfgen.cir.names import Names
 from spfgen.cir.scope import Scope
 from spfgen.ir import walk
 from spfgen.plan.nodes import Scan
@@ -27,20 +28,26 @@ LARGEST = 1000
 
 def in_rounds(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:
     """The loop over `body`, so many iterations in each round; None where it cannot be written so."""
-    position = low.names[plan.dim]
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    return between(low.names, low.names[plan.dim], first, end, body, times, down=plan.down)
+
+
+def between(
+    names: Names, position: str, first: c.Expr, end: c.Expr, body: Sequence[c.Stmt], times: int, down: bool = False
+) -> list[c.Stmt] | None:
+    """The same of a loop from `first` to before `end`."""
     if not _may_be_written_out(body, times, {position, *_names((first, end))}):
         return None
     if isinstance(first, c.Int) and isinstance(end, c.Int) and end.value - first.value <= times:
         numbers = range(first.value, end.value)
-        copies = [_iteration(position, c.Int(k), body) for k in (reversed(numbers) if plan.down else numbers)]
+        copies = [_iteration(position, c.Int(k), body) for k in (reversed(numbers) if down else numbers)]
         return [c.Comment(f"all iterations over {position}"), *copies]
     lines: list[c.Stmt] = [c.Comment(f"{times} iterations over {position} in each round, then what is left")]
-    if not isinstance(limit := first if plan.down else end, c.Name | c.Int):
-        lines.append(c.Declare(f"const {INT}", low.names.new(f"{position}_{'first' if plan.down else 'end'}"), limit))
+    if not isinstance(limit := first if down else end, c.Name | c.Int):
+        lines.append(c.Declare(f"const {INT}", names.new(f"{position}_{'first' if down else 'end'}"), limit))
         limit = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    at, number = c.Name(low.names.new(f"{position}_next")), c.Int(times)
-    if plan.down:
+    at, number = c.Name(names.new(f"{position}_next")), c.Int(times)
+    if down:
         enough = c.Bin(">=", c.Bin("-", at, number), limit)
         places = [c.Bin("-", at, c.Int(k + 1)) for k in range(times)]
         rest = downwards(position, limit, at, body)
@@ -49,10 +56,10 @@ def in_rounds(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], t
         places = [c.Bin("+", at, c.Int(k)) for k in range(times)]
         rest = loop(position, at, limit, body)
     copies = [_iteration(position, p, body) for p in places]
-    following = c.Assign(at, "-=" if plan.down else "+=", number)
+    following = c.Assign(at, "-=" if down else "+=", number)
     return [
         *lines,
-        c.Declare(INT, at.name, end if plan.down else first),
+        c.Declare(INT, at.name, end if down else first),
         c.While(enough, c.Block((*copies, following))),
         rest,
     ]

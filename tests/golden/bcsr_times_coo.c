@@ -415,11 +415,15 @@ int bcsr_times_coo(
          * position array of the positions by B_idx_1[p]: [0, B.nnz) is the same in all inner
          * loops
          */
-        for (int64_t p_2 = nnz - 1; p_2 >= 0; p_2--) {
-            if (B_idx_1_end[B_idx_1[p_2]] == 0) {
-                B_idx_1_end[B_idx_1[p_2]] = p_2 + 1;
+        int64_t p_2 = 0;
+        while (p_2 < nnz) {
+            const int64_t p_2_key = B_idx_1[p_2];
+            B_idx_1_at[p_2_key] = p_2;
+            p_2++;
+            while (p_2 < nnz && B_idx_1[p_2] == p_2_key) {
+                p_2++;
             }
-            B_idx_1_at[B_idx_1[p_2]] = p_2;
+            B_idx_1_end[p_2_key] = p_2;
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
@@ -461,15 +465,36 @@ int bcsr_times_coo(
                                     /* a zero of A adds nothing where all of B is finite */
                                     if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
                                         const int64_t j = 2 * bcolidx_pb + c;
+                                        const double A_value = A_val[(pb * 2 + r) * 2 + c];
                                         /*
                                          * find p with B_idx_1[p] == j by position array: B.idx_1
                                          * rises within these bounds: equal values stand side by
                                          * side
                                          */
                                         const int64_t p_after = B_idx_1_end[j];
-                                        for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
-                                            C_row[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                    + c] * B_val[p];
+                                        /* 4 iterations over p in each round, then what is left */
+                                        int64_t p_next = B_idx_1_at[j];
+                                        while (p_next + 4 <= p_after) {
+                                            {
+                                                const int64_t p = p_next;
+                                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                            }
+                                            {
+                                                const int64_t p = p_next + 1;
+                                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                            }
+                                            {
+                                                const int64_t p = p_next + 2;
+                                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                            }
+                                            {
+                                                const int64_t p = p_next + 3;
+                                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                            }
+                                            p_next += 4;
+                                        }
+                                        for (int64_t p = p_next; p < p_after; p++) {
+                                            C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
                                         }
                                     }
                                 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,23 @@ def test_segments_of_all_lengths(threads: int) -> None:
     for left, right in ((a, a), (a.T, a), (a[:0], a), (a[:, :0], a[:0]), (a, a[:, :0]), (a[3:5], np.zeros_like(a))):
         found = kernel(A=spfgen.pack(left, "csr"), B=spfgen.pack(right, "csr"))
         assert np.array_equal(found, left @ right)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("left", ["csr", "coo"])
+def test_positions_that_are_found(left: str, threads: int) -> None:
+    """As many of one key as there may be, none of the first and the last too."""
+    a = rows_of(range(11))
+    kernel = spfgen.compile(PRODUCT, A=left, B="coo", C="dense", threads=threads, schedule="find B.p : array")
+    assert re.search(r"_next \+ 4 <= \w+_after", kernel.source)
+    for one, two in ((a, a), (a.T, a), (a, a[::-1]), (a[:0], a), (a[:, :0], a[:0]), (a, a[:, :0]), (a[:, 3:5], a[3:5])):
+        found = kernel(A=spfgen.pack(one, left), B=spfgen.pack(two, "coo"))
+        assert np.array_equal(found, one @ two)
+    b = a.copy()
+    b[[0, 4, 10]], b[2, 2] = 0, np.inf  # what is not stored adds nothing, whatever it would be multiplied with
+    with np.errstate(invalid="ignore"):
+        wanted = np.where((a[:, :, None] != 0) & (b != 0), a[:, :, None] * b, 0).sum(axis=1)
+    assert np.array_equal(kernel(A=spfgen.pack(a, left), B=spfgen.pack(b, "coo")), wanted)
 
 
 def test_only_places_that_an_array_names() -> None:

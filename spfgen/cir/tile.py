@@ -1,5 +1,10 @@
 """Register tiles in C: full ones whose widths the compiler knows, so that their sums are vectors in registers, then
-what is left."""
+what is left.
+
+A long loop inside is cut: all tiles take a few of its iterations, then the next few. What these read for one tile lies
+beside what they read for the next one, which is then still near; a tile that went through the whole loop would find
+nothing of it in the cache. Between two pieces the sums are kept where they are stored in the end.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,77 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
+from spfgen.cir.build import INT, in_braces, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import ZERO, Bin, Expr, Num, Var, substitute
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Plan, Scan, Tile
+from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 SIMD = "omp simd"
+FEW, MANY, WIDE = 12, 48, 4
+"""Iterations of the loop inside that all tiles take before the next ones, with more than so many of the widest tiles
+and with fewer: what they read fits into the first cache, and the sums are in memory only so often in between."""
 
 
 def tile(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
+    """The tiles, for one piece after another of a loop that may be cut."""
+    scan = _cut(low, plan)
+    return _tiles(low, plan, scope) if scan is None else _in_pieces(low, plan, scan, scope)
+
+
+def _cut(low: Lowering, plan: Tile) -> Scan | None:
+    """The loop inside, where it is the only one and the sums lose nothing when they are stored in between."""
+    scan, *others = chain(plan.body)
+    if not isinstance(scan, Scan) or low.compute_type(plan.body, plan.target) != low.kinds[plan.target.tensor]:
+        return None
+    if any((scan.parallel, scan.down, scan.vector, scan.unroll, scan.collapse, scan.runs, scan.ahead, scan.share)):
+        return None
+    loops = [n for n in others if isinstance(n, Scan)]
+    plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
+    return scan if plain and len(loops) == 1 and loops[0].dim == plan.dim else None
+
+
+def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.Stmt]:
+    """The first piece stores its sums, later ones add to them. Where there is one tile only, all is the first piece."""
+    name = low.names[scan.dim]
+    start, end = f"{scan.dim} from", f"{scan.dim} to"
+    low.names.table[start] = low.names.new(f"{name}_from")
+    piece, cut = c.Name(low.names[start]), c.Name(low.names.new(f"{name}_cut"))
+    lines: list[c.Stmt] = []
+    first, high = low.fold("spfgen_max", scan.low, scope), low.fold("spfgen_min", scan.high, scope)
+    if not isinstance(high, c.Name | c.Int):
+        stop = c.Name(low.names.new(f"{name}_stop"))
+        lines.append(c.Declare(f"const {INT}", stop.name, high))
+        high = stop
+    columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
+    several, wide = (c.Bin(">", columns, c.Int(n * plan.widths[0])) for n in (1, WIDE))
+    step = c.Name(low.names.new(f"{name}_piece"))
+
+    def next_piece(begin: c.Expr) -> c.Expr:
+        return c.Call("spfgen_min", (c.Bin("+", begin, step), high))
+
+    lines += [
+        c.Comment(f"a few {name} at a time for all tiles: what these read lies side by side"),
+        c.Declare(f"const {INT}", step.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
+        c.Declare(f"const {INT}", cut.name, c.Select(several, next_piece(first), high)),
+    ]
+    low.names.table[end] = cut.name
+    begin = replace(scan, high=(Var(end),))
+    lines += in_braces(_tiles(low, replace(plan, body=begin), scope))
+    low.names.table[end] = low.names.new(f"{name}_to")
+    later = replace(scan, low=(Var(start),), high=(Var(end),))
+    body = [
+        c.Declare(f"const {INT}", low.names[end], next_piece(piece)),
+        *_tiles(low, replace(plan, op="+=", body=later), scope),
+    ]
+    return [*lines, c.For(INT, piece.name, cut, c.Bin("<", piece, high), c.Bin("+", piece, step), c.Block(tuple(body)))]
+
+
+def _tiles(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
     """A loop for each width, and a last tile of what is left."""
     at, high = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
     sizes = ", ".join(str(w) for w in plan.widths)

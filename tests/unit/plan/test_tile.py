@@ -57,6 +57,21 @@ def test_products_with_a_tile_are_right(layout: str, dtype: str, columns: tuple[
             assert np.array_equal(c, left @ b + (5 if op == "+=" else 0)), (count, threads)
 
 
+@pytest.mark.parametrize(("op", "dtype"), [("=", "float64"), ("+=", "float32"), ("=", "int64")])
+def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
+    """Rows of 0 to 100 entries; each number of columns with one tile, several, and many."""
+    declared = spfgen.parse(SPMM.format(layout="csr", op=op, schedule="")).kernels["k"]
+    left = np.tril(matrix((101, 100), 1, dtype, 1), -1)
+    a = spfgen.pack(left, "csr")
+    for threads in (1, 3):
+        made = declared.compile(threads=threads)
+        for count in (32, 33, 130, 257):
+            b = matrix((100, count), 1, dtype, 2)
+            c = np.full((101, count), 5, dtype)
+            made(A=a, B=b, C=c)
+            assert np.array_equal(c, left @ b + (5 if op == "+=" else 0)), (count, threads)
+
+
 def test_empty_matrices() -> None:
     made = spmm()
     for rows, inner in ((0, 3), (3, 0)):

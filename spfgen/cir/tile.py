@@ -47,7 +47,7 @@ def _cut(low: Lowering, plan: Tile) -> Scan | None:
 
 
 def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.Stmt]:
-    """The first piece stores its sums, later ones add to them. Where there is one tile only, all is the first piece."""
+    """The first piece stores its sums, later ones add to them. A short loop, or one with a single tile, is one piece."""
     name = low.names[scan.dim]
     start, end = f"{scan.dim} from", f"{scan.dim} to"
     low.names.table[start] = low.names.new(f"{name}_from")
@@ -61,14 +61,16 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
     several, wide = (c.Bin(">", columns, c.Int(n * plan.widths[0])) for n in (1, WIDE))
     step = c.Name(low.names.new(f"{name}_piece"))
-
-    def next_piece(begin: c.Expr) -> c.Expr:
-        return c.Call("spfgen_min", (c.Bin("+", begin, step), high))
-
+    long = c.Bin(">", minus(high, first), c.Bin("*", c.Int(2), step))
+    further = c.Bin("+", piece, step)
     lines += [
         c.Comment(f"a few {name} at a time for all tiles: what these read lies side by side"),
         c.Declare(f"const {INT}", step.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
-        c.Declare(f"const {INT}", cut.name, c.Select(several, next_piece(first), high)),
+        c.Declare(
+            f"const {INT}",
+            cut.name,
+            c.Select(c.Bin("&&", several, long), step if first == c.Int(0) else c.Bin("+", first, step), high),
+        ),
     ]
     low.names.table[end] = cut.name
     begin = replace(scan, high=(Var(end),))
@@ -76,10 +78,10 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     low.names.table[end] = low.names.new(f"{name}_to")
     later = replace(scan, low=(Var(start),), high=(Var(end),))
     body = [
-        c.Declare(f"const {INT}", low.names[end], next_piece(piece)),
+        c.Declare(f"const {INT}", low.names[end], c.Call("spfgen_min", (further, high))),
         *_tiles(low, replace(plan, op="+=", body=later), scope),
     ]
-    return [*lines, c.For(INT, piece.name, cut, c.Bin("<", piece, high), c.Bin("+", piece, step), c.Block(tuple(body)))]
+    return [*lines, c.For(INT, piece.name, cut, c.Bin("<", piece, high), further, c.Block(tuple(body)))]
 
 
 def _tiles(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:

@@ -41,13 +41,15 @@ def _cut(low: Lowering, plan: Tile) -> Scan | None:
         return None
     if any((scan.parallel, scan.down, scan.vector, scan.unroll, scan.collapse, scan.runs, scan.ahead, scan.share)):
         return None
+    if any(isinstance(e, Num) and e.value <= 2 * FEW for e in scan.high):
+        return None
     loops = [n for n in others if isinstance(n, Scan)]
     plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
     return scan if plain and len(loops) == 1 and loops[0].dim == plan.dim else None
 
 
 def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.Stmt]:
-    """The first piece stores its sums, later ones add to them. A short loop, or one with a single tile, is one piece."""
+    """The first piece stores its sums, later ones add to them. A short loop, or one for a single tile, is all one."""
     name = low.names[scan.dim]
     start, end = f"{scan.dim} from", f"{scan.dim} to"
     low.names.table[start] = low.names.new(f"{name}_from")
@@ -63,14 +65,11 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     step = c.Name(low.names.new(f"{name}_piece"))
     long = c.Bin(">", minus(high, first), c.Bin("*", c.Int(2), step))
     further = c.Bin("+", piece, step)
+    second = step if first == c.Int(0) else c.Bin("+", first, step)
     lines += [
         c.Comment(f"a few {name} at a time for all tiles: what these read lies side by side"),
         c.Declare(f"const {INT}", step.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
-        c.Declare(
-            f"const {INT}",
-            cut.name,
-            c.Select(c.Bin("&&", several, long), step if first == c.Int(0) else c.Bin("+", first, step), high),
-        ),
+        c.Declare(f"const {INT}", cut.name, c.Select(c.Bin("&&", several, long), second, high)),
     ]
     low.names.table[end] = cut.name
     begin = replace(scan, high=(Var(end),))

@@ -17,7 +17,7 @@ from spfgen.space.nodes import Program
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts",
           "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
-          "finite_float32", "finite_float64")  # fmt: skip
+          "finite_float32", "finite_float64", "large_memory")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -42,6 +42,7 @@ _NEEDS = {
     "split": ("share",),
     "own_parts": ("thread",),
     "outer_split": ("outer",),
+    "large_memory": ("memory",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
@@ -51,6 +52,7 @@ _INCLUDES = {
     "workspace": "<stdlib.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
+    "large_memory": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored_float32": "<string.h>",
     "stored_float64": "<string.h>",

@@ -24,7 +24,9 @@ def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
     array = c.Name(low.names.new(f"{given.tensor}_transposed"))
     key = (copy.tensor, copy.array)
     extents = [low.expr(e, scope) for e in given.extents]
-    low.workspaces.append(Workspace(array.name, kind.c, joined("*", extents), cleared=False, when=scope.when))
+    low.workspaces.append(
+        Workspace(array.name, kind.c, joined("*", extents), cleared=False, when=scope.when, filled=True)
+    )
     low.arrays[f"{given.tensor}.{given.array}"] = None
     whole = c.Name(low.array_names[given.tensor, given.array])
     places = [c.Name(low.names.new("place")) for _ in extents]

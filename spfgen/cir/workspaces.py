@@ -14,7 +14,7 @@ MEMORY_ERROR = "SPFGEN_ERROR_MEMORY"
 @dataclass(frozen=True)
 class Workspace:
     """`count` elements of a C type, all zero bytes, or all `fill`, or anything where not `cleared`; as many again for
-    each thread where `each_thread`."""
+    each thread where `each_thread`. All of it is used where it is `filled`."""
 
     name: str
     kind: str
@@ -23,6 +23,7 @@ class Workspace:
     each_thread: bool = False
     when: c.Expr | None = None
     cleared: bool = True
+    filled: bool = False
 
 
 def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
@@ -32,7 +33,8 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
         count = c.Select(w.when, w.count, c.Int(0)) if w.when is not None else w.count
         threads = c.Name("threads") if w.each_thread else c.Int(1)
         size = c.Call("sizeof", (c.Name(w.kind),))
-        value = c.Call("spfgen_workspace" if w.cleared else "spfgen_memory", (count, threads, size))
+        function = "spfgen_large_memory" if w.filled else "spfgen_workspace" if w.cleared else "spfgen_memory"
+        value = c.Call(function, (count, threads, size))
         lines.append(c.Declare(f"{w.kind} *", w.name, value))
     if not workspaces:
         return lines

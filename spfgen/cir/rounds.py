@@ -3,7 +3,8 @@
     while (p_next + 4 <= end) { {p = p_next; ...} {p = p_next + 1; ...} ... p_next += 4; }
     for (p = p_next; p < end; p++) ...
 
-The order of the iterations stays as it is, so do the results. The pragma for it would not do: gcc (12) passes over it
+The order of the iterations stays as it is; which product goes into which addition without rounding is the compiler's
+choice in either form. The pragma for it would not do: gcc (12) passes over it
 in the functions that it makes of parallel loops, and everywhere above a loop that has another one inside.
 """
 

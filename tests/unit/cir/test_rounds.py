@@ -1,4 +1,4 @@
-"""Loops that the schedule unrolls are written out, with the same results to the last bit."""
+"""Loops that the schedule unrolls are written out, with additions in the same order."""
 
 from __future__ import annotations
 

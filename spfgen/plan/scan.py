@@ -108,13 +108,16 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
             return Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
         return Step(dim, "load", instance.calls[dim], (), (), (), known)
     reach = [*prefix, dim]
-    about = domain.project(reach).intersect(domain.restrict(reach)).gist(known).constraints(dim)
+    whole = domain.project(reach).intersect(domain.restrict(reach))
+    about = whole.gist(known).constraints(dim)
     single = single_value(about, dim)
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
         return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
     lower, upper = bounds(about, dim)
+    if not (lower and upper):  # a quotient of the dimension is bounded, from which it follows for the dimension
+        lower, upper = bounds(whole.without_floors().gist(known).constraints(dim), dim)
     low = tuple(with_quotients(expression(_rounded_up(e, a)), known) for a, e in lower)
     high = tuple(with_quotients(expression(divided(e, a).plus(1)), known) for a, e in upper)
     enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]

@@ -146,6 +146,10 @@ class Piece:
             basic = basic.drop_constraints_involving_dims(isl.dim_type.set, first, count)
         return Piece(self.space, basic)
 
+    def without_floors(self) -> Piece:
+        """What is known without speaking of quotients. May hold more points, never fewer."""
+        return Piece(self.space, self.basic.remove_divs())
+
     def is_within_projection(self, other: Piece, hidden: Iterable[str]) -> bool:
         """Whether each point of this set is one of `other` for some values of the `hidden` dimensions, which are the
         last ones."""

@@ -12,6 +12,14 @@ layout masked(n) {
     index mask[n] { range 0 <= mask(p) <= 1 }
     value val[n] at [p]
 }
+layout even_columns(nrow, ncol) {
+    relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (exists k : b = 2*k) }
+    value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
+}
+layout bidiagonal(n, m) {
+    relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
+    value val[n] at [p]
+}
 """
 TEXTS = {
     "an index twice in one subscript": "tensor x, y : dense  y[i] = x[i + i]",
@@ -25,6 +33,8 @@ TEXTS = {
     "a table whose find is called like an index": "tensor y : masked  tensor x, z : dense  y[l] = x[k]*z[l + 1]"
     "  schedule { order k }",
     "a mirrored subscript": "tensor C : bcsr  tensor D : diagonal  tensor y : dense  y[j] = C[3 - j, i]*D[i, j]",
+    "a bound that only a quotient has": "tensor Y : even_columns  tensor C : bidiagonal  Y[l, k] += C[k, l - 1]"
+    "  schedule { tile k by 3 as kk; order kk, l, k }",
 }
 
 

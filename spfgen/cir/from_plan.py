@@ -348,6 +348,8 @@ class Lowering(Values):
         return loop(name, low, high, body, pragma_of(plan, private))
 
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
+        if plan.collapse == 1:  # between loops that run as one nothing may stand
+            return [self.loop(plan, scope, self.plan(plan.body, replace(scope, looped=True)))]
         comment, scope = cleared_first(self, plan, scope)
         comment += [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
         if plan.parallel and parallel.needs_parts(plan):
@@ -548,7 +550,7 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
         return PARALLEL + private if plan.parallel else ""
     simd = " simd" if plan.vector else ""
     if plan.parallel:
-        fused = f" collapse({plan.collapse})" if plan.collapse else ""
+        fused = f" collapse({plan.collapse})" if plan.collapse > 1 else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
     return f"omp{simd}" if plan.vector else f"GCC unroll {min(plan.unroll, MOST_UNROLLED)}" if plan.unroll else ""
 

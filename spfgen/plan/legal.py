@@ -199,7 +199,7 @@ def _fused(scan: Scan, mark: Mark) -> Scan:
             raise SpecError(f"expected plain loops, but `{dim}` is {word}", mark.span, (hint,))
         loops.append(node)
     inside = loops[-1].body
-    for node in (*reversed(between), *reversed(loops[1:])):
+    for node in (*reversed(between), *(replace(n, collapse=1) for n in reversed(loops[1:]))):
         inside = with_body(node, inside)
     scan = replace(scan, body=inside)
     return replace(scan, collapse=1 + len(mark.inner), share=None)

@@ -133,9 +133,10 @@ class Scan(Plan):
     """A loop. `share` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose values
     may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched
     ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
-    loops directly inside, so many together, are shared out as one; `down`: it runs downwards; `runs`: while these calls
-    stay the same, so does the place of the target, and what is added to it is summed first; `flat`: an array f that
-    never falls, where the body is a loop over [f(dim), f(dim + 1)): those of several iterations may run as one."""
+    loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
+    downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
+    summed first; `flat`: an array f that never falls, where the body is a loop over [f(dim), f(dim + 1)): those of
+    several iterations may run as one."""
 
     dim: str
     low: tuple[Expr, ...]

@@ -204,7 +204,7 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
 
 def _marks(scan: Scan) -> str:
     """What the schedule says of a loop."""
-    fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse else ""
+    fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse > 1 else ""
     unrolled = f", unrolled by {scan.unroll}" if scan.unroll else ""
     return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}{', downwards' if scan.down else ''}"
 

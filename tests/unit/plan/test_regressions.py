@@ -35,6 +35,9 @@ TEXTS = {
     "a mirrored subscript": "tensor C : bcsr  tensor D : diagonal  tensor y : dense  y[j] = C[3 - j, i]*D[i, j]",
     "a bound that only a quotient has": "tensor Y : even_columns  tensor C : bidiagonal  Y[l, k] += C[k, l - 1]"
     "  schedule { tile k by 3 as kk; order kk, l, k }",
+    "a value that is the same in fused loops": "tensor Y : dense  tensor b : dense  Y[k, i] += b[k]"
+    "  schedule { fuse k, i }",
+    "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 
 

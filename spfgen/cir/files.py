@@ -14,8 +14,8 @@ from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
-_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "parts",
-          "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
+_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
+          "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "stored_float32", "stored_float64",
           "finite_float32", "finite_float64", "large_memory")  # fmt: skip
 _PLAIN = {

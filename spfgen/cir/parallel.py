@@ -342,9 +342,9 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     atomic = replace(plan, share=replace(share, adds=""))
     alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, share, scope), IN_TURN)
     adding = alone.loop([*alone.bounds, *alone.alone()])
-    several = c.Bin("||", c.Bin(">", count, c.Int(1)), c.Bin("==", THREADS, c.Int(1)))
+    atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")
-    return [c.If(several, c.Block(tuple(lines)), c.Block((why, *adding)))]
+    return [c.If(atomically, c.Block((why, *adding)), c.Block(tuple(lines)))]
 
 
 def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:

@@ -85,7 +85,8 @@ class Tensor:
         """
         ready: ReadyCheck | None = self.__dict__.get("ready_check")
         if ready is not None and ready.is_for(self.sizes, self.arrays):
-            return tuple([p.text for p in ready(threads)])
+            found = ready(threads)
+            return tuple([p.text for p in found]) if found else ()
         from spfgen.run.validate import check_arrays, ready_check
 
         unchecked = check_arrays(self.layout, self.sizes, self.arrays, threads)

@@ -51,6 +51,7 @@ class _Prepared:
     is_linear: bool
     width: int
     """The places of a report that hold values of variables."""
+    report: type[ctypes.Array[ctypes.c_int64]]
     in_python: Callable[..., Found] | None = None
     function: Callable[..., int] | None = None
     is_tried: bool = False
@@ -96,8 +97,9 @@ def _prepared(layout: Layout, arrays: Mapping[str, Array]) -> _Prepared:
             _KEPT.clear()
         checks = checks_of(layout)
         kinds = tuple((a.name, arrays[a.name].dtype.name) for a in layout.indexes)
-        is_linear = all(c.is_linear for c in checks)
-        found = _KEPT[key] = _Prepared(layout, checks, kinds, is_linear, places(checks))
+        is_linear, width = all(c.is_linear for c in checks), places(checks)
+        report = ctypes.c_int64 * (1 + width + len(checks))
+        found = _KEPT[key] = _Prepared(layout, checks, kinds, is_linear, width, report)
     return found
 
 
@@ -173,22 +175,22 @@ def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Arra
 def _called(
     found: _Prepared,
     function: Callable[..., int],
-    given: tuple[int, ...],
+    given: Sequence[object],
     sizes: Mapping[str, int],
     arrays: Mapping[str, Array],
     threads: int,
 ) -> tuple[Property, ...]:
-    width = found.width
-    report = _report(1 + width + len(found.checks))()
+    report = found.report()
     status = function(*given, threads_allowed(threads), report)
+    if status == 0 and found.is_linear:
+        return ()
+    width = found.width
     if status == MEMORY:
         check = found.checks[report[0]]
         message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
         raise DataError(f"{message}, but there is not enough")
     if status:
         raise _error(found, sizes, arrays, report[0], report[1 : 1 + width])
-    if found.is_linear:
-        return ()
     return tuple(c.fact for c, flag in zip(found.checks, report[1 + width :], strict=True) if flag)
 
 
@@ -203,7 +205,7 @@ class ReadyCheck:
     """Of each array: its name, itself, its shape and strides."""
     prepared: _Prepared
     function: Callable[..., int]
-    given: tuple[int, ...]
+    given: tuple[object, ...]
 
     def is_for(self, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> bool:
         """Whether nothing has changed but the elements."""
@@ -224,12 +226,8 @@ def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, A
     if found.function is None or total <= TINY or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
         return None
     shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
-    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))
-
-
-@lru_cache(maxsize=64)
-def _report(length: int) -> type[ctypes.Array[ctypes.c_int64]]:
-    return ctypes.c_int64 * length
+    given = tuple(kind(v) for kind, v in zip(found.function.argtypes, _given(found, sizes, arrays), strict=False))  # type: ignore[attr-defined]
+    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, given)
 
 
 @lru_cache(maxsize=256)

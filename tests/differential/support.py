@@ -246,14 +246,16 @@ class Batch:
 
 
 def eager_source(text: str) -> str:
-    """The C of a kernel that starts its threads however little there is to do, and gives each several parts."""
+    """The C of a kernel that starts its threads however little there is to do, gives each several parts, and lets them
+    add atomically."""
     changes = {
         "threads": (r"if \(work < \d+\)", "if (work < 0)"),
+        "atomically": (r"places >= \d+", "places >= 0"),
         "turns": (r"work / \d+\.0 / threads", "3.0 + 0.0 * work"),
     }
     for name, (pattern, changed) in changes.items():
         text, count = re.subn(pattern, changed, text)
-        assert count == text.count(f"static inline int spfgen_{name}("), f"spfgen_{name} is not as it was"
+        assert count == len(re.findall(rf"static inline \w+ spfgen_{name}\(", text)), f"spfgen_{name} is not as it was"
     return text
 
 

@@ -25,6 +25,8 @@ def segmented(query: Query, context: Context) -> tuple[Query, tuple[Setup, ...]]
         if key is None:
             break
         more = _segment(query, key, len(query.find.given), context)
+        if not more:
+            break
         setups += more
         assert isinstance(more[-1].node, Segment)
         query = _within(query, key, more[-1].node)
@@ -32,13 +34,16 @@ def segmented(query: Query, context: Context) -> tuple[Query, tuple[Setup, ...]]
 
 
 def _segment(query: Query, key: Known, number: int, context: Context) -> list[Setup]:
-    """The segment of the key, above the outermost loop over which it is the same."""
+    """The segment of the key, above the outermost loop over which it is the same; nothing where it cannot be found: the
+    solver may have no time to prove for one loop what it has proved for another."""
     find = query.find
     needed = _needed(query, key)
     above = next((d for d in query.loops if needed <= query.known_above(d)), find.dim)
     outside = query if above == find.dim else query.above(above)
     offers = [search.propose(outside, key), *sequential.propose(outside, key)]
     proved = [o for o in offers if isinstance(o, Proposal) and o.name != sequential.GALLOP]
+    if not proved:
+        return []
     ((best,),) = cheapest([[p.cost for p in proved]], context.stored, 1)
     chosen = proved[best]
     assert isinstance(chosen.find.key, Key)

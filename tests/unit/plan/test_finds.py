@@ -13,7 +13,8 @@ import pytest
 import spfgen
 from spfgen.errors import SpecError
 from spfgen.lang.types import FINDS
-from spfgen.plan.nodes import Find, Segment
+from spfgen.plan.finds import segment
+from spfgen.plan.nodes import Find, Rejected, Segment
 from tests.unit.plan.asking import (
     ALL,
     ALWAYS,
@@ -229,6 +230,17 @@ def test_segments_of_three_coordinates(order: list[str]) -> None:
         starts = {s.start for s in of_kind(kernel, Segment)}
         assert len(starts) == 2
         assert np.array_equal(run(kernel, 3, A=a, B=b, x=x), np.einsum("ij,ijk,k->ij", a, b, x)), algorithm
+
+
+def test_without_a_proof_there_is_no_segment(monkeypatch) -> None:
+    """As when the solver has no time: then the find looks at all positions for both keys."""
+    none = Rejected("search", "no time")
+    monkeypatch.setattr(segment.search, "propose", lambda query, key: none)
+    monkeypatch.setattr(segment.sequential, "propose", lambda query, key: [none])
+    kernel = spfgen.compile("C[r, c] = A[r, c]*B[r, c]", order=["r", "c"], A="dense", B="coo", C="dense")
+    assert not of_kind(kernel, Segment)
+    a, b = matrix((4, 5), 0.8), matrix((4, 5), 0.4)
+    assert np.array_equal(run(kernel, 3, A=a, B=b), a * b)
 
 
 def test_nothing_needs_to_be_looked_for() -> None:

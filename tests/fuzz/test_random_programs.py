@@ -60,7 +60,7 @@ def some_programs(focus: str) -> None:
     """The same some fifty programs each time."""
     check = Checker()
 
-    @settings(derandomize=True, max_examples=10, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=8, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

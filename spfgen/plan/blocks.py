@@ -13,7 +13,7 @@ fetched ahead where it is more than caches hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, variables, within
@@ -27,7 +27,7 @@ from spfgen.plan.scan import Step
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Change, Instance, Read
+from spfgen.space.nodes import Change, Instance, Operand, Read
 from spfgen.space.transform import changed
 
 SIZE = 256
@@ -89,7 +89,8 @@ def fetched(plan: Plan) -> Plan:
         if not all(isinstance(n, Load | Locate | Do) for n in inside):
             return None
         reads = {n.operand for n in walk(inside[-1]) if isinstance(n, Read)}
-        once = [o for o in reads if len(o.place) > 1 and o.place[-1] == Var(node.dim)]
+        here = {node.dim, *(n.dim for n in inside if isinstance(n, Load | Locate))}
+        once = [o for o in reads if len(o.place) > 1 and _goes_along(o, node.dim, here)]
         if len(once) != 1:
             return None
         (operand,) = once
@@ -100,3 +101,9 @@ def fetched(plan: Plan) -> Plan:
 
     result: Plan = rewrite(rule, plan)
     return result
+
+
+def _goes_along(operand: Operand, dim: str, here: Collection[str]) -> bool:
+    """Whether the loop over `dim` reads places that lie side by side: no other subscript changes `here`."""
+    *others, last = operand.place
+    return last == Var(dim) and not any(variables(o) & set(here) for o in others)

@@ -46,6 +46,16 @@ def test_the_schedule_of_a_person_stands() -> None:
     assert not any("block" in dim for dim in loops(kernel))
 
 
+def test_nothing_is_fetched_ahead_where_another_subscript_changes_in_the_loop() -> None:
+    """The next value does not lie beside this one, and its subscripts are not known yet."""
+    kernel = spfgen.compile("y[i] = B[i,j,i]*A[i + j,i]", A="csr_rle", B="dense", y="dense")
+    assert not any(isinstance(n, Ahead) for p in kernel.generated.plans for n in walk(p))
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(0, 3, (6, 4)).astype(float), rng.integers(1, 9, (4, 3, 4)).astype(float)
+    wanted = [sum(b[i, j, i] * a[i + j, i] for j in range(3)) for i in range(4)]
+    assert np.array_equal(kernel(A=spfgen.pack(a, "csr_rle"), B=b), wanted)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE + 5])
 @pytest.mark.parametrize("more", [-7, 300])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import zip_longest
 
 from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
@@ -217,8 +218,14 @@ class Lowering(Values):
         """The nests of a statement."""
         alone = sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = []
-        for nest in _nests(plan):
-            lines = self.plan(nest, Scope())
+        parts = _nests(plan)
+        clears = ""
+        for nest, following in zip_longest(parts, parts[1:]):
+            if isinstance(nest, Clear) and nest.part is None and following and parallel.clears(following, nest.tensor):
+                clears = nest.tensor
+                continue
+            lines = self.plan(nest, Scope(clears=clears))
+            clears = ""
             declares = any(isinstance(s, c.Declare) for s in lines)
             result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
         return result

@@ -21,12 +21,16 @@ from spfgen.plan.nodes import (
     Do,
     Find,
     Guard,
+    Load,
+    Locate,
     Plan,
     Reduce,
     Scan,
     Share,
     Slice,
+    State,
     Sweep,
+    Table,
     Tile,
     Whole,
     body,
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 THREADS = c.Name("threads")
-ONE_EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
+ONE_EACH = "omp parallel for schedule(static, 1) num_threads({})"
 IN_TURN = "omp parallel num_threads(threads)"
 """Threads take parts when they are free (rt/own_parts.h; rt/next_part.h where what finds keep from part to part must
 only go on, or the number of parts depends on the work alone)."""
@@ -66,7 +70,16 @@ def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
         return lines
     # An array of weights holds an element for each end of a loop with iterations; for others it may not.
     bottom, top = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
-    return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)))]
+    nothing = c.Block(tuple(low.clear(scope.clears))) if scope.clears else None
+    return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)), nothing)]
+
+
+def clears(plan: Plan, tensor: str) -> bool:
+    """Whether threads add to copies of this target: they clear it as they clear those."""
+    loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
+    if not isinstance(loop, Scan | Sweep) or not loop.parallel or loop.share is None:
+        return False
+    return loop.share.adds == "copies" and _stored(loop).tensor == tensor
 
 
 def _has_ends(low: Lowering, plan: Loop) -> bool:
@@ -128,7 +141,7 @@ class _Parts:
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
         self.top = low.fold("spfgen_min", plan.high, self.outside)
         self.following = c.Bin("+", self.part, c.Int(1))
-        thread = self.part if self.pragma == ONE_EACH else c.Call("spfgen_thread", ())
+        thread = self.part if self.pragma != IN_TURN else c.Call("spfgen_thread", ())
         self.states, self.scope = low.started(replace(self.outside, thread=thread, looped=True))
 
     @property
@@ -227,7 +240,7 @@ class _Parts:
     def loop(self, body: list[c.Stmt]) -> list[c.Stmt]:
         """The loop over parts, below what says that no thread has taken more than its first one."""
         part, more, lines = self.part, c.Bin("<", self.part, self.count), c.Block(tuple(body))
-        if self.pragma == ONE_EACH:
+        if self.pragma != IN_TURN:
             return [c.For("int", part.name, c.Int(0), more, 1, lines, (self.pragma,))]
         if self.owned:
             above: c.Stmt = c.Do(c.Call("spfgen_untaken", (self.taken, THREADS)))
@@ -306,7 +319,11 @@ def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope,
 
 
 def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
-    """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order."""
+    """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order.
+
+    Where the target is to be cleared before, the first part does it: what one thread does alone it also clears alone,
+    or it would fetch all of it from the caches of the others.
+    """
     target = _stored(plan)
     kind = low.kinds[target.tensor]
     extents = _extents(low, target) if target.place else ()
@@ -317,7 +334,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     if share.fixed:
         number = c.Call("spfgen_copies", (_number(low, share, scope, FEW), additions, places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = _Parts(low, plan, scope, count, IN_TURN if share.fixed else ONE_EACH)
+    parts = _Parts(low, plan, scope, count, IN_TURN if share.fixed else ONE_EACH.format(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -325,16 +342,15 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     own, place = low.names.new(f"{target.tensor}_own"), low.names.new("p")
     before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), places)
     cleared = loop(place, c.Int(0), places, [c.Assign(c.Load(c.Name(own), c.Name(place)), "=", zero(kind))])
+    apart = c.Bin(">", parts.part, c.Int(0))
+    if scope.clears:
+        mine = c.Select(apart, c.Bin("+", copies, before), c.Name(whole))
+        begun: list[c.Stmt] = [c.Declare(f"{kind.c} *restrict", own, mine), cleared]
+    else:
+        moved = c.Assign(c.Name(own), "=", c.Bin("+", copies, before))
+        begun = [c.Declare(f"{kind.c} *restrict", own, c.Name(whole)), c.If(apart, c.Block((moved, cleared)))]
     with _renamed(low, target, own):
-        body: list[c.Stmt] = [
-            *parts.bounds,
-            c.Declare(f"{kind.c} *restrict", own, c.Name(whole)),
-            c.If(
-                c.Bin(">", parts.part, c.Int(0)),
-                c.Block((c.Assign(c.Name(own), "=", c.Bin("+", copies, before)), cleared)),
-            ),
-            *parts.alone(),
-        ]
+        body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
     added = _added(low, whole, copies, places, count, target)
     lines: list[c.Stmt] = [parts.comment, *parts.loop(body), *added]
     if not share.atomic:
@@ -344,7 +360,8 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")
-    return [c.If(atomically, c.Block((why, *adding)), c.Block(tuple(lines)))]
+    first = low.clear(scope.clears) if scope.clears else []
+    return [c.If(atomically, c.Block((why, *first, *adding)), c.Block(tuple(lines)))]
 
 
 def _extents(low: Lowering, target: Operand) -> tuple[Expr, ...]:
@@ -379,7 +396,7 @@ def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.E
     each = c.For("int", copy, c.Int(0), fewer, 1, c.Block((inner,)))
     limit = c.Declare(f"const {INT}", end, bound(c.Bin("+", c.Name(part), c.Int(1))))
     more = c.Bin("<", c.Name(part), THREADS)
-    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH,))
+    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH.format("threads"),))
     return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), shared)))]
 
 

@@ -77,6 +77,7 @@ class Scope:
     waiting: tuple[State, ...] = ()
     when: c.Expr | None = None
     atomic: bool = False
+    clears: str = ""
     known: frozenset[str] = frozenset()
     numbers: bool = False
     held: Mapping[Operand, c.Expr] = field(default_factory=dict)

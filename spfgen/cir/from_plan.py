@@ -218,10 +218,9 @@ class Lowering(Values):
         """The nests of a statement."""
         alone = sum(len(_nests(p)) for p in self.plans) == 1
         result: list[c.Stmt] = []
-        parts = _nests(plan)
-        clears = ""
+        parts, clears = _nests(plan), ""
         for nest, following in zip_longest(parts, parts[1:]):
-            if isinstance(nest, Clear) and nest.part is None and following and parallel.clears(following, nest.tensor):
+            if isinstance(nest, Clear) and following is not None and parallel.clears(self, following, nest):
                 clears = nest.tensor
                 continue
             lines = self.plan(nest, Scope(clears=clears))

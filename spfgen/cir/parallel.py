@@ -58,6 +58,8 @@ MOST = 64
 """Parts of a loop whose parts do not depend on the number of threads."""
 FEW = 16
 """The same where each has a copy of the target."""
+FEW_PLACES = 1024
+"""Copies of so few places are added faster than threads start."""
 Loop = Scan | Find | Sweep
 
 
@@ -74,12 +76,13 @@ def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
     return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)), nothing)]
 
 
-def clears(plan: Plan, tensor: str) -> bool:
-    """Whether threads add to copies of this target: they clear it as they clear those."""
+def clears(low: Lowering, plan: Plan, clear: Clear) -> bool:
+    """Whether threads add to copies of what is cleared: then they clear it as they clear those."""
     loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
-    if not isinstance(loop, Scan | Sweep) or not loop.parallel or loop.share is None:
+    several = len(low.program.tensor(clear.tensor).layout.values) > 1
+    if several or clear.part is not None or not isinstance(loop, Scan | Find | Sweep) or loop.share is None:
         return False
-    return loop.share.adds == "copies" and _stored(loop).tensor == tensor
+    return loop.parallel and loop.share.adds == "copies" and _stored(loop).tensor == clear.tensor
 
 
 def _has_ends(low: Lowering, plan: Loop) -> bool:
@@ -329,10 +332,8 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     extents = _extents(low, target) if target.place else ()
     places = joined("*", [low.layout_expr(e, target.tensor) for e in extents] or [c.Int(1)])
     count = c.Name(low.names.new("copies"))
-    additions = cost_expr(share.additions, low, scope)
-    number: c.Expr = c.Call("spfgen_copies", (THREADS, additions, places))
-    if share.fixed:
-        number = c.Call("spfgen_copies", (_number(low, share, scope, FEW), additions, places))
+    several = _number(low, share, scope, FEW) if share.fixed else THREADS
+    number = c.Call("spfgen_copies", (several, cost_expr(share.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
     parts = _Parts(low, plan, scope, count, IN_TURN if share.fixed else ONE_EACH.format(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
@@ -382,12 +383,13 @@ def _renamed(low: Lowering, target: Operand, name: str) -> Iterator[None]:
 
 
 def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.Expr, target: Operand) -> list[c.Stmt]:
-    """All copies are added to the target, each thread a range of places."""
+    """All copies are added to the target, each thread a range of places; where those are few, one thread all."""
     kind = low.kinds[target.tensor]
     part, place, copy, end = (low.names.new(n) for n in ("part", "p", "copy", "p_end"))
+    team = c.Name(low.names.new("adders"))
 
     def bound(number: c.Expr) -> c.Expr:
-        return c.Call("spfgen_part", (c.Int(0), places, number, THREADS))
+        return c.Call("spfgen_part", (c.Int(0), places, number, team))
 
     at = c.Bin("+", c.Bin("*", c.Cast(INT, c.Name(copy)), places), c.Name(place))
     add = low.combine(c.Load(c.Name(whole), c.Name(place)), "+=", c.Load(copies, at), kind, kind)
@@ -395,9 +397,10 @@ def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.E
     fewer = c.Bin("<", c.Name(copy), c.Bin("-", count, c.Int(1)))
     each = c.For("int", copy, c.Int(0), fewer, 1, c.Block((inner,)))
     limit = c.Declare(f"const {INT}", end, bound(c.Bin("+", c.Name(part), c.Int(1))))
-    more = c.Bin("<", c.Name(part), THREADS)
-    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH.format("threads"),))
-    return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), shared)))]
+    more = c.Bin("<", c.Name(part), team)
+    shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH.format(team.name),))
+    adders = c.Declare("const int", team.name, c.Select(c.Bin("<", places, c.Int(FEW_PLACES)), c.Int(1), THREADS))
+    return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), adders, shared)))]
 
 
 # --- slices: the places of one key, in a part of their own ------------------------------------------------

@@ -65,7 +65,8 @@ class Scope:
     were read above the loop; `rows` are places whose values are kept elsewhere: in a tile, or for each of several
     neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
     inspector around; `falling` are sums that hold what is left of a value when they are taken off it; `cleared_first`
-    says whether the result was cleared as a whole before the loop that clears it part by part."""
+    says whether the result was cleared as a whole before the loop that clears it part by part; `clears` is the result
+    that the next loop on threads clears as it clears copies of it."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)

@@ -112,12 +112,11 @@ class Share:
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `slice` are the places of one key: those of
     a row that two threads share, when the loop inside over `row` is split. `work` is how long the loop takes in
-    nanoseconds (None: not known), `additions` how often it adds, and `lines` to how many lines of memory at most, where
-    that is known. `fixed`: the parts do not depend on the number of threads.
+    nanoseconds (None: not known), and `lines` to how many lines of memory it adds at most, where that is known.
+    `fixed`: the parts do not depend on the number of threads.
     """
 
     work: Expr | None
-    additions: Expr
     weight: Weight | None = None
     uneven: bool = False
     adds: str = ""

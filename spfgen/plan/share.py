@@ -91,7 +91,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, share=Share(found.nanoseconds, found.additions, weight, uneven, lines=found.lines))
+    result: Plan = replace(loop, share=Share(found.nanoseconds, weight, uneven, lines=found.lines))
     return _around(nodes[:first], result)
 
 
@@ -102,7 +102,7 @@ def shared_out(instance: Instance, plan: Plan) -> Plan:
         if not isinstance(node, Scan) or not node.parallel:
             return None
         weight = _weight(instance, None, node)
-        return replace(node, share=Share(None, ONE, None if weight is None else replace(weight, each=ONE)))
+        return replace(node, share=Share(None, None if weight is None else replace(weight, each=ONE)))
 
     result: Plan = rewrite(rule, plan)
     return result

@@ -247,8 +247,9 @@ class Batch:
 
 def eager_source(text: str) -> str:
     """The C of a kernel that starts its threads however little there is to do, gives each several parts, and lets them
-    add atomically."""
+    add to copies where these are a few times smaller than the work, else atomically."""
     changes = {
+        "copies": (r"work < \d+\.0 \* \(double\)places \+ \d+\.0", "work < 12.0 * (double)places"),
         "threads": (r"if \(work < \d+\)", "if (work < 0)"),
         "atomically": (r"places >= \d+", "places >= 0"),
         "turns": (r"work / \d+\.0 / threads", "3.0 + 0.0 * work"),

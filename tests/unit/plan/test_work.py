@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import spfgen
 from spfgen.ir import walk
+from spfgen.plan import share
 from spfgen.plan.cost import mean_ratio
 from spfgen.plan.nodes import Scan
+from spfgen.plan.work import Work, work
 
 
 @pytest.mark.parametrize(
@@ -20,10 +24,18 @@ from spfgen.plan.nodes import Scan
         ("csr", "bcsr(R=1, C=12)", 1),  # more than a line has
     ],
 )
-def test_additions_to_a_line(left: str, right: str, times: int) -> None:
+def test_additions_to_a_line(left: str, right: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Work] = []
+
+    def seen(*given: Any) -> Work:
+        found.append(work(*given))
+        return found[-1]
+
+    monkeypatch.setattr(share, "work", seen)
     kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k]", A=left, B=right, C="dense", threads=2)
     shares = [n.share for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.share is not None]
     assert shares
-    for share in shares:
-        assert share.lines is not None
-        assert mean_ratio(share.additions, share.lines, {}) == pytest.approx(times)
+    for known in shares:
+        (whole,) = {w for w in found if w.nanoseconds == known.work}
+        assert known.lines == whole.lines
+        assert mean_ratio(whole.additions, whole.lines, {}) == pytest.approx(times)

@@ -23,7 +23,7 @@ _PLAIN = {
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
-        for n in ("kept", "asks", "pair", "whole", "order", "clock", "done", "team", "unit", "wait", "pass")
+        for n in ("kept", "asks", "pair", "whole", "order", "clock", "done", "team", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     "unit": "units",
@@ -37,7 +37,7 @@ _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
-    "levels": ("max", "min"),
+    "levels": ("max", "min", "least", "most"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
     "own_parts": ("thread",),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 STRUCT = "spfgen_levels"
-PLACES = 5
+PLACES = 3
 """Room for the order of a serial loop."""
 
 
@@ -35,8 +35,8 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.dim]
     number = len(low.ordered)
     low.ordered.append(plan)
-    kept, whole, order, places, count, start = (
-        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "order", "places", "count", "start")
+    kept, whole, now, order, places, count, start = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "now", "order", "places", "count", "start")
     )
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
@@ -57,14 +57,15 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
         c.Declare(INT, places, length=PLACES),
         c.Declare(f"const {STRUCT}", whole, c.Call("spfgen_levels_whole", (c.Name(places), c.Name(count)))),
         c.Declare(
-            f"const {STRUCT} *",
-            order,
+            f"const {STRUCT}",
+            now,
             c.Call("spfgen_levels_order", (c.Name(kept), c.Un("&", c.Name(whole)))),
         ),
+        c.Declare(f"const {STRUCT} *", order, c.Un("&", c.Name(now))),
         c.Declare("const double", start, c.Call("spfgen_levels_clock", ())),
         c.Comment(f"level by level over {name}: {plan.because}"),
         _executor(low, plan, scope, (order, whole), count, first, last),
-        c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(order), c.Name(start)))),
+        c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(start)))),
     ]
 
 
@@ -97,12 +98,12 @@ def _executor(
     else:
         iterations = loop(name, _plus(first, begin), _plus(first, end), body)
     blocks = loop(block.name, field("unit", unit), field("unit", after(unit)), [*limits, *started, iterations])
-    wait = c.Do(c.Call("spfgen_levels_wait", (team, unit)))
+    wait = c.Do(c.Call("spfgen_levels_wait", (team, unit, thread)))
     done = c.Do(c.Call("spfgen_levels_pass", (team, thread)))
-    own, next_ = (c.Call("spfgen_levels_unit", (team, t)) for t in (thread, after(thread)))
+    more, next_unit = c.Bin("<", unit, c.Field(team, "units")), c.Bin("+", unit, c.Field(team, "threads"))
     inside: list[c.Stmt] = [
         c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", whole)))),
-        loop(unit.name, own, next_, [wait, blocks, done]),
+        c.For(INT, unit.name, thread, more, next_unit, c.Block((wait, blocks, done))),
     ]
     threads = c.Field(order, "threads")
     pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"

@@ -15,9 +15,16 @@ enum {
     SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
     SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
+    SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
-    SPFGEN_LEVELS_CALLS = 4,     /* that try an order at least */
-    SPFGEN_LEVELS_RUN = 2000     /* and microseconds */
+    SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
+    SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
+    SPFGEN_LEVELS_LATELY = 32,   /* calls whose mean says how long one takes now */
+    SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
+    SPFGEN_LEVELS_TOGETHER = 0,  /* ways in which a call runs: each thread does its units, */
+    SPFGEN_LEVELS_ALONE = 1,     /* one thread does all units, */
+    SPFGEN_LEVELS_SERIAL = 2,    /* or all iterations in their order */
+    SPFGEN_LEVELS_WAYS = 3
 };
 
 /* How far the numbers of iterations are shifted to give those of blocks. */
@@ -66,7 +73,7 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
     if (order->latest) { /* the units are known */
         const int64_t *const a = order->place + 2 * (later >> order->shift);
         const int64_t *const b = order->place + 2 * (earlier >> order->shift);
-        int32_t *const least = order->latest + (a[0] * order->levels + a[1]) * order->threads + b[0];
+        int32_t *const least = order->latest + (a[1] * order->threads + a[0]) * order->threads + b[0];
         if (a[0] != b[0] && *least <= b[1]) {
             *least = (int32_t)b[1] + 1;
         }
@@ -146,6 +153,7 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, int64_t blocks, co
         total[level[depth[b]]] += work[b];
     }
     order->levels = levels;
+    order->units = (int64_t)units;
     int64_t *const unit = order->unit;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t at = level[depth[b]];
@@ -153,14 +161,14 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, int64_t blocks, co
         placed[at] += work[b];
         order->place[2 * b] = alone[depth[b]] ? 0 : spfgen_min(part, threads - 1);
         order->place[2 * b + 1] = at;
-        unit[order->place[2 * b] * levels + at + 1]++;
+        unit[at * threads + order->place[2 * b] + 1]++;
     }
     free(total);
     for (size_t u = 0; u < units; u++) {
         unit[u + 1] += unit[u];
     }
     for (int64_t b = 0; b < blocks; b++) {
-        order->block[unit[order->place[2 * b] * levels + order->place[2 * b + 1]]++] = b;
+        order->block[unit[order->place[2 * b + 1] * threads + order->place[2 * b]]++] = b;
     }
     for (size_t u = units; u > 0; u--) {
         unit[u] = unit[u - 1];
@@ -236,18 +244,19 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
    thread have needed. */
 static inline void spfgen_levels_connect(spfgen_levels *order) {
     const int64_t threads = order->threads;
-    int64_t *const known = malloc((size_t)threads * sizeof(int64_t));
+    int64_t *const known = malloc((size_t)threads * (size_t)threads * sizeof(int64_t)); /* to each thread, of each */
     for (int write = 0; known && write < 2; write++) { /* first how many there are */
         int64_t count = 0;
-        for (int64_t unit = 0; unit < threads * order->levels; unit++) {
+        for (int64_t k = 0; k < threads * threads; k++) {
+            known[k] = 0;
+        }
+        for (int64_t unit = 0; unit < order->units; unit++) {
             order->wait[unit] = count;
             for (int64_t other = 0; other < threads; other++) {
                 const int64_t least = order->latest[unit * threads + other];
-                if (unit % order->levels == 0) {
-                    known[other] = 0;
-                }
-                if (least > known[other]) {
-                    known[other] = least;
+                int64_t *const before = known + unit % threads * threads + other;
+                if (least > *before) {
+                    *before = least;
                     if (write) {
                         order->need[2 * count] = other;
                         order->need[2 * count + 1] = least;
@@ -256,7 +265,7 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
                 }
             }
         }
-        order->wait[threads * order->levels] = count;
+        order->wait[order->units] = count;
         if (!write) {
             order->need = malloc((2 * (size_t)count + 1) * sizeof(int64_t));
             write += !order->need;
@@ -300,11 +309,11 @@ static inline spfgen_levels spfgen_levels_whole(int64_t *places, int64_t iterati
         .threads = 1,
         .size = iterations,
         .levels = 1,
+        .units = 1,
         .unit = places, /* one block */
         .block = places + 2,
-        .wait = places + 3, /* needs nothing */
     };
-    places[0] = places[2] = places[3] = places[4] = 0;
+    places[0] = places[2] = 0;
     places[1] = 1;
     return whole;
 }
@@ -318,48 +327,83 @@ static inline double spfgen_levels_clock(void) {
 #endif
 }
 
-/* The order of this call: the one that is kept, or serial; the values are the same. Both are tried in turn for some
-   time, as it takes several calls until caches and predictions of branches are as they will be; then what has been
-   faster runs for longer and longer, and in between the other one is tried again. */
-static inline const spfgen_levels *spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
+/* The way that has been fastest lately. */
+static inline int64_t spfgen_levels_fastest(const spfgen_levels *kept) {
+    int64_t fastest = 0;
+    for (int64_t way = 1; way < SPFGEN_LEVELS_WAYS; way++) {
+        fastest = kept->lately[way] < kept->lately[fastest] ? way : fastest;
+    }
+    return fastest;
+}
+
+/* Whether this turn tries a way: first each of them, then one of the slower ones now and then. */
+static inline bool spfgen_levels_tries(const spfgen_levels *kept) {
+    return kept->turn < SPFGEN_LEVELS_WAYS || (kept->turn - SPFGEN_LEVELS_WAYS) % 2 != 0;
+}
+
+/* The order of this call: the one that is kept, for its threads or one, or serial; the values are the same. All ways are
+   tried for some time, as it takes several calls until caches and predictions of branches are as they will be; then
+   what has been fastest lately runs, and in between another one is tried again: others may need the cores now, or
+   none any more. */
+static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
     if (!kept || !kept->size) {
-        return whole;
+        return *whole;
     }
-    for (int64_t t = 0; t < kept->threads; t++) {
-        kept->done[t * SPFGEN_LEVELS_APART] = 0;
+    if (!kept->wanted && !spfgen_levels_tries(kept)) {
+        const int64_t fastest = spfgen_levels_fastest(kept);
+        if (kept->calls == 0 || kept->lately[kept->way] > 1.25 * kept->lately[fastest]) { /* a change costs something */
+            kept->way = fastest;
+        }
     }
-    const bool settled = kept->turn > 0 && kept->turn % 2 == 0;
-    return kept->wanted || (settled ? kept->ordered < kept->serial : !kept->tries_serial) ? kept : whole;
+    spfgen_levels order = kept->way == SPFGEN_LEVELS_SERIAL ? *whole : *kept;
+    if (kept->way == SPFGEN_LEVELS_TOGETHER) {
+        for (int64_t t = 0; t < kept->threads; t++) {
+            kept->done[t * SPFGEN_LEVELS_APART] = 0;
+            kept->done[t * SPFGEN_LEVELS_APART + 1] = SPFGEN_LEVELS_TRIES;
+        }
+    } else { /* nobody waits */
+        order.threads = 1;
+        order.wait = order.done = NULL;
+    }
+    return order;
 }
 
 /* The call that started then is over. */
-static inline void spfgen_levels_done(spfgen_levels *kept, const spfgen_levels *order, double start) {
+static inline void spfgen_levels_done(spfgen_levels *kept, double start) {
     if (!kept || !kept->size || kept->wanted) {
         return;
     }
     const double took = spfgen_levels_clock() - start;
-    double *const lately = order == kept ? &kept->ordered : &kept->serial;
-    if (*lately == 0 || took < *lately) {
+    double *const lately = kept->lately + kept->way;
+    const bool tried = spfgen_levels_tries(kept);
+    if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
         *lately = took;
-    } else { /* slower: by chance, or because others need the cores now */
-        *lately += (took < 2 * *lately ? took - *lately : *lately) / 8;
+    } else { /* a call that took much longer was disturbed */
+        const int64_t calls = tried ? spfgen_min(kept->calls, SPFGEN_LEVELS_LATELY) : SPFGEN_LEVELS_LATELY;
+        *lately += (spfgen_least(took, 2 * *lately) - *lately) / (double)calls;
     }
     const double least = SPFGEN_LEVELS_RUN * 1e-6;
     kept->spent += took;
     kept->calls++;
-    if (kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= (kept->limit > least ? kept->limit : least)) {
-        kept->turn++;
-        if (kept->turn % 2) { /* the other one; at first the order was tried */
-            kept->tries_serial = kept->turn == 1 || kept->ordered < kept->serial;
-            *(kept->tries_serial ? &kept->serial : &kept->ordered) = 0;
-            kept->limit = 0;
-        } else {
-            kept->longer = kept->longer ? (kept->longer < 4096 ? 4 * kept->longer : 4096) : 4;
-            kept->limit = (double)kept->longer * (kept->spent > least ? kept->spent : least);
-        }
-        kept->spent = 0;
-        kept->calls = 0;
+    const bool over = kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= spfgen_most(kept->limit, least);
+    const bool hopeless = kept->turn > SPFGEN_LEVELS_WAYS && tried && kept->calls > 1 &&
+                          *lately > 4 * kept->lately[spfgen_levels_fastest(kept)];
+    if (!over && !hopeless) {
+        return;
     }
+    const double spent = spfgen_most(kept->spent, least);
+    kept->turn++;
+    kept->limit = 0;
+    if (kept->turn < SPFGEN_LEVELS_WAYS) {
+        kept->way = kept->turn;
+    } else if (spfgen_levels_tries(kept)) { /* one of the two that are slower, in turn */
+        kept->way = (spfgen_levels_fastest(kept) + 1 + kept->turn / 2 % 2) % SPFGEN_LEVELS_WAYS;
+    } else if (tried) {
+        kept->longer = kept->longer ? spfgen_min(4 * kept->longer, SPFGEN_LEVELS_LONGER) : 4;
+        kept->limit = (double)kept->longer * spent;
+    }
+    kept->spent = 0;
+    kept->calls = 0;
 }
 
 /* The order that the threads of a team go by: one of them does all where there are fewer than it was made for. */
@@ -372,25 +416,26 @@ static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order
 #endif
 }
 
-/* The first unit of a thread, or the first that is no unit of any. */
-static inline int64_t spfgen_levels_unit(const spfgen_levels *order, int64_t thread) {
-    return spfgen_min(thread, order->threads) * order->levels;
-}
-
-/* Until the other threads have done what the unit needs. */
-static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit) {
+/* Until the other threads have done what the unit needs. A thread that had to let others have its core does so sooner
+   the next time, as they may be those that it waits for. */
+static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit, int64_t thread) {
+    if (!order->wait) {
+        return; /* the thread is alone */
+    }
     for (int64_t k = order->wait[unit]; k < order->wait[unit + 1]; k++) {
 #ifdef __GNUC__
         const int64_t *const done = order->done + order->need[2 * k] * SPFGEN_LEVELS_APART;
         const int64_t least = order->need[2 * k + 1];
-        int tries = 0;
+        int64_t *const patience = order->done + thread * SPFGEN_LEVELS_APART + 1;
+        int64_t tries = *patience;
         while (__atomic_load_n(done, __ATOMIC_ACQUIRE) < least) {
-            if (tries < SPFGEN_LEVELS_TRIES) {
-                tries++;
+            if (tries > 0) {
+                tries--;
 #if defined(__x86_64__) || defined(__i386__)
                 __builtin_ia32_pause();
 #endif
             } else {
+                *patience = SPFGEN_LEVELS_SOON;
 #if defined(__unix__) || defined(__APPLE__)
                 sched_yield(); /* there may be fewer cores than threads */
 #endif

@@ -81,11 +81,12 @@ class Entry:
 class Levels(ctypes.Structure):
     """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
 
-    WHOLE = ("iterations", "threads", "size", "shift", "levels", "wanted", "turn", "calls", "longer", "tries_serial")
+    WHOLE = ("iterations", "threads", "size", "shift", "levels", "wanted", "units", "way", "turn", "calls", "longer")
     POINTERS = ("unit", "block", "wait", "need", "done", "depth", "work", "place", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
-        *((name, ctypes.c_double) for name in ("serial", "ordered", "spent", "limit")),
+        *((name, ctypes.c_double) for name in ("spent", "limit")),
+        ("lately", ctypes.c_double * 3),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
 

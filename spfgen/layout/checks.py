@@ -173,7 +173,40 @@ def _together(checks: list[Check]) -> tuple[Check, ...]:
     passes: dict[object, list[Check]] = {}
     for check in checks:
         passes.setdefault(_places(check) or id(check), []).append(check)
-    return tuple(c for members in passes.values() for c in _joined(members))
+    return tuple(c for members in _in_blocks(list(passes.values())) for c in _joined(members))
+
+
+def _in_blocks(passes: list[list[Check]]) -> list[list[Check]]:
+    """What is asked of the bounds of segments is checked in the pass over segments, block by block ahead of them."""
+    number = next((k for k, members in enumerate(passes) if _is_segments(members[-1])), None)
+    if number is None:
+        return passes
+    (within,) = passes[number]
+    first = number - len(within.along)
+    over, _ = within.parts[0].scan.loops
+    for k, members in enumerate(passes[:first]):
+        between = [c for others in passes[k + 1 : first] for c in others]
+        arrays = {c.array for c in members}
+        late = any(c.stage > 1 or arrays & _computed(c.body) for c in between)
+        if not late and within.array not in arrays and all(_places(c) and _reaches(c, over) for c in members):
+            along = (*(c.fact for c in members), *within.along)
+            moved = [[c] for c in members]
+            others = [*passes[:k], *passes[k + 1 : first], *moved, *passes[first:number]]
+            return [*others, [replace(within, along=along)], *passes[number + 1 :]]
+    return passes
+
+
+def _reaches(check: Check, over: Loop) -> bool:
+    """Whether a check of one loop is made for each value of another loop, and few others."""
+    if len(over.low) != 1 or len(over.high) != 1:
+        return False
+    (own,) = check.parts[0].scan.loops
+    try:
+        low = read(over.low[0], {}) - read(own.low[0], {})
+        high = read(own.high[0], {}) - read(over.high[0], {})
+    except NotAffine:
+        return False
+    return not low.terms and not high.terms and 0 <= low.constant <= ENDS and 0 <= high.constant <= ENDS
 
 
 def _joined(members: list[Check]) -> list[Check]:

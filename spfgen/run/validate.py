@@ -164,12 +164,14 @@ def _run(
     return _called(found, function, _given(found, sizes, arrays), sizes, arrays, threads)
 
 
-def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[int, ...]:
-    """What the function is called with, up to the threads."""
+def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[object, ...]:
+    """What the function is called with, up to the threads. It takes numbers of ctypes as they are: to convert them in
+    each call takes as long as to look at some thousands of elements."""
     numbers = [sizes[n] for n in (*found.layout.parameters, *found.layout.sizes)]
     indexes = {n: arrays[n] for n, _ in found.kinds}
-    pointers = [a.__array_interface__["data"][0] for a in indexes.values()]
-    return (*numbers, *pointers, 0 if found.is_linear else plain.allowed_work(indexes))
+    pointers = [ctypes.c_void_p(a.__array_interface__["data"][0]) for a in indexes.values()]
+    limit = 0 if found.is_linear else plain.allowed_work(indexes)
+    return (*map(ctypes.c_int64, numbers), *pointers, ctypes.c_int64(limit))
 
 
 def _called(
@@ -181,7 +183,7 @@ def _called(
     threads: int,
 ) -> tuple[Property, ...]:
     report = found.report()
-    status = function(*given, threads_allowed(threads), report)
+    status = function(*given, ctypes.c_int(threads_allowed(threads)), report)
     if status == 0 and found.is_linear:
         return ()
     width = found.width
@@ -226,8 +228,7 @@ def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, A
     if found.function is None or total <= TINY or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
         return None
     shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
-    given = tuple(kind(v) for kind, v in zip(found.function.argtypes, _given(found, sizes, arrays), strict=False))  # type: ignore[attr-defined]
-    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, given)
+    return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))
 
 
 @lru_cache(maxsize=256)
@@ -242,8 +243,5 @@ def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> Callable[..., 
     except ToolError:
         return None
     function = getattr(library, _name(layout))
-    number, pointer = ctypes.c_int64, ctypes.c_void_p
-    sizes = [number] * len((*layout.parameters, *layout.sizes))
-    function.argtypes = [*sizes, *([pointer] * len(kinds)), number, ctypes.c_int, pointer]
     function.restype = ctypes.c_int
     return cast("Callable[..., int]", function)

@@ -39,6 +39,33 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
+/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
+static inline int spfgen_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* The part after one that the calling thread is done with: the first that no thread of the team has taken, when each has
+   begun with that of its own number. It is a later one in any case. */
+static inline int spfgen_next_part(int *taken, int parts) {
+#ifdef _OPENMP
+    const int team = omp_get_num_threads();
+    int next = parts;
+    if (parts > team) {
+#pragma omp atomic capture
+        next = (*taken)++;
+        next += team;
+    }
+    return next;
+#else
+    (void)parts;
+    return ++*taken;
+#endif
+}
+
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
 static inline void spfgen_apart(void) {
 #ifdef __GNUC__
@@ -46,59 +73,12 @@ static inline void spfgen_apart(void) {
 #endif
 }
 
-/*
- * rowptr: 0 <= rowptr(p) <= nnz; checked one by one
- * rowptr: increasing; checked for neighbours: proved to imply it for all p, q
- */
-static int csr_check_2(
-    int64_t nrow,
-    int64_t nnz,
-    const int32_t *restrict rowptr,
-    int threads,
-    int64_t *report)
-{
-    threads = spfgen_threads(threads, (double)((nrow + 1) / 4));
-    const uint32_t rowptr_count = (uint32_t)(spfgen_min(nnz, INT32_MAX) + 1);
-    int broken_1 = 0;
-    int broken_2 = 0;
-    /* which of them are wrong for some p */
-    #pragma omp parallel for num_threads(threads) reduction(| : broken_1, broken_2)
-    for (int64_t p = 0; p < nrow; p++) {
-        broken_1 |= (uint32_t)rowptr[p] >= rowptr_count;
-        broken_2 |= rowptr[p] > rowptr[p + 1];
-    }
-    for (int64_t p = spfgen_max(0, nrow); p < nrow + 1; p++) {
-        broken_1 |= (uint32_t)rowptr[p] >= rowptr_count;
-    }
-    /* the first place where the first of them is wrong */
-    if (broken_1) {
-        for (int64_t p = 0; p < nrow + 1; p++) {
-            if ((uint32_t)rowptr[p] >= rowptr_count) {
-                report[1] = p;
-                report[0] = 0;
-                return SPFGEN_BROKEN;
-            }
-        }
-    }
-    if (broken_2) {
-        for (int64_t p = 0; p < nrow; p++) {
-            if (rowptr[p] > rowptr[p + 1]) {
-                report[1] = p;
-                report[2] = p + 1;
-                report[0] = 1;
-                return SPFGEN_BROKEN;
-            }
-        }
-    }
-    return SPFGEN_HOLDS;
-}
-
 /* rowptr: rowptr(0) = 0; checked one by one */
-static int csr_check_3(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
+static int csr_check_1(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
 {
     if (0 < nrow + 1) {
         if (rowptr[0] != 0) {
-            report[0] = 2;
+            report[0] = 0;
             return SPFGEN_BROKEN;
         }
     }
@@ -106,11 +86,11 @@ static int csr_check_3(int64_t nrow, const int32_t *restrict rowptr, int64_t *re
 }
 
 /* rowptr: rowptr(nrow) = nnz; checked one by one */
-static int csr_check_4(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr, int64_t *report)
+static int csr_check_2(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr, int64_t *report)
 {
     if (0 <= nrow) {
         if (rowptr[nrow] != nnz) {
-            report[0] = 3;
+            report[0] = 1;
             return SPFGEN_BROKEN;
         }
     }
@@ -118,6 +98,8 @@ static int csr_check_4(int64_t nrow, int64_t nnz, const int32_t *restrict rowptr
 }
 
 /*
+ * rowptr: 0 <= rowptr(p) <= nnz; checked one by one
+ * rowptr: increasing; checked for neighbours: proved to imply it for all p, q
  * colidx: 0 <= colidx(p) < ncol; checked one by one
  * colidx: strictly increasing within rowptr; checked for neighbours: proved to imply it for all
  * p, q
@@ -131,7 +113,8 @@ static int csr_check_6(
     int threads,
     int64_t *report)
 {
-    threads = spfgen_threads(threads, (double)((nnz + (nrow + 1)) / 4));
+    threads = spfgen_threads(threads, (double)((nrow + 1 + nnz) / 4));
+    const uint32_t rowptr_count = (uint32_t)(spfgen_min(nnz, INT32_MAX) + 1);
     const uint32_t colidx_count = (uint32_t)(spfgen_min(ncol - 1, INT32_MAX) + 1);
     int64_t first = INT64_MAX;
     int64_t least = INT64_MAX;
@@ -142,64 +125,105 @@ static int csr_check_6(
             }
         }
     }
-    /* blocks of 1024 values of s: strictly increasing within rowptr */
-    #pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int64_t block = 0; block < nrow; block += 1024) {
-        const int64_t stop = spfgen_min(nrow, block + 1024);
-        /* colidx: 0 <= colidx(p) < ncol */
-        const int64_t part_start = block == 0 ? 0 : spfgen_max(0, (int64_t)rowptr[block]);
-        const int64_t part_end = stop == nrow ? nnz : spfgen_min(nnz, (int64_t)rowptr[stop]);
-        int outside = 0;
-        for (int64_t p = part_start; p < part_end; p++) {
-            outside |= (uint32_t)colidx[p] >= colidx_count;
+    int broken = 0;
+    for (int64_t s = spfgen_max(0, nrow); s < nrow + 1; s++) {
+        broken |= (uint32_t)rowptr[s] >= rowptr_count;
+    }
+    /* blocks of values of s: strictly increasing within rowptr */
+    const int64_t count = spfgen_max(nrow, 0);
+    const int64_t block_size = count / ((count / (2048 * threads) + 1) * threads) + 1;
+    const int blocks = (int)((count + (block_size - 1)) / block_size);
+    int parts_taken = 0;
+    #pragma omp parallel num_threads(threads)
+    for (int part = spfgen_thread(); part < blocks; part = spfgen_next_part(&parts_taken, blocks)) {
+        const int64_t block = part * block_size;
+        const int64_t stop = spfgen_min(nrow, block + block_size);
+        /* rowptr: 0 <= rowptr(p) <= nnz; rowptr: increasing */
+        int unfit = 0;
+        for (int64_t s = block; s < stop; s++) {
+            unfit |= (uint32_t)rowptr[s] >= rowptr_count;
+            unfit |= rowptr[s] > rowptr[s + 1];
         }
-        if (outside) {
-            #pragma omp critical
-            {
-                for (int64_t p = part_start; p < part_end; p++) {
-                    if (p < least && (uint32_t)colidx[p] >= colidx_count) {
-                        least = p;
-                    }
-                }
+        if (unfit) {
+            #pragma omp atomic write
+            broken = 1;
+        } else {
+            /* colidx: 0 <= colidx(p) < ncol */
+            const int64_t part_start = block == 0 ? 0 : spfgen_max(0, (int64_t)rowptr[block]);
+            const int64_t part_end = stop == nrow ? nnz : spfgen_min(nnz, (int64_t)rowptr[stop]);
+            int outside = 0;
+            const int64_t p_first = spfgen_max(0, (int64_t)rowptr[block]);
+            const int64_t p_stop =
+                    spfgen_min(nnz - 1,
+                    spfgen_max((int64_t)rowptr[stop - 1], (int64_t)rowptr[stop] - 1));
+            /* how many are wrong in the block, wherever its values of s begin and end */
+            int wrong = 0;
+            for (int64_t p = p_first; p < p_stop; p++) {
+                wrong += colidx[p] >= colidx[p + 1];
+                outside |= (uint32_t)colidx[p] >= colidx_count;
             }
-        }
-        const int64_t p_first = spfgen_max(0, (int64_t)rowptr[block]);
-        const int64_t p_stop =
-                spfgen_min(nnz - 1,
-                spfgen_max((int64_t)rowptr[stop - 1], (int64_t)rowptr[stop] - 1));
-        /* how many are wrong in the block, wherever its values of s begin and end */
-        int wrong = 0;
-        for (int64_t p = p_first; p < p_stop; p++) {
-            wrong += colidx[p] >= colidx[p + 1];
-        }
-        /* how many of them are between one value of s and the next */
-        int between = 0;
-        if (0 < nnz - 1) {
-            for (int64_t s = block; s < stop - 1; s++) {
-                const int64_t p_next = (int64_t)rowptr[s + 1];
-                const int is_gap =
-                        ((int64_t)rowptr[s] < p_next) & (0 < p_next) & (p_next <= nnz
-                        - 1) & ((int64_t)rowptr[s + 1] - 1 < p_next);
-                const int64_t p_near = is_gap ? p_next - 1 : 0;
-                between += is_gap & (colidx[p_near] >= colidx[p_near + 1]);
-                spfgen_apart();
+            for (int64_t p = part_start; p < spfgen_min(part_end, p_first); p++) {
+                outside |= (uint32_t)colidx[p] >= colidx_count;
             }
-        }
-        if (wrong != between || p_stop - p_first > INT32_MAX) {
-            #pragma omp critical
-            {
-                for (int64_t s = block; s < stop; s++) {
-                    const int64_t p_start = spfgen_max(0, rowptr[s]);
-                    const int64_t p_end = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1] - 1);
-                    for (int64_t p = p_start; p < p_end; p++) {
-                        if (s < first && colidx[p] >= colidx[p + 1]) {
-                            first = s;
-                            report[1] = s;
-                            report[2] = p;
-                            report[3] = p + 1;
+            for (int64_t p = spfgen_max(part_start, p_stop); p < part_end; p++) {
+                outside |= (uint32_t)colidx[p] >= colidx_count;
+            }
+            if (outside) {
+                #pragma omp critical
+                {
+                    for (int64_t p = part_start; p < part_end; p++) {
+                        if (p < least && (uint32_t)colidx[p] >= colidx_count) {
+                            least = p;
                         }
                     }
                 }
+            }
+            /* how many of them are between one value of s and the next */
+            int between = 0;
+            if (0 < nnz - 1) {
+                int64_t p_begun = spfgen_max(0, (int64_t)rowptr[block]);
+                for (int64_t s = block; s < stop - 1; s++) {
+                    const int64_t p_next = (int64_t)rowptr[s + 1];
+                    const int is_gap = (p_begun < p_next) & (p_next <= nnz - 1);
+                    const int64_t p_near = is_gap ? p_next - 1 : 0;
+                    between += is_gap & (colidx[p_near] >= colidx[p_near + 1]);
+                    p_begun = spfgen_max(0, p_next);
+                    spfgen_apart();
+                }
+            }
+            if (wrong != between || p_stop - p_first > INT32_MAX) {
+                #pragma omp critical
+                {
+                    for (int64_t s = block; s < stop; s++) {
+                        const int64_t p_start = spfgen_max(0, rowptr[s]);
+                        const int64_t p_end = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1] - 1);
+                        for (int64_t p = p_start; p < p_end; p++) {
+                            if (s < first && colidx[p] >= colidx[p + 1]) {
+                                first = s;
+                                report[1] = s;
+                                report[2] = p;
+                                report[3] = p + 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if (broken) {
+        for (int64_t s = 0; s < nrow + 1; s++) {
+            if ((uint32_t)rowptr[s] >= rowptr_count) {
+                report[1] = s;
+                report[0] = 2;
+                return SPFGEN_BROKEN;
+            }
+        }
+        for (int64_t s = 0; s < nrow; s++) {
+            if (rowptr[s] > rowptr[s + 1]) {
+                report[1] = s;
+                report[2] = s + 1;
+                report[0] = 3;
+                return SPFGEN_BROKEN;
             }
         }
     }
@@ -240,25 +264,20 @@ int csr_check(
     (void)limit;
     report[0] = -1;
     int status = SPFGEN_HOLDS;
-    /* rowptr: 0 <= rowptr(p) <= nnz; checked one by one */
-    /* rowptr: increasing; checked for neighbours: proved to imply it for all p, q */
-    status = csr_check_2(nrow, nnz, rowptr, threads, report);
+    /* rowptr: rowptr(0) = 0; checked one by one */
+    status = csr_check_1(nrow, rowptr, report);
+    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
+        return status;
+    }
+    report[4] = status == SPFGEN_UNCHECKED;
+    /* rowptr: rowptr(nrow) = nnz; checked one by one */
+    status = csr_check_2(nrow, nnz, rowptr, report);
     if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
         return status;
     }
     report[5] = status == SPFGEN_UNCHECKED;
-    /* rowptr: rowptr(0) = 0; checked one by one */
-    status = csr_check_3(nrow, rowptr, report);
-    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
-        return status;
-    }
-    report[6] = status == SPFGEN_UNCHECKED;
-    /* rowptr: rowptr(nrow) = nnz; checked one by one */
-    status = csr_check_4(nrow, nnz, rowptr, report);
-    if (status == SPFGEN_BROKEN || status == SPFGEN_MEMORY) {
-        return status;
-    }
-    report[7] = status == SPFGEN_UNCHECKED;
+    /* rowptr: 0 <= rowptr(p) <= nnz; checked one by one */
+    /* rowptr: increasing; checked for neighbours: proved to imply it for all p, q */
     /* colidx: 0 <= colidx(p) < ncol; checked one by one */
     /*
      * colidx: strictly increasing within rowptr; checked for neighbours: proved to imply it for

@@ -1,23 +1,27 @@
 """Segments: all places of an array in plain loops, whatever segment they are in.
 
 What is wrong in a block of segments is counted without regard to segments, then between them; only where the numbers
-differ is each segment looked at.
+differ is each segment looked at. A range of the same places is checked along with what is counted, and what is asked of
+the bounds of segments ahead of it. Each thread begins with a block of its own; one that is done early takes another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, loop
+from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.checks.instances import noted, search
+from spfgen.cir.checks.together import collected, ends, first_wrong
 from spfgen.cir.checks.writer import NEVER, Writer, critical
-from spfgen.facts.formula import Bin, Expr
-from spfgen.layout.checks import Part, Segments
+from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
+from spfgen.layout.checks import Check, Part, Segments
 from spfgen.layout.loops import Loop
+from spfgen.sets.affine import NotAffine, affine
 
-BLOCK = 1024
-"""So many segments are looked at together: their places stay in a near cache."""
+BLOCK = 2048
+"""So many segments at most are looked at together: their places stay in a near cache."""
 
 
 @dataclass(frozen=True)
@@ -30,99 +34,180 @@ class Block:
     stop: str
 
 
+@dataclass(frozen=True)
+class Riding:
+    """A range that is checked along with segments, all in C: what stands before the loop over blocks and after it;
+    what a block begins with; whether the place of the counting loop is `wrong`, and what sees to the block's other
+    places, given where that loop begins and ends."""
+
+    before: tuple[c.Stmt, ...] = ()
+    after: tuple[c.Stmt, ...] = ()
+    begin: tuple[c.Stmt, ...] = ()
+    wrong: tuple[c.Stmt, ...] = ()
+    rest: Callable[[c.Expr, c.Expr], list[c.Stmt]] = lambda start, end: []
+
+
 def segments(w: Writer, part: Segments) -> list[c.Stmt]:
     outer = part.scan.loops[0]
     first, start, stop = w.names.of("first"), w.names.of("block"), w.names.of("stop")
     bounds, low, high = w.bounds(outer)
     block = Block(low, high, start, stop)
-    flat = _flat(w, part, block, first)
-    before, riding, after = _riding(w, part, block)
-    until = c.Call("spfgen_min", (high, c.Bin("+", c.Name(start), c.Int(BLOCK))))
-    body = c.Block((c.Declare(f"const {INT}", stop, until), *riding, *flat))
-    more = c.Bin("<", c.Name(start), high)
+    ahead = [k for k in w.along if k.array != w.check.array]
+    riding = _riding(w, part, block, w.along[len(ahead) :])
+    flat = [*riding.begin, *_flat(w, part, block, first, riding)]
+    before, after = list(riding.before), list(riding.after)
+    if ahead:
+        flat, more, search_ahead = _ahead(w, ahead, outer, block, flat)
+        before, after = [*before, *more], [search_ahead, *after]
     return [
         *bounds,
         c.Declare(INT, first, NEVER),
         *before,
-        c.Comment(f"blocks of {BLOCK} values of {outer.variable}: {w.check.fact.text}"),
-        c.For(INT, start, low, more, BLOCK, body, (w.parallel("schedule(dynamic)"),)),
+        c.Comment(f"blocks of values of {outer.variable}: {w.check.fact.text}"),
+        *_blocks(w, block, flat),
         *after,
         w.failed_at(first),
     ]
 
 
-def _flat(w: Writer, part: Segments, block: Block, first: str) -> list[c.Stmt]:
+def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
+    """The loop over blocks: of equal size, as many for each thread."""
+    count, each, blocks, number, taken = (
+        w.names.of(n) for n in ("count", "block_size", "blocks", "part", "parts_taken")
+    )
+    turns = c.Bin("+", c.Bin("/", c.Name(count), c.Bin("*", c.Int(BLOCK), c.Name(w.threads))), c.Int(1))
+    above = c.Bin("/", c.Bin("+", c.Name(count), c.Bin("-", c.Name(each), c.Int(1))), c.Name(each))
+    begins = c.Bin("+", block.low, c.Bin("*", c.Name(number), c.Name(each)))
+    until = c.Call("spfgen_min", (block.high, c.Bin("+", c.Name(block.first), c.Name(each))))
+    own = (c.Declare(f"const {INT}", block.first, begins), c.Declare(f"const {INT}", block.stop, until), *body)
+    w.is_parallel = True
+    return [
+        c.Declare(f"const {INT}", count, c.Call("spfgen_max", (minus(block.high, block.low), c.Int(0)))),
+        c.Declare(
+            f"const {INT}", each, c.Bin("+", c.Bin("/", c.Name(count), c.Bin("*", turns, c.Name(w.threads))), c.Int(1))
+        ),
+        c.Declare("const int", blocks, c.Cast("int", above)),
+        c.Declare("int", taken, c.Int(0)),
+        c.For(
+            "int",
+            number,
+            c.Call("spfgen_thread", ()),
+            c.Bin("<", c.Name(number), c.Name(blocks)),
+            c.Call("spfgen_next_part", (c.Un("&", c.Name(taken)), c.Name(blocks))),
+            c.Block(own),
+            (f"omp parallel num_threads({w.threads})",),
+        ),
+    ]
+
+
+def _ahead(
+    w: Writer, checks: Sequence[Check], outer: Loop, block: Block, body: Sequence[c.Stmt]
+) -> tuple[list[c.Stmt], list[c.Stmt], c.Stmt]:
+    """(the body of a block where these checks find nothing wrong, what stands before the loop over blocks, what stands
+    after it)."""
+    broken, unfit, variable = w.names.of("broken"), w.names.of("unfit"), w.names.of(outer.variable)
+    low, high = outer.low[0], outer.high[0]
+    each = [collected(w, k, variable, unfit) for k in checks]
+    ending = [s for k in checks for s in ends(w, k, variable, broken, low, high)]
+    mark = c.Block((c.Pragma("omp atomic write"), c.Assign(c.Name(broken), "=", c.Int(1))))
+    own: list[c.Stmt] = [
+        c.Comment("; ".join(f"{k.array}: {k.fact.text}" for k in checks)),
+        c.Declare("int", unfit, c.Int(0)),
+        loop(variable, c.Name(block.first), c.Name(block.stop), each),
+        c.If(c.Name(unfit), mark, c.Block(tuple(body))),
+    ]
+    found = c.If(c.Name(broken), c.Block(tuple(first_wrong(w, k, variable) for k in checks)))
+    return own, [c.Declare("int", broken, c.Int(0)), *ending], found
+
+
+def _flat(w: Writer, part: Segments, block: Block, first: str, riding: Riding) -> list[c.Stmt]:
     """In a block: count what is wrong, less what is wrong between segments; where any is left, search it."""
     outer, inner = part.scan.loops
     variable, place = w.names.of(outer.variable), w.names.of(inner.variable)
     start, end = w.names.of(f"{inner.variable}_first"), w.names.of(f"{inner.variable}_stop")
     wrong, between = w.names.of("wrong"), w.names.of("between")
     clip_low, clip_high = w.extreme("spfgen_max", part.clip.low), w.extreme("spfgen_min", part.clip.high)
+    furthest = Bin("max", part.low, part.high)
 
-    def begin(name: str, low: c.Expr) -> c.Stmt:
-        return c.Declare(f"const {INT}", name, c.Call("spfgen_max", (clip_low, low)))
-
-    def stop(name: str, high: c.Expr) -> c.Stmt:
-        return c.Declare(f"const {INT}", name, c.Call("spfgen_min", (clip_high, high)))
-
-    def bad(counter: str) -> c.Stmt:
+    def bad(counter: str) -> c.Assign:
         with w.naming({inner.variable: c.Name(place)}):
             _, found = w.wrong(part.scan.body, ())
         return c.Assign(c.Name(counter), "+=", found)
 
-    own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
     last = c.Bin("-", c.Name(block.stop), c.Int(1))
-    inside: list[c.Stmt]
-    furthest = Bin("max", part.low, part.high)
-    gap = w.names.of(f"{inner.variable}_next")
-    if part.is_close:
-        # Without a branch, and one by one: a place that is none is read at the first one, and does not count.
-        # Several at once would have to be gathered, which takes longer.
-        near, is_gap = w.names.of(f"{inner.variable}_near"), w.names.of("is_gap")
-        end_of = c.Name(gap)
-        above, below = (c.Bin("<", _at(w, outer, e, own), end_of) for e in (part.low, part.high))
-        holds = (above, c.Bin("<", clip_low, end_of), c.Bin("<=", end_of, clip_high), below)
-        with w.naming({inner.variable: c.Name(near)}):
-            _, found = w.wrong(part.scan.body, ())
-        inside = [
-            c.Declare(f"const {INT}", gap, _at(w, outer, part.low, following)),
-            c.Declare("const int", is_gap, joined("&", holds)),
-            c.Declare(f"const {INT}", near, c.Select(c.Name(is_gap), c.Bin("-", end_of, c.Int(1)), clip_low)),
-            c.Assign(c.Name(between), "+=", c.Bin("&", c.Name(is_gap), found)),
-            c.Do(c.Call("spfgen_apart", ())),
-        ]
-    else:
-        low = c.Call("spfgen_max", (clip_low, _at(w, outer, furthest, own)))
-        inside = [stop(gap, _at(w, outer, part.low, following)), loop(place, low, c.Name(gap), [bad(between)])]
-    with w.naming({outer.variable: own}):
+    with w.naming({outer.variable: c.Name(variable)}):
         rows = w.loops([inner], lambda: search(w, part, outer, first))
     again = loop(variable, c.Name(block.first), c.Name(block.stop), rows)
     beyond = c.Bin(">", c.Bin("-", c.Name(end), c.Name(start)), c.Name("INT32_MAX"))
     differ = c.Bin("||", c.Bin("!=", c.Name(wrong), c.Name(between)), beyond)
+    until = c.Call("spfgen_min", (clip_high, _at(w, outer, furthest, last)))
     return [
-        begin(start, _at(w, outer, part.low, c.Name(block.first))),
-        stop(end, _at(w, outer, furthest, last)),
+        c.Declare(f"const {INT}", start, _not_below(clip_low, _at(w, outer, part.low, c.Name(block.first)))),
+        c.Declare(f"const {INT}", end, until),
         c.Comment(f"how many are wrong in the block, wherever its values of {outer.variable} begin and end"),
         c.Declare("int", wrong, c.Int(0)),
-        loop(place, c.Name(start), c.Name(end), [bad(wrong)]),
+        loop(place, c.Name(start), c.Name(end), [bad(wrong), *riding.wrong]),
+        *riding.rest(c.Name(start), c.Name(end)),
         c.Comment(f"how many of them are between one value of {outer.variable} and the next"),
         c.Declare("int", between, c.Int(0)),
-        c.If(c.Bin("<", clip_low, clip_high), c.Block((loop(variable, c.Name(block.first), last, inside),)))
-        if part.is_close
-        else loop(variable, c.Name(block.first), last, inside),
+        *(_gaps if part.is_close else _long_gaps)(w, part, block, bad(between)),
         c.If(differ, critical([again])),
     ]
 
 
-def _riding(w: Writer, part: Segments, block: Block) -> tuple[list[c.Stmt], list[c.Stmt], list[c.Stmt]]:
-    """The range that is checked along with segments: what stands before the loop over blocks, in it, and after it.
+def _long_gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt]:
+    """What is wrong between segments: all places between one and the next."""
+    outer, inner = part.scan.loops
+    variable, place = w.names.of(outer.variable), w.names.of(inner.variable)
+    gap = w.names.of(f"{inner.variable}_next")
+    clip_low, clip_high = w.extreme("spfgen_max", part.clip.low), w.extreme("spfgen_min", part.clip.high)
+    own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
+    low = _not_below(clip_low, _at(w, outer, Bin("max", part.low, part.high), own))
+    high = c.Call("spfgen_min", (clip_high, _at(w, outer, part.low, following)))
+    inside = [c.Declare(f"const {INT}", gap, high), loop(place, low, c.Name(gap), [bad])]
+    return [loop(variable, c.Name(block.first), c.Bin("-", c.Name(block.stop), c.Int(1)), inside)]
 
-    From the first place of a block to the first of the next; the first and the last block reach to the ends.
+
+def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt]:
+    """The same where there is at most one place between them.
+
+    Without a branch, and one by one: a place that is none is read at the first one, and does not count. Several at once
+    would have to be gathered, which takes longer.
     """
-    if not w.along:
-        return [], [], []
+    outer, inner = part.scan.loops
+    variable = w.names.of(outer.variable)
+    gap, near, is_gap = w.names.of(f"{inner.variable}_next"), w.names.of(f"{inner.variable}_near"), w.names.of("is_gap")
+    begun = w.names.of(f"{inner.variable}_begun")
+    clip_low, clip_high = w.extreme("spfgen_max", part.clip.low), w.extreme("spfgen_min", part.clip.high)
+    own, following = c.Name(variable), c.Bin("+", c.Name(variable), c.Int(1))
+    end_of = c.Name(gap)
+    holds = [c.Bin("<", c.Name(begun), end_of), c.Bin("<=", end_of, clip_high)]
+    if not _is_below(part.high, substitute(part.low, {outer.variable: Bin("+", Var(outer.variable), ONE)})):
+        holds.append(c.Bin("<", _at(w, outer, part.high, own), end_of))
+    with w.naming({inner.variable: c.Name(near)}):
+        _, found = w.wrong(part.scan.body, ())
+    inside: list[c.Stmt] = [
+        c.Declare(f"const {INT}", gap, _at(w, outer, part.low, following)),
+        c.Declare("const int", is_gap, joined("&", holds)),
+        c.Declare(f"const {INT}", near, c.Select(c.Name(is_gap), c.Bin("-", end_of, c.Int(1)), clip_low)),
+        c.Assign(bad.target, "+=", c.Bin("&", c.Name(is_gap), found)),
+        c.Assign(c.Name(begun), "=", _not_below(clip_low, end_of)),
+        c.Do(c.Call("spfgen_apart", ())),
+    ]
+    before = c.Declare(INT, begun, _not_below(clip_low, _at(w, outer, part.low, c.Name(block.first))))
+    over = loop(variable, c.Name(block.first), c.Bin("-", c.Name(block.stop), c.Int(1)), inside)
+    return [c.If(c.Bin("<", clip_low, clip_high), c.Block((before, over)))]
+
+
+def _riding(w: Writer, part: Segments, block: Block, checks: Sequence[Check]) -> Riding:
+    """From the first place of a block to the first of the next; the first and the last block reach to the ends.
+
+    The counting loop may look at places of another block, too: those are searched there, and only there.
+    """
+    if not checks:
+        return Riding()
     outer = part.scan.loops[0]
-    (along,) = w.along
+    (along,) = checks
     (own,) = along.parts
     assert isinstance(own, Part)
     (over,) = own.scan.loops
@@ -132,6 +217,8 @@ def _riding(w: Writer, part: Segments, block: Block) -> tuple[list[c.Stmt], list
     lines, low, high = w.bounds(over)
     with w.naming({over.variable: c.Name(place)}):
         _, wrong = w.wrong(own.scan.body, ())
+    with w.naming({over.variable: c.Name(w.names.of(part.scan.loops[1].variable))}):
+        _, counted = w.wrong(own.scan.body, ())
     with w.naming({over.variable: c.Name(least)}):
         kept = noted(w, own)
 
@@ -139,21 +226,46 @@ def _riding(w: Writer, part: Segments, block: Block) -> tuple[list[c.Stmt], list
         new = c.Bin("&&", c.Bin("<", c.Name(place), c.Name(least)), wrong)
         return loop(place, from_, to, [c.If(new, c.Block((c.Assign(c.Name(least), "=", c.Name(place)),)))])
 
-    here = c.Call("spfgen_max", (low, _at(w, outer, part.low, c.Name(block.first))))
+    def rest(begun: c.Expr, stopped: c.Expr) -> list[c.Stmt]:
+        collect = [c.Assign(c.Name(outside), "|=", wrong)]
+        return [
+            loop(place, c.Name(start), c.Call("spfgen_min", (c.Name(end), begun)), collect),
+            loop(place, _not_below(c.Name(start), stopped), c.Name(end), collect),
+            c.If(c.Name(outside), critical([search(c.Name(start), c.Name(end))])),
+        ]
+
+    here = _not_below(low, _at(w, outer, part.low, c.Name(block.first)))
     there = c.Call("spfgen_min", (high, _at(w, outer, part.low, c.Name(block.stop))))
     is_first = c.Bin("==", c.Name(block.first), block.low)
     is_last = c.Bin("==", c.Name(block.stop), block.high)
-    riding: list[c.Stmt] = [
+    begin = (
         c.Comment(f"{along.array}: {along.fact.text}"),
         c.Declare(f"const {INT}", start, c.Select(is_first, low, here)),
         c.Declare(f"const {INT}", end, c.Select(is_last, high, there)),
         c.Declare("int", outside, c.Int(0)),
-        loop(place, c.Name(start), c.Name(end), [c.Assign(c.Name(outside), "|=", wrong)]),
-        c.If(c.Name(outside), critical([search(c.Name(start), c.Name(end))])),
-    ]
+    )
     empty = c.If(c.Bin(">=", block.low, block.high), c.Block((search(low, high),)))
     after = c.If(c.Bin("<", c.Name(least), NEVER), c.Block((*kept, *w.failed(back=1))))
-    return [*lines, c.Declare(INT, least, NEVER), empty], riding, [after]
+    return Riding(
+        (*lines, c.Declare(INT, least, NEVER), empty),
+        (after,),
+        begin,
+        (c.Assign(c.Name(outside), "|=", counted),),
+        rest,
+    )
+
+
+def _not_below(low: c.Expr, value: c.Expr) -> c.Expr:
+    return c.Call("spfgen_max", (low, value))
+
+
+def _is_below(left: Expr, right: Expr) -> bool:
+    """Whether that is plain: they differ by a constant."""
+    try:
+        rest = affine(Bin("-", right, left), show)
+    except NotAffine:
+        return False
+    return not rest.terms and rest.constant > 0
 
 
 def _at(w: Writer, outer: Loop, place: Expr, value: c.Expr) -> c.Expr:

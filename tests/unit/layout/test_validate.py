@@ -80,7 +80,7 @@ def matrix():
         ("rowptr", 2, 1, ["`rowptr`", "`increasing`", "rowptr(1) = 2", "rowptr(2) = 1"]),
         ("rowptr", 0, 1, ["`rowptr`", "`rowptr(0) = 0`", "rowptr(0) = 1"]),
         ("rowptr", 4, 5, ["`rowptr`", "`rowptr(nrow) = nnz`", "rowptr(4) = 5", "nnz = 6"]),
-        ("rowptr", 4, 7, ["`rowptr`", "`0 <= rowptr(p) <= nnz`", "rowptr(4) = 7"]),
+        ("rowptr", 3, 7, ["`rowptr`", "`0 <= rowptr(p) <= nnz`", "rowptr(3) = 7"]),
     ],
 )
 def test_a_corrupted_array_is_named(array, place, value, wanted):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         pack,
         parse,
         tensor,
+        tune_layouts,
     )
     from spfgen.errors import CopyWarning, SpfgenError
     from spfgen.run.tensor import Tensor
@@ -39,6 +40,7 @@ __all__ = [
     "pack",
     "parse",
     "tensor",
+    "tune_layouts",
 ]
 
 

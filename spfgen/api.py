@@ -22,6 +22,7 @@ from spfgen.layout.nodes import Layout
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
+    from spfgen.run.tune_layouts import LayoutTuning
 
 HIGHEST_SOLVED = 8
 """A family whose rank is not said is tried up to this one."""
@@ -372,6 +373,35 @@ def einsum(
     return summed(arguments, out, dtype, optimize, threads, validate)
 
 
+def tune_layouts(
+    kernel: str | Kernel | KernelSpec,
+    /,
+    *names: str,
+    layouts: Sequence[LayoutHandle | Layout | str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    seconds: float = 60.0,
+    **operands: object,
+) -> LayoutTuning:
+    """Store operands in the layouts in which a kernel is fastest: `tune_layouts("y[i] = A[i,j]*x[j]", "A", A=A, x=x)`.
+
+    `kernel` is index notation, whose operands are taken as `evaluate` takes them, a compiled kernel, or one of a spec
+    file; `names` are the operands that may be stored anew, one after the other. All layouts that come with spfgen, and
+    those of the spec file, which hold an operand's entries in at most four times the memory that it takes now are
+    converted to, compiled and measured in turns with the best so far, with several sizes of blocks and slices; or only
+    `layouts`, as they are. Every result is compared with that of the kernel as it was. The search ends after `seconds`.
+
+    The result has `layouts` (as a spec file names them), `operands` (the tensors, converted) and `kernel`, which is
+    called with them: `found.kernel(x=x, **found.operands)`; what each layout took, how long the conversion takes and
+    after how many calls it is repaid are in `trials`, `conversion`, `repaid`, and `print(found.text())` shows them.
+
+    Raises UsageError for names that are no operands or are results, DataError, SpecError.
+    """
+    from spfgen.run.tune_layouts import tune_layouts as tuned
+
+    return tuned(kernel, names, operands, sizes, threads, seconds, layouts)
+
+
 def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
     """The kernel with these clauses as its schedule. Raises SpecError, UsageError."""
     if schedule is None:
@@ -471,4 +501,5 @@ __all__ = [
     "pack",
     "parse",
     "tensor",
+    "tune_layouts",
 ]

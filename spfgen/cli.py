@@ -386,6 +386,11 @@ def run_command(
 @data_arguments
 @click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="How long to look.")
 @click.option("--forget", is_flag=True, help="Drop what was found before, and measure nothing.")
+@click.option(
+    "--layouts", multiple=True, metavar="NAME", help="An operand whose layout to choose, in place of schedules."
+)
+@click.option("--save", multiple=True, metavar="NAME=FILE.npz", help="Write such an operand in its new layout.")
+@click.option("--force", is_flag=True, help="Overwrite such files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def tune_command(
     file: str,
@@ -397,23 +402,45 @@ def tune_command(
     seed: int,
     seconds: float,
     forget: bool,
+    layouts: tuple[str, ...],
+    save: tuple[str, ...],
+    force: bool,
     as_json: bool,
 ) -> None:
-    """Measure schedules of a kernel on your data, and keep the fastest.
+    """Measure schedules of a kernel on your data, and keep the fastest; or layouts of its operands.
 
-    What is found is used wherever these statements are compiled for these layouts and this number of threads without
-    a schedule of their own: by `run`, `generate`, and from Python. SPFGEN_TUNED=off leaves it alone.
+    What is found of schedules is used wherever these statements are compiled for these layouts and this number of
+    threads without a schedule of their own: by `run`, `generate`, and from Python. SPFGEN_TUNED=off leaves it alone.
+
+    With --layouts the operand is converted to all layouts that hold its entries in at most four times the memory that
+    it takes now, and the kernel measured in each. The report ends with the lines for the spec file; --save writes the
+    operand as it is then, for `--data A=a.npz`.
 
     \b
     spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random
     spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random --threads 1 --seconds 300
     spfgen tune kernels.spf -k spmv --forget
+    spfgen tune kernels.spf -k spmv --layouts A --data A=matrix.mtx --data x=random --save A=a.npz
     """
     from spfgen.run.job import Job
     from spfgen.run.tune import forget as forget_found
     from spfgen.run.tune import tune
 
     kernel = chosen(file, kernel_name)
+    targets = checked_targets(layouts, pairs(save, "--save"), force)
+    if layouts:
+        from spfgen.run.tune_layouts import tune_layouts_of
+
+        job = Job(**sources(data, size, shape), seed=seed)
+        chosen_layouts = tune_layouts_of(kernel, layouts, job, threads, seconds, message)
+        if as_json:
+            show_json(chosen_layouts.as_dict())
+        else:
+            show(chosen_layouts.text())
+        for name, target in targets.items():
+            chosen_layouts.operands[name].save(target, force=force)
+            message(f"wrote {target}")
+        return
     if forget:
         found = forget_found(kernel, threads)
         message(f"dropped {found}" if found else "nothing was found before")
@@ -423,6 +450,19 @@ def tune_command(
         show_json(report.as_dict())
     else:
         show(report.text())
+
+
+def checked_targets(layouts: tuple[str, ...], targets: dict[str, str], force: bool) -> dict[str, str]:
+    """What --save says, before anything is measured. Raises UsageError for what could not be written then."""
+    for name, target in targets.items():
+        if name not in layouts:
+            hint = f"say that its layout is to be chosen: --layouts {name}"
+            raise UsageError(f"expected --save for an operand of --layouts, but `{name}` is none", None, (hint,))
+        if not target.endswith(".npz"):
+            raise UsageError(f"expected a file ending in .npz for --save, but it is {target}")
+        if Path(target).exists() and not force:
+            raise UsageError(f"{target} exists", None, ("write elsewhere, or overwrite it with --force",))
+    return targets
 
 
 def sources(data: tuple[str, ...], size: tuple[str, ...], shape: tuple[str, ...]) -> dict[str, Any]:

@@ -96,6 +96,11 @@ class Kernel:
         return self._generated
 
     @property
+    def program(self) -> Program:
+        """What is computed, on which tensors of which layouts and types."""
+        return self._declared.program
+
+    @property
     def layouts(self) -> Mapping[str, Layout]:
         """The layout of each declared tensor."""
         return self._layouts

@@ -44,7 +44,7 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     if isinstance(found, Tensor):
         if duplicates == "sum" and use.value_type in (None, found.dtype.name):
             return converted(layout, found, NAME, kinds, said)
-        found = _of_tensor(found)
+        found = own_entries(found)
     if use.value_type is not None:
         found = _typed(found, value_type)
     return packed(layout, found, NAME, kinds, said, duplicates)
@@ -72,7 +72,7 @@ def _in_place(value: Any) -> Tensor | None:
     return None
 
 
-def _of_tensor(tensor: Tensor) -> Coordinates:
+def own_entries(tensor: Tensor) -> Coordinates:
     """The entries; without those that are only there because the layout stores whole blocks or diagonals."""
     entries = tensor.to_coo()
     if not pads(tensor.layout):

@@ -43,6 +43,16 @@ def evaluate(
     validate: str = "once",
 ) -> Any:
     """See spfgen.evaluate."""
+    kernel, tensors, checked = prepared(statements, operands, threads, validate)
+    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked)
+    bound()
+    return kernel.results(bound, operands)
+
+
+def prepared(
+    statements: str, operands: Mapping[str, object], threads: int | None, validate: str
+) -> tuple[Kernel, dict[str, object], frozenset[str]]:
+    """The kernel for statements and the layouts of operands, what it takes, and which of that was validated."""
     text = _parsed(statements)
     checked_mode(validate)
     tensors: dict[str, object] = {}
@@ -66,9 +76,7 @@ def evaluate(
         layouts.append((name, layout))
     kernel = _kernel(statements, text, layouts, checked_threads(threads))
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
-    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked)
-    bound()
-    return kernel.results(bound, operands)
+    return kernel, tensors, checked
 
 
 @lru_cache(maxsize=1024)

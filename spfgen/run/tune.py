@@ -12,29 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from spfgen.api import Kernel, KernelSpec
 from spfgen.errors import CheckFailed, SpfgenError, UsageError
-from spfgen.run.call import Bound
 from spfgen.run.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.compare import compare, flat, stored
-from spfgen.run.job import Job, check_job, seconds_text, values_of
+from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.operands import operands
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
+from spfgen.run.turns import BETTER, Ready, measured, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
-
-BETTER = 0.97
-"""So much of the best one's time at most, or it is noise."""
-HOPELESS = 1.25
-"""A schedule whose first calls take so much longer is measured no further."""
-FIRST, MORE = 3, 9
-"""Calls for a first impression, and calls of each that alternate."""
-TICK = 1e-9
-"""Seconds: a clock may be too coarse to see a call."""
-SHORTEST = 2e-4
-"""Seconds: shorter calls are measured several at a time."""
 
 
 @dataclass(frozen=True)
@@ -94,22 +81,11 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Made(Ready):
     """A compiled schedule with its operands in place."""
 
     schedule: Schedule
-    bound: Bound
     loops: Loops
-    before: Mapping[str, Mapping[str, Array]]
-
-    def call(self) -> float:
-        """Seconds of one call, from the same start each time."""
-        for name, arrays in self.before.items():
-            for array, values in arrays.items():
-                self.bound.tensors[name].arrays[array][...] = values
-        start = time.perf_counter()
-        self.bound()
-        return time.perf_counter() - start
 
 
 def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: Callable[[str], None]) -> Tuning:
@@ -131,7 +107,7 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
     expected = {t.name: flat(stored(best.bound.tensors[t.name])).copy() for t in program.tensors if t.is_output}
     everything = tuple(dict.fromkeys((*program.index_extent, *_positions(plain))))
     seen = {plain.source}
-    trials = [Trial("", max(TICK, min(best.call() for _ in range(FIRST + MORE))), "")]
+    trials = [Trial("", best.fastest(), "")]
     tried: set[str] = {""}
     complete = True
     pending = near(best.schedule, best.loops, everything)
@@ -155,14 +131,14 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
         except SpfgenError as error:
             trials.append(Trial(candidate.text, None, error.message))
             continue
-        ratio, own = _measured(best, made)
+        ratio, own = measured(best, made)
         gained = ratio <= BETTER
         trials.append(Trial(candidate.text, own, f"{1 / ratio:.2f} times the best so far" if gained else ""))
         if gained:
             best = made
             pending = near(best.schedule, best.loops, everything)
             say(f"{1 / ratio:.2f} times faster: {candidate.text}")
-    whole, after = _measured(first, best) if best is not first else (1.0, trials[0].seconds or 0.0)
+    whole, after = measured(first, best) if best is not first else (1.0, trials[0].seconds or 0.0)
     if whole > BETTER:
         best, whole = first, 1.0
     schedule = _pruned(spec, threads, best)
@@ -194,9 +170,8 @@ def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
 
 
 def _made(kernel: Kernel, schedule: Schedule, job: Job, given: Mapping[str, object]) -> _Made:
-    bound = kernel.bind(sizes=job.sizes, **given)
-    before = {t.name: values_of(bound.tensors[t.name]) for t in bound.program.tensors if t.is_output}
-    return _Made(schedule, bound, loops_of(kernel.generated), before)
+    started = ready(kernel.bind(sizes=job.sizes, **given))
+    return _Made(started.bound, started.before, schedule, loops_of(kernel.generated))
 
 
 def _check(made: _Made, expected: Mapping[str, Array]) -> None:
@@ -207,22 +182,6 @@ def _check(made: _Made, expected: Mapping[str, Array]) -> None:
         except CheckFailed as error:
             message = f"expected the same results from the schedule `{made.schedule.text}`, but {error.message}"
             raise CheckFailed(message, None, error.notes) from None
-
-
-def _measured(best: _Made, other: _Made) -> tuple[float, float]:
-    """The other's time over the best one's, of calls that alternate, and the other's seconds.
-
-    The ratio is that of the medians or that of the fastest calls, whichever is larger: noise seldom helps both.
-    """
-    calls = max(1, int(SHORTEST / max(best.call(), SHORTEST / 1000)))
-    pairs = []
-    for number in range(FIRST + MORE):
-        pairs.append(tuple(sum(m.call() for _ in range(calls)) / calls for m in (best, other)))
-        if number + 1 == FIRST and min(b for _, b in pairs) > HOPELESS * min(a for a, _ in pairs):
-            break
-    times = np.maximum(np.asarray(pairs), TICK)
-    median, fastest = np.median(times, axis=0), np.min(times, axis=0)
-    return max(float(median[1] / median[0]), float(fastest[1] / fastest[0])), float(fastest[1])
 
 
 def _positions(kernel: Kernel) -> list[str]:

@@ -20,9 +20,9 @@ def test_all_places_are_cleared(layout: str, threads: int) -> None:
     assert "if (!C_cleared)" in kernel.source
     assert "#pragma omp parallel for schedule(static)" in kernel.source
     rng = np.random.default_rng(1)
-    # With few entries it is, with some more it is not; a narrow one is small.
-    for entries, columns in ((300, SIZE), (SIZE * 16, SIZE), (300, 7)):
-        rows, cols = rng.integers(0, SIZE // 2, (2, entries))
+    # With few entries it is, with some more it is not, but for many additions to few places; a narrow one is small.
+    for entries, columns, most in ((300, SIZE, SIZE), (SIZE * 16, SIZE, SIZE), (SIZE * 8, SIZE, 40), (300, 7, SIZE)):
+        rows, cols = rng.integers(0, SIZE // 2, entries), rng.integers(0, min(most, SIZE // 2), entries)
         a = csr_array((np.ones(entries), (rows, cols)), shape=(SIZE, SIZE))
         a.sum_duplicates()
         b = a[:, :columns] if columns < SIZE else a

@@ -20,6 +20,7 @@ RESULTS = HERE / "results"
 SUMMARY = RESULTS / "summary.json"
 OURS, RIGHT, MISSING = "ours", "right", "missing"
 ALL = "overview"
+CHOSEN, INSPECTED = "ours-chosen", "mkl-ie"
 OWN = ("ours", "spfgen-", "layouts-known")
 """How the names of contestants begin that are spfgen too, in another setting."""
 
@@ -70,6 +71,7 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
         "roofline": None if share is None else round(share, 3),
         "of_limit": None if limit is None or not ours else round(ours["median_ns"] * 1e-9 / limit, 3),
         "others": others,
+        "remarks": {c["name"]: c["remark"] for c in best if c.get("remark")},
         "absent": {c["name"]: f"{c['status']}: {c['reason']}" for c in best if c["status"] != RIGHT},
     }
 
@@ -183,7 +185,7 @@ def chapter(name: str, summary: Mapping[str, Any], pictures: str, drawn: Collect
     ]
     if name in drawn:
         lines += [f"![{name}: time of each other / ours, a dot for each case]({pictures}{name}.svg)", ""]
-    return "\n".join([*lines, *_case_table(summary), ""])
+    return "\n".join([*lines, *_case_table(summary), "", *_chosen_table(summary)])
 
 
 def _peer_table(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -228,6 +230,25 @@ def _case_table(summary: Mapping[str, Any]) -> Iterator[str]:
         else:
             ratio = "none took part"
         yield f"| {case['label']} | {case['us']:,.1f} | {share} | {peer} | {ratio} |"
+
+
+def _chosen_table(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Ours in the layout that was chosen for the data beside MKL's after its inspector has seen them."""
+    cases = [c for c in summary["cases"] if {CHOSEN, INSPECTED} <= c["others"].keys() and c.get("remarks")]
+    if not cases:
+        return
+    ratios = [(c["others"][INSPECTED] / c["others"][CHOSEN], c) for c in cases]
+    yield (
+        f"A stored anew, untimed: `{CHOSEN}` (`spfgen.tune_layouts`) beside `{INSPECTED}`. Time of {INSPECTED} / "
+        f"{CHOSEN}, geometric mean {mean([r for r, _ in ratios]):.2f}, least {min(r for r, _ in ratios):.2f}."
+    )
+    yield ""
+    yield f"| case | {INSPECTED} / {CHOSEN} | {INSPECTED} / ours | {CHOSEN} | {INSPECTED} |"
+    yield "| --- | --- | --- | --- | --- |"
+    for ratio, case in ratios:
+        remarks = [case["remarks"].get(name, "") for name in (CHOSEN, INSPECTED)]
+        yield f"| {case['label']} | {ratio:.2f} | {case['others'][INSPECTED]:.2f} | {' | '.join(remarks)} |"
+    yield ""
 
 
 def results(summaries: Mapping[str, Any], pictures: str, drawn: Collection[str] = ()) -> str:

@@ -24,12 +24,13 @@ class Runner:
     """A contestant that is ready: `call` is what is timed.
 
     `result` finds the outcome when `call` writes into an array instead of returning it. `keep` holds what
-    foreign code points at.
+    foreign code points at. `remark` is what was found out, and how long it took, while it was made ready.
     """
 
     call: Callable[[], Any]
     result: Callable[[], Any] | None = None
     keep: tuple[Any, ...] = ()
+    remark: str = ""
 
 
 Prepare = Callable[[Any], Runner]

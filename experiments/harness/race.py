@@ -19,7 +19,8 @@ REFUSED, SKIPPED = "refused", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How one contestant fared. `timing` is there exactly when it is right; `ratio` is its time / ours."""
+    """How one contestant fared. `timing` is there exactly when it is right; `ratio` is its time / ours; `remark` is
+    what it did beforehand."""
 
     name: str
     setting: str
@@ -27,6 +28,7 @@ class Entry:
     reason: str = ""
     timing: Timing | None = None
     ratio: float | None = None
+    remark: str = ""
 
     @property
     def title(self) -> str:
@@ -105,6 +107,7 @@ def run_case(
         ready = _too_slow(contestant, case) or prepare(contestant, data)
         entry = ready if isinstance(ready, Entry) else Entry(contestant.name, contestant.setting, RIGHT)
         if isinstance(ready, Runner):
+            entry = replace(entry, remark=ready.remark)
             watch = _Watch(clock)
             entry = _checked(entry, ready, complain, watch.first_result)
             if entry.status == RIGHT and case.pace:

@@ -57,6 +57,8 @@ def _entry(entry: Entry, outcome: Outcome, roof: float | None, best: bool) -> di
         "status": entry.status,
         "reason": entry.reason,
     }
+    if entry.remark:
+        plain["remark"] = entry.remark
     if entry.timing is not None:
         samples = entry.timing.samples
         plain |= {

@@ -91,6 +91,7 @@ def _row(entry: Entry, columns: Sequence[Column]) -> str:
     if timing is None:
         return f"  {entry.title:<{NAME_WIDTH}}{entry.status} ({entry.reason})"
     line = _line(entry.title, [cell(entry, timing) for _, cell in columns])
+    line += f"   {entry.remark}" if entry.remark else ""
     return f"{line}   {timing.disturbed} of {len(timing.samples)} disturbed" if timing.disturbed else line
 
 

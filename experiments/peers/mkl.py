@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import sys
+import time
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def library() -> ctypes.CDLL:
 def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Runner:
     """y = A x with A of scipy in csr, csc, coo or bsr; float32 or float64, indices int32 or int64.
 
-    With `inspect`, MKL may look at the matrix and keep a form of its own beforehand.
+    With `inspect`, MKL may look at the matrix and keep a form of its own beforehand; the remark says how long it does.
     """
     mkl = library()
     mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
@@ -57,11 +58,14 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
     kept = handle_of(matrix)
     handle = kept.address
     description = Description(GENERAL, 0, 0)
+    remark = ""
     if inspect:
+        start = time.perf_counter()
         operation = ctypes.c_int(NOT_TRANSPOSED)
         hint = _function(f"mkl_sparse_set_mv_hint{suffix}")(handle, operation, description, number(EXPECTED_CALLS))
         require(hint, "mkl_sparse_set_mv_hint")
         require(_function(f"mkl_sparse_optimize{suffix}")(handle), "mkl_sparse_optimize")
+        remark = f"inspected in {(time.perf_counter() - start) * 1e3:.3g} ms"
     real = REALS[letter]
     call = partial(
         _function(f"mkl_sparse_{letter}_mv{suffix}"),
@@ -74,7 +78,7 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
         pointer(y),
     )
     require(call(), "mkl_sparse_mv")
-    return Runner(call, lambda: y, (matrix, x, kept))
+    return Runner(call, lambda: y, (matrix, x, kept), remark)
 
 
 def prepare_solve(triangle: Any, right: np.ndarray, lower: bool, threads: int) -> Runner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from experiments.spmv.data import FROM_SCIPY, Product
 
 PROGRAM = "y[i] = A[i,j]*x[j]"
 CHUNKS = (32, 256, 2048)
+CHOICE_SECONDS = 60.0
+"""How long to look for a layout."""
 MKL_FORMATS = ("csr", "csc", "coo", "bsr")
 
 
@@ -25,12 +28,14 @@ def for_csr(threads: int, value: str, index: str) -> tuple[Contestant, ...]:
         Contestant("mkl", partial(prepare_mkl, threads=threads, inspect=False)),
         Contestant("mkl-ie", partial(prepare_mkl, threads=threads, inspect=True)),
     )
+    chosen = Contestant("ours-chosen", partial(prepare_chosen, threads=threads))
     scipy = Contestant("scipy", prepare_scipy, "1 thread")
     if (value, index) != ("float64", "int32"):
         own = (Contestant("eigen", partial(prepare_eigen, threads=threads)),) if index == "int32" else ()
-        return (scipy, *mkl_both, *own)
+        return (chosen, scipy, *mkl_both, *own)
     chunks = () if threads == 1 else tuple(f"dynamic,{c}" for c in CHUNKS)
     return (
+        chosen,
         *(
             Contestant("hand-c", partial(prepare_hand, threads=threads, name=name), setting)
             for name, setting in (("spmv_static", "static"), ("spmv_dynamic", "dynamic,64"))
@@ -74,6 +79,18 @@ def prepare_ours(data: Product, threads: int, layout: str = "") -> Runner:
     matrix = data.matrix if layout == "csr" else data.stored
     kernel = _compiled("csr" if layout == "csr" else data.spec, threads)
     return Runner(kernel.bind(A=matrix, x=data.x, y=y), lambda: y, (data,))
+
+
+def prepare_chosen(data: Product, threads: int) -> Runner:
+    """Our counterpart of an inspector: the layout in which `spfgen.tune_layouts` finds the kernel to be fastest."""
+    spfgen = module_or_missing("spfgen")
+    start = time.perf_counter()
+    found = spfgen.tune_layouts(PROGRAM, "A", A=data.matrix, x=data.x, threads=threads, seconds=CHOICE_SECONDS)
+    spent = time.perf_counter() - start
+    y = np.full(data.matrix.shape[0], np.nan, data.matrix.dtype)
+    bound = found.kernel.bind(x=data.x, y=y, **found.operands)
+    remark = f"{found.layouts['A']}, chosen in {spent:.3g} s, converted in {found.conversion * 1e3:.3g} ms"
+    return Runner(bound, lambda: y, (data,), remark)
 
 
 def prepare_hand(data: Product, threads: int, name: str) -> Runner:

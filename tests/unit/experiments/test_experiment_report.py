@@ -51,6 +51,14 @@ def test_figures(tmp_path) -> None:
     assert "disturbed by other processes: 25%" in text
 
 
+def test_layouts_chosen_beside_an_inspector() -> None:
+    both = [entry("ours-chosen", 50.0, remark="dia, chosen in 1 s"), entry("mkl-ie", 80.0, remark="inspected in 2 ms")]
+    text = report.chapter("spmv", report.summarised(record({"a": [entry("ours", 100.0), *both]})), "")
+    assert "geometric mean 1.60, least 1.60" in text
+    assert "| a | 1.60 | 0.80 | dia, chosen in 1 s | inspected in 2 ms |" in text
+    assert "ours-chosen" not in report.overview({"spmv": report.summarised(record(CASES))})
+
+
 def test_peers_that_are_not_installed() -> None:
     gone = {
         "a case": [entry("ours", 100.0), absent("mkl", "missing", "pip install mkl"), absent("taco", "failed", "x")]

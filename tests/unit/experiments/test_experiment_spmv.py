@@ -31,6 +31,15 @@ def test_hand_written_spmv_is_right() -> None:
     assert [entry.status for entry in entries] == [RIGHT, RIGHT, RIGHT]
 
 
+@needs_compiler
+def test_the_layout_chosen_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, with what the choice and the conversion took."""
+    monkeypatch.setattr(contestants, "CHOICE_SECONDS", 0.0)
+    (entry,) = run(spmv.csr_case("small", SMALL, 1), "ours-chosen")
+    assert entry.status == RIGHT
+    assert entry.remark.startswith("csr, chosen in ")
+
+
 @pytest.mark.parametrize("types", [("float64", "int32"), ("float32", "int64")])
 @pytest.mark.parametrize("name", ["mkl", "mkl-ie", "eigen", "graphblas", "taco", "taco-best"])
 def test_optional_peers_are_right_or_missing(name: str, types: tuple[str, str]) -> None:
@@ -98,10 +107,13 @@ def test_closing() -> None:
         Entry("mkl", "", RIGHT, ratio=1.21),
         Entry("scipy", "", RIGHT, ratio=0.8),
         Entry("ours-csr", "", RIGHT, ratio=2.0),
+        Entry("mkl-ie", "", RIGHT, ratio=0.9),
+        Entry("ours-chosen", "", RIGHT, ratio=0.5),
     )
     outcomes = [Outcome(f"{layout}, a, 1 thread", {}, None, None, entries, 1) for layout in ("csr", "dia")]
     text = closing(outcomes)
     assert "A in csr, 1 thread, 1 cases" in text
     assert "mkl           geometric mean 1.210, target 1: met" in text
     assert "scipy         geometric mean 0.800, target 1.2: NOT met" in text
+    assert "mkl-ie/chosen geometric mean 1.800, target 1: met" in text
     assert "ours in csr   geometric mean 2.000, target 1: met" in text

@@ -66,13 +66,6 @@ static inline int spfgen_next_part(int *taken, int parts) {
 #endif
 }
 
-/* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
-static inline void spfgen_apart(void) {
-#ifdef __GNUC__
-    __asm__ __volatile__("");
-#endif
-}
-
 /* rowptr: rowptr(0) = 0; checked one by one */
 static int csr_check_1(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
 {
@@ -188,7 +181,6 @@ static int csr_check_6(
                     const int64_t p_near = is_gap ? p_next - 1 : 0;
                     between += is_gap & (colidx[p_near] >= colidx[p_near + 1]);
                     p_begun = spfgen_max(0, p_next);
-                    spfgen_apart();
                 }
             }
             if (wrong != between || p_stop - p_first > INT32_MAX) {

@@ -171,8 +171,7 @@ def _long_gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c
 def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt]:
     """The same where there is at most one place between them.
 
-    Without a branch, and one by one: a place that is none is read at the first one, and does not count. Several at once
-    would have to be gathered, which takes longer.
+    Written without a branch: a place that is none is read at the first one, and does not count.
     """
     outer, inner = part.scan.loops
     variable = w.names.of(outer.variable)
@@ -192,7 +191,6 @@ def _gaps(w: Writer, part: Segments, block: Block, bad: c.Assign) -> list[c.Stmt
         c.Declare(f"const {INT}", near, c.Select(c.Name(is_gap), c.Bin("-", end_of, c.Int(1)), clip_low)),
         c.Assign(bad.target, "+=", c.Bin("&", c.Name(is_gap), found)),
         c.Assign(c.Name(begun), "=", _not_below(clip_low, end_of)),
-        c.Do(c.Call("spfgen_apart", ())),
     ]
     before = c.Declare(INT, begun, _not_below(clip_low, _at(w, outer, part.low, c.Name(block.first))))
     over = loop(variable, c.Name(block.first), c.Bin("-", c.Name(block.stop), c.Int(1)), inside)

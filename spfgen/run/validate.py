@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_int
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import cast
@@ -161,7 +162,7 @@ def _run(
     arrays: Mapping[str, Array],
     threads: int,
 ) -> tuple[Property, ...]:
-    return _called(found, function, _given(found, sizes, arrays), sizes, arrays, threads)
+    return ReadyCheck(sizes, arrays, (), found, function, _given(found, sizes, arrays))(threads)
 
 
 def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> tuple[object, ...]:
@@ -172,28 +173,6 @@ def _given(found: _Prepared, sizes: Mapping[str, int], arrays: Mapping[str, Arra
     pointers = [ctypes.c_void_p(a.__array_interface__["data"][0]) for a in indexes.values()]
     limit = 0 if found.is_linear else plain.allowed_work(indexes)
     return (*map(ctypes.c_int64, numbers), *pointers, ctypes.c_int64(limit))
-
-
-def _called(
-    found: _Prepared,
-    function: Callable[..., int],
-    given: Sequence[object],
-    sizes: Mapping[str, int],
-    arrays: Mapping[str, Array],
-    threads: int,
-) -> tuple[Property, ...]:
-    report = found.report()
-    status = function(*given, ctypes.c_int(threads_allowed(threads)), report)
-    if status == 0 and found.is_linear:
-        return ()
-    width = found.width
-    if status == MEMORY:
-        check = found.checks[report[0]]
-        message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
-        raise DataError(f"{message}, but there is not enough")
-    if status:
-        raise _error(found, sizes, arrays, report[0], report[1 : 1 + width])
-    return tuple(c.fact for c, flag in zip(found.checks, report[1 + width :], strict=True) if flag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +197,20 @@ class ReadyCheck:
 
     def __call__(self, threads: int) -> tuple[Property, ...]:
         """As `check_arrays`."""
-        return _called(self.prepared, self.function, self.given, self.sizes, self.arrays, threads)
+        found = self.prepared
+        report = found.report()
+        status = self.function(*self.given, c_int(threads_allowed(threads)), report)
+        return () if status == 0 and found.is_linear else self._told(status, report)
+
+    def _told(self, status: int, report: ctypes.Array[ctypes.c_int64]) -> tuple[Property, ...]:
+        found = self.prepared
+        if status == MEMORY:
+            check = found.checks[report[0]]
+            message = f"expected memory for a table to check `{check.fact.text}` of `{check.array}`"
+            raise DataError(f"{message}, but there is not enough")
+        if status:
+            raise _error(found, self.sizes, self.arrays, report[0], report[1 : 1 + found.width])
+        return tuple(c.fact for c, flag in zip(found.checks, report[1 + found.width :], strict=True) if flag)
 
 
 def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> ReadyCheck | None:
@@ -243,5 +235,5 @@ def _built(layout: Layout, kinds: tuple[tuple[str, str], ...]) -> Callable[..., 
     except ToolError:
         return None
     function = getattr(library, _name(layout))
-    function.restype = ctypes.c_int
+    function.restype = c_int
     return cast("Callable[..., int]", function)

@@ -84,9 +84,9 @@ def case(label: str, make: Callable[[], System], threads: int) -> Case:
     return Case(
         label=label,
         data=make,
-        ours=partial(prepare_ours, threads=threads, keep=True),
+        ours=partial(prepare_ours, threads=threads),
         peers=(
-            Contestant("serial", partial(prepare_ours, threads=1, keep=False), "ours on one thread"),
+            Contestant("serial", partial(prepare_ours, threads=1, schedule="serial i"), "ours on one thread"),
             Contestant("mkl", partial(prepare_mkl, threads=threads)),
             Contestant("scipy", prepare_scipy, "1 thread"),
         ),
@@ -96,15 +96,14 @@ def case(label: str, make: Callable[[], System], threads: int) -> Case:
     )
 
 
-def prepare_ours(data: System, threads: int, keep: bool) -> Runner:
+def prepare_ours(data: System, threads: int, schedule: str = "") -> Runner:
     """Our kernel, bound; its levels are found in a first call."""
     spfgen = module_or_missing("spfgen.api")
     text = LOWER if data.lower else UPPER
-    kernel = spfgen.compile(text, L="csr", b="dense", x="dense", threads=threads)
+    kernel = spfgen.compile(text, L="csr", b="dense", x="dense", threads=threads, schedule=schedule)
     x = np.full(data.right.size, np.nan)
     bound = kernel.bind(L=data.triangle, b=data.right, x=x)
-    if keep:
-        bound()
+    bound()
     return Runner(bound, lambda: x, (data,))
 
 

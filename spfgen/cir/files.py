@@ -23,7 +23,7 @@ _PLAIN = {
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
-        for n in ("kept", "asks", "pair", "whole", "order", "clock", "done", "team", "wait", "pass")
+        for n in ("kept", "asks", "pair", "order", "clock", "done", "alone", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     "unit": "units",

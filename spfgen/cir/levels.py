@@ -10,14 +10,12 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, loop, minus
 from spfgen.cir.scope import Paired, Scope
 from spfgen.facts.formula import Expr
-from spfgen.plan.nodes import Levels
+from spfgen.plan.nodes import Levels, Plan
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 STRUCT = "spfgen_levels"
-PLACES = 3
-"""Room for the order of a serial loop."""
 
 
 def params(low: Lowering) -> list[c.Param]:
@@ -35,38 +33,43 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.dim]
     number = len(low.ordered)
     low.ordered.append(plan)
-    kept, whole, now, order, places, count, start = (
-        low.names.new(f"{name}_{word}") for word in ("levels", "whole", "now", "order", "places", "count", "start")
+    kept, now, order, alone, count, start = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "now", "order", "alone", "count", "start")
     )
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
-    length = minus(last, first)
     origin = c.Bin("-", last, c.Int(1)) if plan.down else first
-    started, inner = low.started(scope)
-    inner = replace(inner, looped=True, paired=Paired(c.Name(kept), c.Name(name), origin, plan.down))
-    body = low.plan(plan.inspect, inner)
-    run = downwards(name, first, last, body) if plan.down else loop(name, first, last, body)
+    paired = Paired(c.Name(kept), c.Name(name), origin, plan.down)
     wanted = c.Name("true" if plan.wanted else "false")
     asks = c.Call("spfgen_levels_asks", (c.Name(kept), c.Name(count), c.Name("threads"), wanted))
-    several = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number), c.Name("threads")))
+    known = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number)))
+    by_levels = [
+        c.Declare(f"const {STRUCT}", alone, c.Call("spfgen_levels_alone", (c.Name(order),))),
+        c.Comment(f"level by level over {name}: {plan.because}"),
+        _executor(low, plan, scope, (order, alone), count, first, last),
+    ]
+    serial = [c.Comment(f"one after another over {name}"), *_serial(low, plan, plan.body, scope, first, last)]
     return [
         c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),
-        c.Declare(f"const {INT}", count, length),
-        c.Declare(f"{STRUCT} *", kept, several),
-        c.While(asks, c.Block((*started, run))),
-        c.Declare(INT, places, length=PLACES),
-        c.Declare(f"const {STRUCT}", whole, c.Call("spfgen_levels_whole", (c.Name(places), c.Name(count)))),
-        c.Declare(
-            f"const {STRUCT}",
-            now,
-            c.Call("spfgen_levels_order", (c.Name(kept), c.Un("&", c.Name(whole)))),
-        ),
+        c.Declare(f"const {INT}", count, minus(last, first)),
+        c.Declare(f"{STRUCT} *", kept, known),
+        c.While(asks, c.Block(tuple(_serial(low, plan, plan.inspect, replace(scope, paired=paired), first, last)))),
+        c.Declare(f"const {STRUCT}", now, c.Call("spfgen_levels_order", (c.Name(kept),))),
         c.Declare(f"const {STRUCT} *", order, c.Un("&", c.Name(now))),
         c.Declare("const double", start, c.Call("spfgen_levels_clock", ())),
-        c.Comment(f"level by level over {name}: {plan.because}"),
-        _executor(low, plan, scope, (order, whole), count, first, last),
+        c.If(
+            c.Bin(">", c.Field(c.Name(order), "threads"), c.Int(0)), c.Block(tuple(by_levels)), c.Block(tuple(serial))
+        ),
         c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(start)))),
     ]
+
+
+def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr, last: c.Expr) -> list[c.Stmt]:
+    """One iteration after another."""
+    name = low.names[plan.dim]
+    started, inner = low.started(scope)
+    lines = low.plan(body, replace(inner, looped=True))
+    return [*started, downwards(name, first, last, lines) if plan.down else loop(name, first, last, lines)]
 
 
 def _executor(
@@ -75,7 +78,7 @@ def _executor(
     """The units of each thread one after another, each when those that it needs are done; the blocks of a unit and
     their iterations in order."""
     name = low.names[plan.dim]
-    order, whole = map(c.Name, orders)
+    order, alone = map(c.Name, orders)
     team, thread, unit, block, begin, end = (
         c.Name(low.names.new(n)) for n in (f"{name}_team", "thread", "unit", "block", f"{name}_begin", f"{name}_end")
     )
@@ -100,10 +103,11 @@ def _executor(
     blocks = loop(block.name, field("unit", unit), field("unit", after(unit)), [*limits, *started, iterations])
     wait = c.Do(c.Call("spfgen_levels_wait", (team, unit, thread)))
     done = c.Do(c.Call("spfgen_levels_pass", (team, thread)))
+    mine = c.Call("spfgen_levels_first", (team, thread))
     more, next_unit = c.Bin("<", unit, c.Field(team, "units")), c.Bin("+", unit, c.Field(team, "threads"))
     inside: list[c.Stmt] = [
-        c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", whole)))),
-        c.For(INT, unit.name, thread, more, next_unit, c.Block((wait, blocks, done))),
+        c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", alone)))),
+        c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, blocks, done))),
     ]
     threads = c.Field(order, "threads")
     pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"

@@ -13,6 +13,7 @@ enum {
     SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several begins */
     SPFGEN_LEVELS_CACHED = 3,    /* until either begins, if it comes from a cache */
     SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
+    SPFGEN_LEVELS_OVERLAP = 2,   /* iterations that a core does at once, where they do not need one another */
     SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
@@ -20,6 +21,7 @@ enum {
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
     SPFGEN_LEVELS_LATELY = 32,   /* calls whose mean says how long one takes now */
+    SPFGEN_LEVELS_MOST = 16,     /* times as long as the others a call may count among them */
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
     SPFGEN_LEVELS_TOGETHER = 0,  /* ways in which a call runs: each thread does its units, */
     SPFGEN_LEVELS_ALONE = 1,     /* one thread does all units, */
@@ -33,13 +35,13 @@ static inline int spfgen_levels_shift(int size) {
     return shifts[size];
 }
 
-/* The order number `number` that the caller keeps, if it is worth having. */
-static inline spfgen_levels *spfgen_levels_kept(spfgen_levels *levels, int64_t number, int threads) {
+/* The order number `number` that the caller keeps, if it is of use. */
+static inline spfgen_levels *spfgen_levels_kept(spfgen_levels *levels, int64_t number) {
 #if defined(_OPENMP) && defined(__GNUC__)
-    return levels && threads > 1 ? levels + number : NULL;
+    return levels ? levels + number : NULL;
 #else
-    (void)levels, (void)number, (void)threads;
-    return NULL; /* threads have no way to wait for one another */
+    (void)levels, (void)number;
+    return NULL; /* threads have no way to wait for one another, nor is there a clock */
 #endif
 }
 
@@ -47,6 +49,7 @@ static inline spfgen_levels *spfgen_levels_kept(spfgen_levels *levels, int64_t n
 static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations, int threads) {
     spfgen_levels_free(order);
     order->iterations = iterations;
+    order->allowed = threads;
     order->threads = threads;
     if (iterations < 1 || (uint64_t)iterations > SIZE_MAX / 32) {
         return false;
@@ -98,11 +101,12 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
    thread does alone, because that is faster, or (when levels are wanted) because they have one block. */
 static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const int64_t *work, const int64_t *largest,
                                         unsigned char *alone, bool wanted) {
+    const double at_once = (double)(threads > 1 ? threads : SPFGEN_LEVELS_OVERLAP);
+    const double wait = threads > 1 ? SPFGEN_LEVELS_WAIT : 0;
     double total = 0;
     bool several = false;
     for (int64_t k = 0; k < levels; k++) {
-        const double share = (double)work[k] / (double)threads;
-        const double shared = (share > (double)largest[k] ? share : (double)largest[k]) + SPFGEN_LEVELS_WAIT;
+        const double shared = spfgen_most((double)work[k] / at_once, (double)largest[k]) + wait;
         alone[k] = wanted ? work[k] == largest[k] : (double)work[k] <= shared;
         several = several || !alone[k];
         total += alone[k] ? (double)work[k] : shared;
@@ -113,17 +117,18 @@ static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const i
 /* The loop is serial, and that is not looked at again. */
 static inline void spfgen_levels_refuse(spfgen_levels *order) {
     const int64_t iterations = order->iterations;
-    const int64_t threads = order->threads;
+    const int64_t allowed = order->allowed;
     spfgen_levels_free(order);
     order->iterations = iterations;
-    order->threads = threads;
+    order->allowed = allowed;
     order->levels = 1;
 }
 
 /* Puts the blocks in units: neighbouring levels that one thread does alone become one; the others are divided in parts
    of about equal work, one for each thread: neighbours are with the same thread in most of them. Whether it can be. */
-static inline bool spfgen_levels_divide(spfgen_levels *order, int64_t blocks, const int64_t *depth, const int64_t *work,
+static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *work, const int64_t *depth,
                                         const unsigned char *alone, int64_t depths) {
+    const int64_t blocks = ((order->iterations - 1) >> order->shift) + 1;
     const int64_t threads = order->threads;
     int64_t *const total = calloc(3 * (size_t)depths, sizeof(int64_t));
     if (!total) {
@@ -177,8 +182,59 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, int64_t blocks, co
     return true;
 }
 
-/* After all pairs: the blocks in units. Whether the pairs are wanted once more; if not the loop is serial, because that
-   should be faster (and levels are not wanted all the same), or there is no memory. */
+/* The levels of the blocks of one size. */
+static inline const int64_t *spfgen_levels_depth(const spfgen_levels *order, int size) {
+    const int64_t *depth = order->depth;
+    for (int s = 0; s < size; s++) {
+        depth += spfgen_levels_last_block(order, s) + 1;
+    }
+    return depth;
+}
+
+/* The work of each block of one size, in `sums` that of each level and then that of its largest block. Returns the
+   number of levels. */
+static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, bool cached, int64_t *work,
+                                        int64_t *sums) {
+    const int64_t *const depth = spfgen_levels_depth(order, size);
+    const int64_t blocks = spfgen_levels_last_block(order, size) + 1;
+    int64_t depths = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        work[b] = cached ? SPFGEN_LEVELS_CACHED : size ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
+        depths = depth[b] >= depths ? depth[b] + 1 : depths;
+    }
+    for (int64_t i = 0; i < order->iterations; i++) {
+        work[i >> spfgen_levels_shift(size)] += order->work[i];
+    }
+    int64_t *const largest = sums + depths;
+    for (int64_t d = 0; d < 2 * depths; d++) {
+        sums[d] = 0;
+    }
+    for (int64_t b = 0; b < blocks; b++) {
+        sums[depth[b]] += work[b];
+        largest[depth[b]] = spfgen_max(work[b], largest[depth[b]]);
+    }
+    return depths;
+}
+
+/* The size of blocks that should be fastest for the order's threads, faster than `serial`; -1 when there is none. */
+static inline int spfgen_levels_size(const spfgen_levels *order, double serial, bool cached, bool wanted,
+                                     int64_t *work, int64_t *sums, unsigned char *alone) {
+    double best = wanted ? 1e299 : serial;
+    int chosen = -1;
+    for (int size = 0; size < SPFGEN_LEVELS_SIZES; size++) {
+        const int64_t depths = spfgen_levels_sum(order, size, cached, work, sums);
+        const double cost = spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
+        if (cost < best) {
+            best = cost;
+            chosen = size;
+        }
+    }
+    return chosen;
+}
+
+/* After all pairs: the blocks in units, for all threads, or for one where waiting should take too long. Whether the
+   pairs are wanted once more; if not the loop is serial, because that should be faster (and levels are not wanted all
+   the same), or there is no memory. */
 static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const int64_t n = order->iterations;
     int64_t *const work = malloc((size_t)n * sizeof(int64_t)); /* of each block */
@@ -188,45 +244,21 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     for (int64_t k = 0; k < n; k++) {
         serial += (double)order->work[k];
     }
-    const double pairs = serial - (double)n * SPFGEN_LEVELS_ITERATION;
-    const bool cached = 36.0 * (double)n + 12.0 * pairs < (double)order->threads * SPFGEN_LEVELS_CACHE;
-    double best = wanted ? 1e299 : serial;
-    int chosen = -1;
+    const double bytes = 36.0 * (double)n + 12.0 * (serial - (double)n * SPFGEN_LEVELS_ITERATION);
+    const bool cached = bytes < (double)order->threads * SPFGEN_LEVELS_CACHE;
     bool made = false;
-    for (int round = 0; work && sums && alone && round <= SPFGEN_LEVELS_SIZES; round++) {
-        const int size = round < SPFGEN_LEVELS_SIZES ? round : chosen; /* the last round makes what was chosen */
-        if (size < 0) {
-            break;
+    if (work && sums && alone) {
+        int size = spfgen_levels_size(order, serial, cached, wanted, work, sums, alone);
+        if (size < 0 && order->threads > 1) {
+            order->threads = 1;
+            size = spfgen_levels_size(order, serial, cached, wanted, work, sums, alone);
         }
-        const int64_t *depth = order->depth;
-        for (int s = 0; s < size; s++) {
-            depth += spfgen_levels_last_block(order, s) + 1;
-        }
-        const int64_t blocks = spfgen_levels_last_block(order, size) + 1;
-        int64_t depths = 0;
-        for (int64_t b = 0; b < blocks; b++) {
-            work[b] = cached ? SPFGEN_LEVELS_CACHED : size ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
-            depths = depth[b] >= depths ? depth[b] + 1 : depths;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            work[i >> spfgen_levels_shift(size)] += order->work[i];
-        }
-        int64_t *const largest = sums + depths;
-        for (int64_t d = 0; d < 2 * depths; d++) {
-            sums[d] = 0;
-        }
-        for (int64_t b = 0; b < blocks; b++) {
-            sums[depth[b]] += work[b];
-            largest[depth[b]] = spfgen_max(work[b], largest[depth[b]]);
-        }
-        const double cost = spfgen_levels_cost(order->threads, depths, sums, largest, alone, wanted);
-        if (round == SPFGEN_LEVELS_SIZES) {
+        if (size >= 0) {
+            const int64_t depths = spfgen_levels_sum(order, size, cached, work, sums);
+            spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
             order->shift = spfgen_levels_shift(size);
             order->size = (int64_t)1 << order->shift;
-            made = spfgen_levels_divide(order, blocks, depth, work, alone, depths);
-        } else if (cost < best) {
-            best = cost;
-            chosen = size;
+            made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), alone, depths);
         }
     }
     free(work);
@@ -297,25 +329,10 @@ static inline bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, 
     if (order->depth) {
         return spfgen_levels_choose(order, wanted);
     }
-    if (order->levels && order->iterations == iterations && order->threads == threads) {
+    if (order->levels && order->iterations == iterations && order->allowed == threads) {
         return false;
     }
     return spfgen_levels_begin(order, iterations, threads);
-}
-
-/* One unit with all iterations, for which `places` has room. */
-static inline spfgen_levels spfgen_levels_whole(int64_t *places, int64_t iterations) {
-    const spfgen_levels whole = {
-        .threads = 1,
-        .size = iterations,
-        .levels = 1,
-        .units = 1,
-        .unit = places, /* one block */
-        .block = places + 2,
-    };
-    places[0] = places[2] = 0;
-    places[1] = 1;
-    return whole;
 }
 
 /* Seconds since some moment. */
@@ -341,13 +358,22 @@ static inline bool spfgen_levels_tries(const spfgen_levels *kept) {
     return kept->turn < SPFGEN_LEVELS_WAYS || (kept->turn - SPFGEN_LEVELS_WAYS) % 2 != 0;
 }
 
-/* The order of this call: the one that is kept, for its threads or one, or serial; the values are the same. All ways are
-   tried for some time, as it takes several calls until caches and predictions of branches are as they will be; then
-   what has been fastest lately runs, and in between another one is tried again: others may need the cores now, or
-   none any more. */
-static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept, const spfgen_levels *whole) {
+/* The order for one thread, which does all units. */
+static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
+    spfgen_levels alone = *order;
+    alone.threads = 1;
+    alone.wait = alone.done = NULL; /* nobody waits */
+    return alone;
+}
+
+/* The order of this call: the one that is kept, for its threads or one, or of no threads when the loop is serial; the
+   values are the same. All ways are tried for some time, as it takes several calls until caches and predictions of
+   branches are as they will be; then what has been fastest lately runs, and in between another one is tried again:
+   others may need the cores now, or none any more. */
+static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
+    const spfgen_levels serial = SPFGEN_LEVELS_NONE;
     if (!kept || !kept->size) {
-        return *whole;
+        return serial;
     }
     if (!kept->wanted && !spfgen_levels_tries(kept)) {
         const int64_t fastest = spfgen_levels_fastest(kept);
@@ -355,17 +381,13 @@ static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept, const spfge
             kept->way = fastest;
         }
     }
-    spfgen_levels order = kept->way == SPFGEN_LEVELS_SERIAL ? *whole : *kept;
-    if (kept->way == SPFGEN_LEVELS_TOGETHER) {
-        for (int64_t t = 0; t < kept->threads; t++) {
-            kept->done[t * SPFGEN_LEVELS_APART] = 0;
-            kept->done[t * SPFGEN_LEVELS_APART + 1] = SPFGEN_LEVELS_TRIES;
-        }
-    } else { /* nobody waits */
-        order.threads = 1;
-        order.wait = order.done = NULL;
+    for (int64_t t = 0; kept->way == SPFGEN_LEVELS_TOGETHER && t < kept->threads; t++) {
+        kept->done[t * SPFGEN_LEVELS_APART] = 0;
+        kept->done[t * SPFGEN_LEVELS_APART + 1] = SPFGEN_LEVELS_TRIES;
     }
-    return order;
+    return kept->way == SPFGEN_LEVELS_TOGETHER ? *kept
+           : kept->way == SPFGEN_LEVELS_ALONE  ? spfgen_levels_alone(kept)
+                                               : serial;
 }
 
 /* The call that started then is over. */
@@ -378,16 +400,16 @@ static inline void spfgen_levels_done(spfgen_levels *kept, double start) {
     const bool tried = spfgen_levels_tries(kept);
     if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
         *lately = took;
-    } else { /* a call that took much longer was disturbed */
+    } else { /* one call that was disturbed does not count more than as many that were not */
         const int64_t calls = tried ? spfgen_min(kept->calls, SPFGEN_LEVELS_LATELY) : SPFGEN_LEVELS_LATELY;
-        *lately += (spfgen_least(took, 2 * *lately) - *lately) / (double)calls;
+        *lately += (spfgen_least(took, SPFGEN_LEVELS_MOST * *lately) - *lately) / (double)calls;
     }
     const double least = SPFGEN_LEVELS_RUN * 1e-6;
     kept->spent += took;
     kept->calls++;
     const bool over = kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= spfgen_most(kept->limit, least);
-    const bool hopeless = kept->turn > SPFGEN_LEVELS_WAYS && tried && kept->calls > 1 &&
-                          *lately > 4 * kept->lately[spfgen_levels_fastest(kept)];
+    const bool hopeless = kept->turn > SPFGEN_LEVELS_WAYS && tried && kept->calls > SPFGEN_LEVELS_CALLS &&
+                          *lately > 1.5 * kept->lately[spfgen_levels_fastest(kept)];
     if (!over && !hopeless) {
         return;
     }
@@ -407,13 +429,18 @@ static inline void spfgen_levels_done(spfgen_levels *kept, double start) {
 }
 
 /* The order that the threads of a team go by: one of them does all where there are fewer than it was made for. */
-static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order, const spfgen_levels *whole) {
+static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order, const spfgen_levels *alone) {
 #ifdef _OPENMP
-    return omp_get_num_threads() < order->threads ? whole : order;
+    return omp_get_num_threads() < order->threads ? alone : order;
 #else
-    (void)whole;
+    (void)alone;
     return order;
 #endif
+}
+
+/* The first unit of a thread, if it has any. */
+static inline int64_t spfgen_levels_first(const spfgen_levels *order, int64_t thread) {
+    return thread < order->threads ? thread : order->units;
 }
 
 /* Until the other threads have done what the unit needs. A thread that had to let others have its core does so sooner

@@ -7,7 +7,8 @@
    pattern use it again, one at a time. Freed by spfgen_levels_free. */
 typedef struct spfgen_levels {
     int64_t iterations; /* of the loop that it was made for */
-    int64_t threads;    /* that it was made for */
+    int64_t allowed;    /* threads that it was made for */
+    int64_t threads;    /* and those that have units: all of them, or one */
     int64_t size;       /* iterations of a block */
     int64_t shift;      /* of numbers of iterations, for those of blocks */
     int64_t levels;     /* how many there are; one when the loop is serial */
@@ -31,6 +32,8 @@ typedef struct spfgen_levels {
     int32_t *latest;    /* while it is made: [levels, threads, threads] how many units each unit needs of each thread */
 } spfgen_levels;
 
+#define SPFGEN_LEVELS_NONE {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
 /* Gives back what a call has put there. */
 static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->unit);
@@ -42,7 +45,7 @@ static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->work);
     free(order->place);
     free(order->latest);
-    const spfgen_levels none = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const spfgen_levels none = SPFGEN_LEVELS_NONE;
     *order = none;
 }
 #endif

@@ -81,7 +81,10 @@ class Entry:
 class Levels(ctypes.Structure):
     """What a loop that runs level by level keeps between calls (rt/levels_type.h)."""
 
-    WHOLE = ("iterations", "threads", "size", "shift", "levels", "wanted", "units", "way", "turn", "calls", "longer")
+    WHOLE = (
+        *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
+        *("units", "way", "turn", "calls", "longer"),
+    )
     POINTERS = ("unit", "block", "wait", "need", "done", "depth", "work", "place", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),

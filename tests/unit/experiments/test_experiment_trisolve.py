@@ -19,7 +19,7 @@ def test_systems_have_a_full_diagonal_and_are_solved(lower: bool) -> None:
     complaint = trisolve.check(data)
     runner = trisolve.prepare_scipy(data)
     assert complaint(runner.call()) == ""
-    ours = trisolve.prepare_ours(data, threads=2, keep=True)
+    ours = trisolve.prepare_ours(data, threads=2)
     ours.call()
     assert ours.result is not None
     assert complaint(ours.result()) == ""

@@ -7,7 +7,7 @@ positions of sparse operands in the order of the text; the remaining indices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import Var, variables
@@ -146,10 +146,18 @@ class _Search:
         return result
 
     def leading(self) -> list[str]:
-        """The first unknown position of each sparse operand: the order of a layout's positions is the natural one."""
+        """The first unknown position of each sparse operand: the order of a layout's positions is the natural one.
+        But one that is stored at another position comes after that one, where it can: it need not be looked for."""
         operands = [*self.instance.reads, self.instance.target]
         waiting = [[p for p in o.positions if p in self.unknown] for o in operands if o.sparse]
-        return [positions[0] for positions in waiting if positions]
+        return [next(self.holding(first, others), first) for first, *others in filter(None, waiting)]
+
+    def holding(self, position: str, others: list[str]) -> Iterator[str]:
+        """Those of the others that can be scanned now and have this position stored."""
+        for other in others:
+            stored = (c for c, needs in self.needs.items() if other in needs and needs <= self.known | {other})
+            if any(self.equal(c, position) for c in stored) and self.bounded([other]):
+                yield other
 
     def outer(self, indices: list[str], operands: list[Operand]) -> list[str]:
         """Indices that no sparse operand has and that are never the fastest-running subscript: best outermost."""

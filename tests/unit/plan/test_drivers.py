@@ -35,6 +35,7 @@ DRIVES = [
     (SPMV, {"A": "csr", "x": "sv"}, "A.pj", {"x.p"}),
     (SPMV, {"A": "csc", "x": "sv"}, "x.p", set()),
     (SPMV, {"A": "dense", "x": "sv"}, "x.p", set()),
+    (SPMV, {"A": "vbr", "x": "dense"}, "A.b", set()),  # its k, declared before pb, is read at pb
     ("y[i] = A[j, i]*x[j]", {"A": "csr", "x": "sv"}, "x.p", set()),
     ("y[i] = A[j, i]*x[j]", {"A": "csc", "x": "sv"}, "A.pi", {"x.p"}),
     ("s = x[i]*y[i]", {"x": "dense", "y": "sv"}, "y.p", set()),

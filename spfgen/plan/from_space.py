@@ -267,7 +267,7 @@ def _sum_level(
 
 def _blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, loop: str, above: set[str]) -> bool:
     """Whether the sums of whole small blocks go to different places in different iterations of a loop around them."""
-    level = next((k for k, s in enumerate(steps) if s.dim and s.dim not in above), len(steps))
+    level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
     around = steps[:level]
     step = next((s for s in steps[level:] if s.dim == sums.dim), None)
     spoken = {v for p in sums.target.place for v in variables(p)}

@@ -23,6 +23,7 @@ def found(kernel: spfgen.Kernel) -> tuple[list[int], list[int]]:
     ("statement", "layouts", "sums", "wholes"),
     [
         (STATEMENT, {"A": "bcsr(R=3,C=2)", "x": "dense", "y": "dense"}, [3, 3], 3),  # by the number of columns
+        (STATEMENT, {"A": "bcsr(R=8,C=1)", "x": "dense", "y": "dense"}, [8], 1),  # its only column needs no loop
         (STATEMENT, {"A": "sell(C=4)", "x": "dense", "y": "dense"}, [4], 1),
         (STATEMENT, {"A": "bcsr(R=17,C=2)", "x": "dense", "y": "dense"}, [], 0),  # too many for registers
         (STATEMENT, {"A": "csr", "x": "dense", "y": "dense"}, [], 0),

@@ -37,7 +37,7 @@ _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
-    "levels": ("max", "min", "least", "most"),
+    "levels": ("max", "min", "least", "most", "alone"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
     "own_parts": ("thread",),

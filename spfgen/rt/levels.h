@@ -20,8 +20,8 @@ enum {
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
-    SPFGEN_LEVELS_LATELY = 32,   /* calls whose mean says how long one takes now */
-    SPFGEN_LEVELS_MOST = 16,     /* times as long as the others a call may count among them */
+    SPFGEN_LEVELS_LATELY = 16,   /* calls whose mean says how long one takes now */
+    SPFGEN_LEVELS_MOST = 8,      /* times as long as the others a call may count among them */
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
     SPFGEN_LEVELS_TOGETHER = 0,  /* ways in which a call runs: each thread does its units, */
     SPFGEN_LEVELS_ALONE = 1,     /* one thread does all units, */
@@ -318,7 +318,7 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
 }
 
 /* Whether the inspector is to give all pairs, once more: until the order for so many iterations and threads is made. */
-static inline bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, int threads, bool wanted) {
+static SPFGEN_ALONE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, int threads, bool wanted) {
     if (!order) {
         return false;
     }
@@ -370,7 +370,7 @@ static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
    values are the same. All ways are tried for some time, as it takes several calls until caches and predictions of
    branches are as they will be; then what has been fastest lately runs, and in between another one is tried again:
    others may need the cores now, or none any more. */
-static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
+static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     const spfgen_levels serial = SPFGEN_LEVELS_NONE;
     if (!kept || !kept->size) {
         return serial;
@@ -391,7 +391,7 @@ static inline spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
 }
 
 /* The call that started then is over. */
-static inline void spfgen_levels_done(spfgen_levels *kept, double start) {
+static SPFGEN_ALONE void spfgen_levels_done(spfgen_levels *kept, double start) {
     if (!kept || !kept->size || kept->wanted) {
         return;
     }

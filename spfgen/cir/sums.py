@@ -142,13 +142,48 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     """Four values at a time, in turn for two sums. That all but the first are guarded, rather than left to a loop of
     their own, is one branch less that a processor may foresee wrongly; and compilers leave such a loop as it is, where
     they would gather what lies behind index arrays into vectors, which takes longer."""
-    position = low.names[plan.dim]
-    at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
+    position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    each = _in_turn(low, plan, scope, name, kind, end)
+    whole = _unbroken(low, plan, scope, end)
+    if whole is not None:
+        condition, unguarded = whole
+        why = c.Comment("where the last one does not end the loop none does")
+        inside = c.Block(tuple(_in_turn(low, unguarded, scope, name, kind, end)))
+        each = [why, c.If(condition, inside, c.Block(tuple(each)))]
+    body = [*fetched(low, plan, scope, first, end, some=True), *each]
+    # Where rows are empty, many of them are: the less is done for each the better.
+    return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
+
+
+def _unbroken(low: Lowering, plan: Scan, scope: Scope, end: c.Expr) -> tuple[c.Expr, Scan] | None:
+    """Where the loop may end early: whether it does not, which its last iteration says, and the loop that does not ask.
+    Rows of slots are mostly full."""
+    if not isinstance(end, c.Name):
+        return None
+    low.names.table[f"@{end.name}"] = end.name
+    values: dict[str, Expr] = {plan.dim: Bin("-", Var(f"@{end.name}"), Num(1))}
+    for node in chain(plan.body):
+        match node:
+            case Load(dim, value) | Locate(dim, value):
+                values[dim] = substitute(value, values)
+            case Guard(conditions, body, ends=True):
+                condition = low.all([substitute(f, values) for f in conditions], scope)
+                unguarded = without_unused(rewrite(lambda n: body if n is node else None, plan))
+                return condition, unguarded
+            case _:
+                return None
+    return None
+
+
+def _in_turn(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, end: c.Expr) -> list[c.Stmt]:
+    """The loop, known not to be empty, with its values in turn for two sums."""
+    position = low.names[plan.dim]
+    at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
     few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
     # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
     # the last. Else one addition of four values is in time for the next four.
@@ -167,13 +202,8 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not few:
         group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block(tuple(group)))
-    body = [
-        *fetched(low, plan, scope, first, end, some=True),
-        c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other"),
-        *([other, pairs, added] if few else [pairs]),
-    ]
-    # Where rows are empty, many of them are: the less is done for each the better.
-    return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
+    comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
+    return [comment, other, pairs, added] if few else [comment, pairs]
 
 
 def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:

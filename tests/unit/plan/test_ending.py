@@ -36,6 +36,7 @@ def test_where_loops_end(statement: str, layout: str, ends: bool) -> None:
     assert guards
     assert any(g.ends for g in guards) == ends
     assert ("the loop ends" in kernel.explain()) == ends
+    assert ("where the last one does not end the loop none does" in kernel.source) == ends
     for rows, columns in ((0, 3), (1, 1), (7, 5), (9, 9)):
         dense, x = matrix(rows, columns), np.arange(columns) + 1.0
         kept = np.tril(dense, -1) if "j<i" in statement else np.triu(dense, 1) if "j>i" in statement else dense

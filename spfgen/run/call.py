@@ -148,7 +148,7 @@ class Bound:
             own, held = tensor.sizes, tensor.arrays
             structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
         self._structs = structs
-        self._wanted = threads
+        self._wanted = self._allowed = threads
         self._threads = ctypes.c_int(threads)
         self._arguments = [
             *map(ctypes.byref, structs),
@@ -169,8 +169,8 @@ class Bound:
 
     def __call__(self) -> None:
         """Run once. Raises DataError when there is no memory for a workspace."""
-        if self._wanted != 1:
-            self._threads.value = threads_allowed(self._wanted)
+        if self._wanted != 1 and self._allowed != threads_allowed(self._wanted):
+            self._allowed = self._threads.value = threads_allowed(self._wanted)
         status = self._function(*self._arguments)
         if status:
             self._fail(status)

@@ -23,7 +23,7 @@ def threads_allowed(wanted: int) -> int:
     """That many threads (0: OpenMP's choice), or one where no more can be used; to be asked right before a call."""
     if _Forks.child_of_parallel:
         return 1
-    if wanted != 1:
+    if wanted != 1 and not _Forks.parallel:  # to set it again would take longer than to ask
         _Forks.parallel = True
     return wanted
 

@@ -173,11 +173,15 @@ def _unbroken(low: Lowering, plan: Scan, scope: Scope, end: c.Expr) -> tuple[c.E
                 values[dim] = substitute(value, values)
             case Guard(conditions, body, ends=True):
                 condition = low.all([substitute(f, values) for f in conditions], scope)
-                unguarded = without_unused(rewrite(lambda n: body if n is node else None, plan))
-                return condition, unguarded
+                return condition, without_unused(_without(plan, node, body))
             case _:
                 return None
     return None
+
+
+def _without(plan: Scan, guard: Guard, body: Plan) -> Scan:
+    result: Scan = rewrite(lambda n: body if n is guard else None, plan)
+    return result
 
 
 def _in_turn(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, end: c.Expr) -> list[c.Stmt]:

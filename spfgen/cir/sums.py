@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.elements import zero
+from spfgen.cir.fours import in_fours
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
@@ -148,12 +149,14 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    each = _in_turn(low, plan, scope, name, kind, end)
+    rounds = in_fours(low, plan, scope, (name, kind), (first, end))
+    before, at = rounds or ([], first)
+    each = [*before, *_in_turn(low, plan, scope, name, kind, (at, end))]
     whole = _unbroken(low, plan, scope, end)
     if whole is not None:
         condition, unguarded = whole
         why = c.Comment("where the last one does not end the loop none does")
-        inside = c.Block(tuple(_in_turn(low, unguarded, scope, name, kind, end)))
+        inside = c.Block(tuple(_in_turn(low, unguarded, scope, name, kind, (first, end))))
         each = [why, c.If(condition, inside, c.Block(tuple(each)))]
     body = [*fetched(low, plan, scope, first, end, some=True), *each]
     # Where rows are empty, many of them are: the less is done for each the better.
@@ -173,7 +176,9 @@ def _unbroken(low: Lowering, plan: Scan, scope: Scope, end: c.Expr) -> tuple[c.E
                 values[dim] = substitute(value, values)
             case Guard(conditions, body, ends=True):
                 condition = low.all([substitute(f, values) for f in conditions], scope)
-                return condition, without_unused(_without(plan, node, body))
+                unguarded = without_unused(_without(plan, node, body))
+                assert isinstance(unguarded, Scan)
+                return condition, unguarded
             case _:
                 return None
     return None
@@ -184,10 +189,12 @@ def _without(plan: Scan, guard: Guard, body: Plan) -> Scan:
     return result
 
 
-def _in_turn(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, end: c.Expr) -> list[c.Stmt]:
-    """The loop, known not to be empty, with its values in turn for two sums."""
-    position = low.names[plan.dim]
-    at, first = c.Name(position), low.fold("spfgen_max", plan.low, scope)
+def _in_turn(
+    low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
+) -> list[c.Stmt]:
+    """The loop from one limit to the other, with its values in turn for two sums."""
+    position, (first, end) = low.names[plan.dim], limits
+    at = c.Name(position)
     few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
     # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
     # the last. Else one addition of four values is in time for the next four.

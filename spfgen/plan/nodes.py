@@ -74,12 +74,13 @@ class Clear(Plan):
 class Ahead:
     """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
     hold: on what there is and how short the runs are. What lies there for the first place of the run; or, with
-    `each`, for one place out of so many."""
+    `each`, for one place out of so many. `long` says when runs are long, on the average."""
 
     arrays: tuple[Call | Operand, ...]
     places: int
     when: tuple[Formula, ...]
     each: int = 0
+    long: Formula | None = None
 
 
 @dataclass(frozen=True, slots=True)

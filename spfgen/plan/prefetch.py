@@ -49,6 +49,8 @@ LARGE = 1 << 20
 """Values of a stream that caches do not hold."""
 SHORT = 8
 """Values of a segment that one fetch covers: a line of the cache."""
+LONG = 16
+"""Values of a segment beside which it takes little to find its end unforeseen."""
 
 
 def fetched_ahead(plan: Plan) -> Plan:
@@ -134,7 +136,8 @@ def _stream(outer: Scan, inner: Scan) -> Plan | None:
     indices = [n.call for n in inside if isinstance(n, Load) and n.call.arguments == (Var(inner.dim),)]
     rows = outer.high[0] if outer.low[0] == Num(0) else Bin("-", outer.high[0], outer.low[0])
     when = (Compare(">=", extent, Num(LARGE)), Compare("<=", extent, Bin("*", Num(SHORT), rows)))
-    return replace(inner, ahead=Ahead((values, *indices), PLACES, when))
+    long = Compare(">=", extent, Bin("*", Num(LONG), rows))
+    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=long))
 
 
 def _ahead(outer: Scan) -> Plan | None:

@@ -27,6 +27,7 @@ from spfgen.cir.nodes import Function
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.cir.sized import sized
+from spfgen.cir.unswitch import unswitched
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -78,7 +79,7 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     """From plans to C."""
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
     *widths, function = sized(simplify(lower(program, plans)))
-    functions = [*widths, *evened(function)]
+    functions = [*widths, *evened(unswitched(function))]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

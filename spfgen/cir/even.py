@@ -13,7 +13,6 @@ What is added up comes in the same order either way.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
@@ -98,7 +97,6 @@ def _segments(loop: c.For) -> _Segments | None:
             return None
     if kind != INT or tested != i or not lines:
         return None
-    lines = _for_short(c.Block(lines)).statements
     match lines[-1]:
         case c.Assign(c.Name() as begin, "=", c.Name() as end):
             pass
@@ -115,25 +113,6 @@ def _segments(loop: c.For) -> _Segments | None:
     if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
         return None
     return _Segments(loop, begin, end, read, inner[0], rest)
-
-
-def _for_short(block: c.Block) -> c.Block:
-    """Without the rounds of long segments (cir/fours.py): what these leave begins where the segment does."""
-
-    def rule(node: object) -> c.Block | None:
-        pairs = list(pairwise(node.statements)) if isinstance(node, c.Block) else []
-        for k, (first, second) in enumerate(pairs):
-            match first, second:
-                case c.Declare(name=at, value=c.Name() as begin), c.If(then=c.Block((*_, c.While() as rounds))):
-                    moved = any(isinstance(n, c.Assign) and n.target == c.Name(at) for n in walk(rounds))
-                    if moved and isinstance(node, c.Block):
-                        rest = c.Block((*node.statements[:k], *node.statements[k + 2 :]))
-                        found: c.Block = rewrite(lambda n, at=at, begin=begin: begin if n == c.Name(at) else None, rest)
-                        return found
-        return None
-
-    found: c.Block = rewrite(rule, block)
-    return found
 
 
 def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:

@@ -32,9 +32,9 @@ SIMD = "omp simd"
 
 def in_fours(
     low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
-) -> tuple[list[c.Stmt], c.Name] | None:
-    """The rounds while there are four more, where segments are long; and the variable with the position where they
-    leave off. None where it is not one value that lies scattered, or sizes do not tell how long segments are."""
+) -> tuple[c.Expr, list[c.Stmt], c.Name] | None:
+    """Whether segments are long; the rounds while there are four more; the variable with the position where these leave
+    off. None where it is not one value that lies scattered, or sizes do not tell how long segments are."""
     *above, do = chain(plan.body)
     name, kind = total
     first, end = limits
@@ -85,10 +85,10 @@ def in_fours(
     ]
     more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
     comment = "long segments: four at a time, with vectors of what stands in order"
-    why = "segments are long: it does not matter much where they end"
+    why = "segments are long, on the average"
     longer = low.chosen("const bool", "longer", low.condition(plan.ahead.long, scope), why)
-    rounds = c.If(longer, c.Block((c.Comment(comment), c.While(more, c.Block(tuple(each))))))
-    return [c.Declare(INT, at.name, first), rounds], at
+    rounds = c.While(more, c.Block(tuple(each)))
+    return longer, [c.Comment(comment), c.Declare(INT, at.name, first), rounds], at
 
 
 def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> Operand | None:
@@ -101,6 +101,8 @@ def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> Operand 
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     scattered = [r for r in reads if {v for p in r.place for v in variables(p)} & inside]
     plain = [r for r in reads if r not in scattered]
-    in_order = all(r.place == (Var(plan.dim),) or plan.dim not in {v for p in r.place for v in variables(p)} for r in plain)
+    in_order = all(
+        r.place == (Var(plan.dim),) or plan.dim not in {v for p in r.place for v in variables(p)} for r in plain
+    )
     same = all(low.element_type(r) == kind for r in reads) and low.value_type(do.value, kind) == kind
     return scattered[0] if len(scattered) == 1 and plain and in_order and same else None

@@ -149,9 +149,12 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    each = _in_turn(low, plan, scope, name, kind, (first, end))
     rounds = in_fours(low, plan, scope, (name, kind), (first, end))
-    before, at = rounds or ([], first)
-    each = [*before, *_in_turn(low, plan, scope, name, kind, (at, end))]
+    if rounds is not None:
+        longer, before, at = rounds
+        rest = _in_turn(low, plan, scope, name, kind, (at, end))
+        each = [c.If(longer, c.Block((*before, *rest)), c.Block(tuple(each)))]
     whole = _unbroken(low, plan, scope, end)
     if whole is not None:
         condition, unguarded = whole

@@ -330,6 +330,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
+    /* segments are long, on the average */
+    const bool longer = nnz >= 16 * nrow;
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* the first part of each thread is larger than those that it takes when it is done early */
@@ -372,7 +374,55 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             const int64_t i_last = piece ? i_stop : i_end;
             const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
             double *i_places = piece ? y_part : y_val + i_first;
-            if (spfgen_even_int32(i_ends, i_last - i_first)) {
+            if (longer) {
+                for (int64_t i = i_first; i < i_last; i++) {
+                    double *y_row = i_places + (i - i_first);
+                    const int64_t pj_end = i_ends[i - i_first];
+                    double y_sum = 0.0;
+                    if (pj_begin < pj_end) {
+                        if (far) {
+                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
+                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                        }
+                        /* long segments: four at a time, with vectors of what stands in order */
+                        int64_t pj_next = pj_begin;
+                        while (pj_next + 4 <= pj_end) {
+                            double x_values[2];
+                            double x_values_2[2];
+                            x_values[0] = x_val[A_colidx[pj_next]];
+                            x_values[1] = x_val[A_colidx[pj_next + 1]];
+                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
+                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
+                            #pragma omp simd
+                            for (int lane = 0; lane < 2; lane++) {
+                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
+                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
+                            }
+                            y_sum += x_values[0] + x_values[1];
+                            pj_next += 4;
+                        }
+                        /* four at a time, so that one addition need not wait for the other */
+                        for (int64_t pj = pj_next; pj < pj_end; pj += 4) {
+                            double y_sum_1_2 = 0.0;
+                            y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
+                            if (pj + 1 < pj_end) {
+                                double y_sum_2_2 = 0.0;
+                                y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                                if (pj + 2 < pj_end) {
+                                    y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                    if (pj + 3 < pj_end) {
+                                        y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                    }
+                                }
+                                y_sum_1_2 += y_sum_2_2;
+                            }
+                            y_sum += y_sum_1_2;
+                        }
+                    }
+                    y_row[0] = y_sum;
+                    pj_begin = pj_end;
+                }
+            } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
                 /* short segments of equal length: loops that are written out for it */
                 pj_begin =
                         spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,

@@ -49,7 +49,7 @@ LARGE = 1 << 20
 """Values of a stream that caches do not hold."""
 SHORT = 8
 """Values of a segment that one fetch covers: a line of the cache."""
-LONG = 16
+LONG = 24
 """Values of a segment beside which it takes little to find its end unforeseen."""
 
 

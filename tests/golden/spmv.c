@@ -331,7 +331,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
     /* segments are long, on the average */
-    const bool longer = nnz >= 16 * nrow;
+    const bool longer = nnz >= 24 * nrow;
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* the first part of each thread is larger than those that it takes when it is done early */

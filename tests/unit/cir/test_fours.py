@@ -24,7 +24,7 @@ def test_rows_on_both_sides_of_long(kind: type, index: type) -> None:
     for threads in (1, 4):
         kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense", threads=threads)
         assert "if (longer)" in kernel.source
-        for lengths in ([*range(12), *range(30, 41), 400, 0], [3, 0, 16, 1, 2], [16], [15]):
+        for lengths in ([*range(12), *range(30, 41), 400, 0], [3, 0, 16, 1, 2], [24], [23]):
             a = rows(lengths * 40, kind, index)
             x = (np.arange(a.shape[1]) % 5 - 1).astype(kind)
             assert np.array_equal(kernel(A=a, x=x), a.toarray() @ x)
@@ -41,7 +41,7 @@ def test_rows_on_both_sides_of_long(kind: type, index: type) -> None:
 )
 def test_values(value: str, longer: bool) -> None:
     """Also where one value lies scattered beside others, or none or several do."""
-    a = rows([20, 17, 31, 16], float, np.int32)
+    a = rows([30, 27, 31, 26], float, np.int32)
     given = {"A": a, "x": np.arange(36.0) % 5, "v": np.arange(36.0) % 3, "w": np.arange(4.0) + 1}
     used = {n: given[n] for n in given if n + "[" in value}
     kernel = spfgen.compile(f"y[i] = {value}", y="dense", **{n: "csr" if n == "A" else "dense" for n in used})
@@ -52,7 +52,7 @@ def test_values(value: str, longer: bool) -> None:
 
 
 def test_a_value_that_is_no_number_is_added_where_it_is_stored() -> None:
-    a = rows([20, 18, 16], float, np.int32)
+    a = rows([30, 28, 26], float, np.int32)
     x = np.ones(a.shape[1])
     x[a.indices[0]] = np.inf
     with np.errstate(invalid="ignore"):

@@ -52,11 +52,13 @@ from spfgen.plan.nodes import (
     Tile,
     Variant,
 )
+from spfgen.plan.order import scan_order
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
+from spfgen.plan.slices import sliced
 from spfgen.plan.small import with_lanes, with_sums
 from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
@@ -147,7 +149,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     with everything."""
     instance = with_equal_positions(instance)
     for given, for_tiles in _orders(instance, context):
-        found = None if context.named or for_tiles else blocked(instance, given)
+        found = None if context.named or for_tiles else blocked(instance, given) or sliced(instance, given)
         instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
@@ -265,18 +267,37 @@ def _sum_level(
     return -1
 
 
-def _blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, loop: str, above: set[str]) -> bool:
-    """Whether the sums of whole small blocks go to different places in different iterations of a loop around them."""
+def _blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, own: str, loop: str, above: set[str]) -> bool:
+    """Whether the sums of whole small blocks go to different places in different iterations of a loop around them.
+    `own` is the loop that has a sum in each iteration."""
+    if own != sums.dim:
+        return _slices_apart(instance, steps, own, loop, above)
     level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
     around = steps[:level]
     step = next((s for s in steps[level:] if s.dim == sums.dim), None)
     spoken = {v for p in sums.target.place for v in variables(p)}
     if step is None or loop not in {s.dim for s in around} or not spoken <= set(instance.domain.space.names):
         return False
-    own = Affine(((sums.dim, 1),))
-    inside = [Constraint(False, own), Constraint(False, own.scaled(-1).plus(sums.count - 1))]
+    at = Affine(((sums.dim, 1),))
+    inside = [Constraint(False, at), Constraint(False, at.scaled(-1).plus(sums.count - 1))]
     visited = [*around, replace(step, known=around[-1].known.with_constraints(inside))]
     return sums_apart(replace(instance, target=sums.target), visited, loop)
+
+
+def _slices_apart(instance: Instance, steps: Sequence[Step], own: str, loop: str, above: set[str]) -> bool:
+    """The same of sums that are stored where only the loops around and `own` are known, whatever was summed: the steps
+    of an order that begins with those say to what places."""
+    scans = [s.dim for s in steps if s.kind == "scan"]
+    around = [d for d in scans if d in above]
+    first = steps_in_order(instance, scan_order(instance, (*around, own, *(d for d in scans if d not in around))))
+    order = [s.dim for s in first if s.kind == "scan"]
+    last = next((k for k, s in enumerate(first) if s.kind == "scan" and s.dim not in (*around, own)), len(first))
+    visited = first[:last]
+    if order[: len(around) + 1] != [*around, own] or loop not in around or any(s.guards for s in visited):
+        return False
+    if not {v for p in instance.target.place for v in variables(p)} <= {*(s.dim for s in visited), *instance.sizes}:
+        return False
+    return sums_apart(instance, visited, loop)
 
 
 def _target_level(instance: Instance, steps: list[Step]) -> int:

@@ -44,8 +44,9 @@ LANES = 64
 """Values of a block that may have a sum each: in vectors they fit in the registers."""
 
 
-Apart = Callable[[Sums, str, set[str]], bool]
-"""Whether iterations of a parallel loop add sums to different places, given the dimensions known where they begin."""
+Apart = Callable[[Sums, str, str, set[str]], bool]
+"""Whether iterations of a parallel loop add sums, one for each iteration of a small loop, to different places, given
+the dimensions known where they begin."""
 
 
 def with_sums(plan: Plan, apart: Apart) -> Plan:
@@ -59,11 +60,13 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
             return _stored(node)
         if not isinstance(node, Scan):
             return None
-        found = _sums(node)
+        counted, origin = _from_zero(node)
+        found = _sums(counted)
         if found is None:
             return None
         above = defined - _defined(node)
-        return _in_wholes(found, node) if all(apart(found, d, above) for d in shared if d in above) else None
+        own = origin.get(found.dim, found.dim)
+        return _in_wholes(found, node) if all(apart(found, own, d, above) for d in shared if d in above) else None
 
     result: Plan = rewrite(rule, plan)
     return result
@@ -71,6 +74,62 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
 
 def _defined(plan: Plan) -> set[str]:
     return {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Locate | Find | Sweep)}
+
+
+def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
+    """The nest with small loops over [low, low + n) counted from 0, where low is known outside; and what those loops
+    were over before."""
+    origin: dict[str, str] = {}
+    inside = [n for n in chain(outer.body) if isinstance(n, Scan | Load | Locate)]
+    for scan in inside:
+        if (
+            isinstance(scan, Scan)
+            and scan.low != (Num(0),)
+            and not {v for e in scan.low for v in variables(e)}
+            & {
+                outer.dim,
+                *(n.dim for n in inside),
+            }
+        ):
+            counted = _counted(scan, f"{scan.dim}_own")
+            if counted is not None:
+                outer = rewrite(partial(_replaced, scan, counted), outer)
+                origin[counted.dim] = scan.dim
+                break
+    return outer, origin
+
+
+def _counted(scan: Scan, dim: str) -> Scan | None:
+    """A loop over [low, low + n) as one over [0, n), when n is a small number."""
+    try:
+        (low,) = map(linear, scan.low)
+        high = [linear(e) - low for e in scan.high]
+    except (NotAffine, ValueError):
+        return None
+    numbers = [h.constant for h in high if not h.names()]
+    if not numbers or not 1 < min(numbers) <= MOST:
+        return None
+    place = low + Affine(((dim, 1),))
+
+    def rule(node: object) -> Expr | None:
+        match node:
+            case Var(name) if name == scan.dim:
+                return expression(place)
+            case Bin("%" | "rem", left, Num(count)) if dim in variables(left) and count >= min(numbers):
+                rest = linear(left) - Affine(((dim, 1),))
+                return None if any(k % count for _, k in rest.terms) or rest.constant % count else Var(dim)
+            case Bin(op, _, _) if op in ("+", "-") and dim in variables(node):
+                return expression(linear(node))
+        return None
+
+    def careful(node: object) -> Expr | None:
+        try:
+            return rule(node)
+        except NotAffine:
+            return None
+
+    body: Plan = rewrite(careful, scan.body)
+    return replace(scan, dim=dim, low=(Num(0),), high=tuple(map(expression, high)), body=body)
 
 
 def _sums(outer: Scan) -> Sums | None:
@@ -84,6 +143,7 @@ def _sums(outer: Scan) -> Sums | None:
     if any(isinstance(n, Read) and n.operand.tensor == do.target.tensor for n in walk(do.value)):
         return None
     located = {n.dim: n.value for n in inside if isinstance(n, Locate)}
+    located |= {n.dim: n.call for n in inside if isinstance(n, Load)}
     place = tuple(_written_out(p, located) for p in do.target.place)
     named = {v for p in place for v in variables(p)}
     defined = {outer.dim, *(n.dim for n in inside if isinstance(n, Scan | Load))}

@@ -26,6 +26,8 @@ from spfgen.run.read import Coordinates
 
 VALUES = (1, 2, 3, 4, 6, 8, 16, 32)
 """Of constants: sizes of blocks and of slices. Several constants begin with the same one."""
+STEPS = (*VALUES, 64, 256, 1024)
+"""Where one constant goes a step further."""
 MOST_CONSTANTS = 2
 """A layout with more constants is tried with its own values only."""
 FEW, PART = 4_000, 50_000
@@ -71,7 +73,7 @@ class Family:
             yield tuple(moved)
 
     def _moved(self, value: int, step: int) -> int:
-        values = sorted({*VALUES, value})
+        values = sorted({*STEPS, value})
         return values[min(max(values.index(value) + step, 0), len(values) - 1)]
 
 

@@ -28,6 +28,8 @@ VALUES = (1, 2, 3, 4, 6, 8, 16, 32)
 """Of constants: sizes of blocks and of slices. Several constants begin with the same one."""
 STEPS = (*VALUES, 64, 256, 1024)
 """Where one constant goes a step further."""
+SIDE = 8
+"""Of one constant while the others are 1: blocks that are a row or a column as long as a vector."""
 MOST_CONSTANTS = 2
 """A layout with more constants is tried with its own values only."""
 FEW, PART = 4_000, 50_000
@@ -62,7 +64,12 @@ class Family:
         """The constants to begin with."""
         known = [self.usual] if self.usual is not None else []
         known += [(value,) * len(self.names) for value in VALUES]
-        return list(dict.fromkeys([*known, *product(self.bands, repeat=len(self.names))]))
+        return list(dict.fromkeys([*known, *self.sides, *product(self.bands, repeat=len(self.names))]))
+
+    @property
+    def sides(self) -> list[Setting]:
+        """One constant as long as a vector, the others 1."""
+        return [s for s in product((1, SIDE), repeat=len(self.names)) if len(s) > 1 and s.count(SIDE) == 1]
 
     def near(self, setting: Setting) -> Iterator[Setting]:
         """One constant a step larger or smaller, then all of them."""
@@ -162,7 +169,8 @@ def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tu
 
 
 def _best(family: Family, few: Coordinates) -> list[Setting]:
-    """The layout's own constants, those that take the least memory, and the largest that take about as little."""
+    """The layout's own constants, those that take the least memory, the largest that take about as little, and blocks
+    with one long side."""
     if len(family.settings) == 1:
         return family.settings
     shares: dict[Setting, float] = {}
@@ -173,7 +181,8 @@ def _best(family: Family, few: Coordinates) -> list[Setting]:
         return family.settings[:1]
     least = min(shares, key=lambda s: (shares[s], sum(s)))
     small = [s for s in shares if shares[s] <= ABOUT * shares[least] and set(s) <= {*VALUES, *least}]
-    return list(dict.fromkeys([*family.settings[:1], least, max(small, key=lambda s: (prod(s), s))]))
+    sides = [s for s in family.sides if s in shares]
+    return list(dict.fromkeys([*family.settings[:1], least, max(small, key=lambda s: (prod(s), s)), *sides]))
 
 
 def share_of(layout: Layout, entries: Coordinates) -> float:

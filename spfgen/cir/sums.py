@@ -151,17 +151,18 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     each = _in_turn(low, plan, scope, name, kind, (first, end))
     rounds = in_fours(low, plan, scope, (name, kind), (first, end))
-    if rounds is not None:
+    fetching = fetched(low, plan, scope, first, end, some=True)
+    if rounds is not None:  # only short segments are fetched ahead
         longer, before, at = rounds
         rest = _in_turn(low, plan, scope, name, kind, (at, end))
-        each = [c.If(longer, c.Block((*before, *rest)), c.Block(tuple(each)))]
+        fetching, each = [], [c.If(longer, c.Block((*before, *rest)), c.Block((*fetching, *each)))]
     whole = _unbroken(low, plan, scope, end)
     if whole is not None:
         condition, unguarded = whole
         why = c.Comment("where the last one does not end the loop none does")
         inside = c.Block(tuple(_in_turn(low, unguarded, scope, name, kind, (first, end))))
         each = [why, c.If(condition, inside, c.Block(tuple(each)))]
-    body = [*fetched(low, plan, scope, first, end, some=True), *each]
+    body = [*fetching, *each]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 

@@ -380,10 +380,6 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
                     const int64_t pj_end = i_ends[i - i_first];
                     double y_sum = 0.0;
                     if (pj_begin < pj_end) {
-                        if (far) {
-                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
-                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                        }
                         /* long segments: four at a time, with vectors of what stands in order */
                         int64_t pj_next = pj_begin;
                         while (pj_next + 4 <= pj_end) {

@@ -78,8 +78,10 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
-    *widths, function = sized(simplify(lower(program, plans)))
-    functions = [*widths, *evened(unswitched(function))]
+    functions: list[Function] = []
+    for lowered in lower(program, plans):
+        *widths, function = sized(simplify(lowered))
+        functions += [*widths, *evened(unswitched(function))]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from spfgen.cir.alone import ALONE
 from spfgen.cir.layout import structs
+from spfgen.cir.levels import AS_IS
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.cir.outline import INLINE
 from spfgen.ir import walk
@@ -95,6 +96,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         pieces.append(Text(SERIAL))
     if any(f.result.startswith(ALONE) for f in functions):
         pieces.append(Text(runtime("alone.h")))
+    if any(f.result.startswith(AS_IS) for f in functions):
+        pieces.append(Text(runtime("as_is.h")))
     if any(INLINE in f.result for f in functions):
         pieces.append(Text(runtime("inline.h")))
     wanted: dict[tuple[str, str], None] = {}

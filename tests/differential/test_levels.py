@@ -132,6 +132,20 @@ def test_the_levels_of_a_call_are_given_back() -> None:
     gc.collect()
 
 
+@pytest.mark.parametrize(("text", "layout"), [(LOWER, "csr"), (UPPER, "ell")])
+def test_without_levels_the_plain_kernel_runs(text: str, layout: str) -> None:
+    """Line by line: a compiler makes the same of both."""
+
+    def body(name: str, schedule: str) -> str:
+        made = spfgen.compile(text, L=layout, b="dense", x="dense", schedule=schedule).generated
+        assert bool(made.program.levels) == (not schedule)
+        found = re.findall(rf"^[\w ]*\b{name}\([^()]*\)\n(\{{\n.*?^\}})$", made.source, re.DOTALL | re.MULTILINE)
+        assert len(found) == 1
+        return str(found[0])
+
+    assert body("kernel_serial", "") == body("kernel", "serial i")
+
+
 def test_a_kernel_with_two_solves_keeps_levels_of_both() -> None:
     kernel = spfgen.compile(
         "y[i] = (b[i] - sum(j < i: L[i, j]*y[j]))/L[i, i]; x[i] = (y[i] - sum(j > i: U[i, j]*x[j]))/U[i, i]",

@@ -23,7 +23,7 @@ from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import PARTNERS, case, every_find, every_product
 
-FLAGS = ("-std=c99", "-O1", "-g1", "-fopenmp", "-fsanitize=thread")
+FLAGS = ("-std=c99", "-O0", "-g1", "-fopenmp", "-fsanitize=thread")
 DATA = (Data((("n0", 13), ("n1", 12), ("n2", 7)), (("w", 2),), 0.5, 1),)
 
 RACE = """

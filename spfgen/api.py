@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, SpfgenError, UsageError
 from spfgen.kept import layout_of
-from spfgen.kernel import Kernel, checked_threads, made
+from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.layout.nodes import Layout
+from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import os
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,6 +12,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
     from spfgen.kept import Compiled
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
     from spfgen.tuned import Tuned
-
-MOST_THREADS = max(1024, 8 * (os.cpu_count() or 1))
-"""More are a mistake; OpenMP ends the process when the system refuses to start them."""
-
-
-def checked_threads(threads: int | None) -> int | None:
-    """Raises UsageError when it is no number of threads."""
-    if threads is None:
-        return None
-    try:
-        number = operator.index(threads)
-    except TypeError:
-        raise UsageError(f"expected a number of threads, but it is {threads!r}") from None
-    if not 1 <= number <= MOST_THREADS:
-        raise UsageError(f"expected from 1 to {MOST_THREADS} threads, but it is {number}")
-    return number
 
 
 class Kernel:

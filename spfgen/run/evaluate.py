@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spfgen.api import Kernel, checked_threads, made
+from spfgen.api import Kernel, made
 from spfgen.errors import DataError, UsageError
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
@@ -21,6 +21,7 @@ from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
 from spfgen.run.form import canonical, remember
 from spfgen.run.seen import checked_mode
 from spfgen.run.tensor import Tensor
+from spfgen.run.threads import checked_threads
 
 
 @dataclass(frozen=True)

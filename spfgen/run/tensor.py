@@ -22,6 +22,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
+from spfgen.run.threads import MOST_THREADS, checked_threads
 
 if TYPE_CHECKING:
     from spfgen.run.validate import ReadyCheck
@@ -81,8 +82,10 @@ class Tensor:
 
         Returns the properties that were not checked in full, as the layout words them: those that would take too long,
         because no quick check is known to be enough; () when all was checked. Raises DataError with the first array,
-        places and values that break a property.
+        places and values that break a property; UsageError for what is no number of threads.
         """
+        if type(threads) is not int or not 0 <= threads <= MOST_THREADS:
+            threads = checked_threads(threads) or 0
         ready: ReadyCheck | None = self.__dict__.get("ready_check")
         if ready is not None and ready.is_for(self.sizes, self.arrays):
             found = ready(threads)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
+
+from spfgen.errors import UsageError
+
+MOST_THREADS = max(1024, 8 * (os.cpu_count() or 1))
+"""More are a mistake; OpenMP ends the process when the system refuses to start them."""
 
 
 class _Forks:
@@ -32,3 +38,16 @@ def threads_by_default() -> int:
     """What OMP_NUM_THREADS says (the first of `4,2`, which are for loops in loops), else all processors."""
     text = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**31 else os.cpu_count() or 1
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """Raises UsageError when it is no number of threads."""
+    if threads is None:
+        return None
+    try:
+        number = operator.index(threads)
+    except TypeError:
+        raise UsageError(f"expected a number of threads, but it is {threads!r}") from None
+    if not 1 <= number <= MOST_THREADS:
+        raise UsageError(f"expected from 1 to {MOST_THREADS} threads, but it is {number}")
+    return number

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.api import Kernel, KernelSpec, LayoutHandle, checked_threads, handle_of, made
+from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
 from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
@@ -34,7 +34,7 @@ from spfgen.run.layout_candidates import Candidate, Family, Setting, candidates,
 from spfgen.run.operands import operands as operands_of
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
-from spfgen.run.threads import threads_by_default
+from spfgen.run.threads import checked_threads, threads_by_default
 from spfgen.run.turns import BETTER, Ready, measured, ready
 
 MOST_MEMORY = 4.0

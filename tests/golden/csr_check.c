@@ -124,7 +124,7 @@ static int csr_check_6(
     }
     /* blocks of values of s: strictly increasing within rowptr */
     const int64_t count = spfgen_max(nrow, 0);
-    const int64_t block_size = count / ((count / (2048 * threads) + 1) * threads) + 1;
+    const int64_t block_size = count / (((count / 2048) / threads + 1) * threads) + 1;
     const int blocks = (int)((count + (block_size - 1)) / block_size);
     int parts_taken = 0;
     #pragma omp parallel num_threads(threads)

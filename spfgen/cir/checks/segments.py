@@ -75,7 +75,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     count, each, blocks, number, taken = (
         w.names.of(n) for n in ("count", "block_size", "blocks", "part", "parts_taken")
     )
-    turns = c.Bin("+", c.Bin("/", c.Name(count), c.Bin("*", c.Int(BLOCK), c.Name(w.threads))), c.Int(1))
+    turns = c.Bin("+", c.Bin("/", c.Bin("/", c.Name(count), c.Int(BLOCK)), c.Name(w.threads)), c.Int(1))
     above = c.Bin("/", c.Bin("+", c.Name(count), c.Bin("-", c.Name(each), c.Int(1))), c.Name(each))
     begins = c.Bin("+", block.low, c.Bin("*", c.Name(number), c.Name(each)))
     until = c.Call("spfgen_min", (block.high, c.Bin("+", c.Name(block.first), c.Name(each))))

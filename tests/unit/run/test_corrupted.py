@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError
+from spfgen.errors import DataError, UsageError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import SpecTree, builtin_names
 from spfgen.layout import validate as plain
@@ -116,6 +116,14 @@ def test_a_tensor_validates_itself() -> None:
     tensor.arrays["colidx"][1] = 3
     with pytest.raises(DataError, match=r"`colidx` .* `0 <= colidx\(p\) < ncol`, but colidx\(1\) = 3 and ncol = 3"):
         tensor.validate(threads=1)
+
+
+@pytest.mark.parametrize("threads", [-1, 2**21, "two"])
+def test_what_is_no_number_of_threads(threads: Any) -> None:
+    """OpenMP would end the process where it cannot start as many."""
+    tensor = spfgen.tensor("csr", shape=(2, 3), rowptr=[0, 1, 2], colidx=[0, 2], val=[1.0, 2.0])
+    with pytest.raises(UsageError, match="threads"):
+        tensor.validate(threads=threads)
 
 
 PAIRS = """

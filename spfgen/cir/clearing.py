@@ -1,16 +1,20 @@
-"""A large result to which little is added is cleared as a whole, before the loop that would clear it part by part."""
+"""What is cleared before a loop: what lies between the places of its iterations; or, where little is added to a large
+result, all of that, which the loop would clear part by part."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.cost import cost_expr
 from spfgen.cir.scope import Scope
+from spfgen.facts.formula import Expr, substitute
 from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Prefetch, Scan, chain
+from spfgen.plan.nodes import Clear, Do, Guard, Load, Locate, Plan, Prefetch, Scan, body, chain
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
@@ -58,6 +62,21 @@ def cleared_first(low: Lowering, plan: Scan, scope: Scope) -> tuple[list[c.Stmt]
         lines.append(c.Declare("const bool", name.name, c.Bin("&&", large, few)))
     lines.append(c.If(name, c.Block(tuple(low.clear(clear.tensor)))))
     return lines, replace(scope, cleared_first=name)
+
+
+def spans(plan: Plan) -> Clear | None:
+    """What is cleared once for neighbouring iterations of a loop."""
+    inside = takewhile(lambda n: not isinstance(n, Scan), chain(body(plan) or plan))
+    return next((n for n in inside if isinstance(n, Clear) and n.span is not None), None)
+
+
+def cleared_span(low: Lowering, plan: Plan, first: Sequence[Expr], past: Sequence[Expr], scope: Scope) -> list[c.Stmt]:
+    """What stands before the iterations of a loop from the first one on, before another."""
+    clear = spans(plan)
+    if clear is None or clear.span is None or clear.part is None:
+        return []
+    part = substitute(clear.part, dict(zip(clear.span, (*first, *past), strict=True)))
+    return [c.Comment(f"{clear.tensor} is cleared here: {clear.because}"), *low.plan(part, scope)]
 
 
 def _sampled(

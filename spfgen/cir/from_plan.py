@@ -11,7 +11,7 @@ from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
-from spfgen.cir.clearing import cleared_first
+from spfgen.cir.clearing import cleared_first, cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
@@ -245,6 +245,8 @@ class Lowering(Values):
                 return [s for p in parts for s in (in_braces(self.plan(p, scope)) if inside else self.plan(p, scope))]
             case Clear(tensor, part=None):
                 return self.clear(tensor)
+            case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
+                return self.plan(body, scope)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
                 clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
                 if scope.cleared_first is not None and plan.lines is not None:
@@ -369,6 +371,10 @@ class Lowering(Values):
         comment += [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
+        return [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
+
+    def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
+        """A loop that is not in parts."""
         if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts
             return flat.flattened(self, plan, scope)
         before, scope = self.held(plan, scope)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, flat, joined, loop, minus
+from spfgen.cir.clearing import cleared_span, spans
 from spfgen.cir.cost import cost_expr
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
@@ -112,7 +113,7 @@ def needs_parts(plan: Loop) -> bool:
     """Whether a pragma on the loop itself would not do."""
     share = plan.share
     return isinstance(plan, Sweep) or (
-        share is not None and (share.weight is not None or share.uneven or bool(share.adds))
+        share is not None and (share.weight is not None or share.uneven or bool(share.adds) or spans(plan) is not None)
     )
 
 
@@ -583,7 +584,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     def bounded(node: object) -> object | None:
         if isinstance(node, Scan) and node.dim == share.row:
             return replace(node, low=limits[:1], high=limits[1:])
-        if isinstance(node, Clear) and node.part is not None:
+        if isinstance(node, Clear) and node.part is not None and node.span is None:
             return replace(node, part=Guard((whole,), node.part))
         return None
 
@@ -609,6 +610,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
         *carry.begun(arrays, parts.part),
         *parts.states,
+        *cleared_span(low, plan, [variable(low, parts.start)], [variable(low, parts.stop)], parts.scope),
         c.Declare(INT, begin.name, at),
         *each,
     ]

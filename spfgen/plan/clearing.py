@@ -6,7 +6,8 @@ all values that there are.
 
 It is right too when the place is what an index array holds for the loop's value and that array rises: then each
 iteration clears as well what lies between the place before and its own, which no iteration writes. Where several
-iterations in turn write one place, the first of them clears it.
+iterations in turn write one place, the first of them clears it. Where a place is one value, iterations would take
+longer to find out what lies between than to clear it: a thread clears what lies between all of a part, then runs it.
 
 Where the result is large and little is added to it, most of it would be read into the caches only to be cleared: then
 one pass over all of it goes first, which writes to memory past the caches. That is known when the kernel is called.
@@ -43,10 +44,11 @@ from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import linear, with_floors
-from spfgen.space.nodes import Instance
+from spfgen.space.nodes import Instance, Operand
 
 WHY = "no other iteration writes this part of it"
 GAPS = "no other iteration writes it, or any what lies before it"
+SPAN = "no other part writes it, or any what lies between"
 
 
 def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
@@ -61,16 +63,14 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         return None
     part = _part(instance, scan) if scan.parallel else None
     rest: tuple[Plan, ...] = ()
-    body: Plan | None = scan.body
-    if part is None:
-        stored = _stored(scan) if scan.parallel and len(instance.target.place) == 1 else None
-        found = _gaps(instance, scan, own=stored is None)
+    if part is not None:
+        clear = Clear(instance.target.tensor, WHY, part, scan.body)
+    else:
+        found = _gaps(instance, scan)
         if found is None:
             return None
-        part, rest = found
-        body = stored or body
-    why = GAPS if rest else WHY
-    result: Plan = replace(scan, body=Clear(instance.target.tensor, why, part, body, bool(rest)))
+        clear, rest = found
+    result: Plan = replace(scan, body=clear)
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Seq((*rest, result)) if rest else result
@@ -129,13 +129,11 @@ def _stored(scan: Scan) -> Plan | None:
     return None
 
 
-def _gaps(instance: Instance, scan: Scan, own: bool) -> tuple[Plan, tuple[Plan, ...]] | None:
-    """The rows from the one after that of the iteration before to its `own`, with or without it; and those that no
-    iteration clears so.
+def _gaps(instance: Instance, scan: Scan) -> tuple[Clear, tuple[Plan, ...]] | None:
+    """What clears the places of an iteration and those between them and the ones of its neighbours; and what clears
+    places that no iteration clears so.
 
     A row is all places with one value of the first subscript, which is what a rising index array holds for the loop.
-    The rows behind the last one: cleared by the last iteration if nobody else writes what that one does, else apart,
-    since it may then be run by a thread that clears nothing.
     """
     target = instance.target
     calls = [n for n, c in instance.calls.items() if len(c.arguments) == 1]
@@ -154,6 +152,34 @@ def _gaps(instance: Instance, scan: Scan, own: bool) -> tuple[Plan, tuple[Plan, 
     later, rises = [*some, Compare(">", at, ZERO)], Compare("<" if scan.parallel else "<=", before, this)
     if not implied(later, instance.axioms, rises, about=f"{call.function} rises").proved:
         return None
+    nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
+    if scan.parallel and len(target.place) == 1:
+        return _between(target, scan, call.function), (nothing,)
+    clear, behind = _row_by_row(target, scan, call.function)
+    return clear, (nothing, *behind)
+
+
+def _between(target: Operand, scan: Scan, function: str) -> Clear:
+    """All places from the one of the first iteration of a part to the one of the first behind it; the first part begins
+    at the first place that there is, and the last one ends at the last."""
+    first, past = names = (f"{scan.dim}_first", f"{scan.dim}_past")
+    word = f"{target.tensor}.{target.array} 1"
+    zero = Do(replace(target, place=(Var(word),)), "=", Constant(0))
+    (end,), (extent,) = scan.high, target.extents
+    here, there = Call(function, (Var(first),)), Call(function, (Var(past),))
+    parts = (
+        Guard((Compare("=", Var(first), ZERO),), Scan(word, (ZERO,), (here,), zero)),
+        Guard((Compare("<", Var(past), end),), Scan(word, (here,), (there,), zero)),
+        Guard((Compare("=", Var(past), end),), Scan(word, (here,), (extent,), zero)),
+    )
+    part = Guard((Compare("<", Var(first), Var(past)),), Seq(parts))
+    return Clear(target.tensor, SPAN, part, _stored(scan) or scan.body, gaps=True, span=names)
+
+
+def _row_by_row(target: Operand, scan: Scan, function: str) -> tuple[Clear, tuple[Plan, ...]]:
+    """The rows from the one after that of the iteration before to its own. The rows behind the last one: cleared by the
+    last iteration if nobody else writes what that one does, else apart."""
+    now, (end,) = Var(scan.dim), scan.high
     words = [f"{target.tensor}.{target.array} {k + 1}" for k in range(len(target.place))]
     row: Plan = Do(replace(target, place=tuple(map(Var, words))), "=", Constant(0))
     for word, extent in reversed(list(zip(words[1:], target.extents[1:], strict=True))):
@@ -163,18 +189,18 @@ def _gaps(instance: Instance, scan: Scan, own: bool) -> tuple[Plan, tuple[Plan, 
         return Guard((when,), Scan(words[0], (low,), (high,), row))
 
     def after(position: Expr) -> Expr:
-        return Bin("+", Call(call.function, (position,)), ONE)
+        return Bin("+", Call(function, (position,)), ONE)
 
     last = Bin("-", end, ONE)
-    until = after(now) if own else Call(call.function, (now,))
     inside = (
-        rows(Compare("=", now, ZERO), ZERO, until),
-        rows(Compare(">", now, ZERO), after(Bin("-", now, ONE)), until),
+        rows(Compare("=", now, ZERO), ZERO, after(now)),
+        rows(Compare(">", now, ZERO), after(Bin("-", now, ONE)), after(now)),
     )
-    nothing = Guard((Compare("=", end, ZERO),), Clear(target.tensor, "no iteration does it"))
     if scan.parallel:
-        return Seq((*inside, rows(Compare("=", now, last), after(now), target.extents[0]))), (nothing,)
-    return Seq(inside), (nothing, rows(Compare(">", end, ZERO), after(last), target.extents[0]))
+        parts = Seq((*inside, rows(Compare("=", now, last), after(now), target.extents[0])))
+        return Clear(target.tensor, GAPS, parts, scan.body, gaps=True), ()
+    behind = rows(Compare(">", end, ZERO), after(last), target.extents[0])
+    return Clear(target.tensor, GAPS, Seq(inside), scan.body, gaps=True), (behind,)
 
 
 def _same(instance: Instance, one: Expr, two: Expr) -> bool:

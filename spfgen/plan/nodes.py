@@ -60,7 +60,9 @@ class Seq(Plan):
 class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
     places too that no iteration writes. `lines`: how many lines of memory the loop around adds to at most, where that
-    may be so few that all values are better cleared before it."""
+    may be so few that all values are better cleared before it. `span`: the part is what lies between the places of
+    neighbouring iterations of the loop around, from the one to before the other of these names: it is cleared once,
+    before they run."""
 
     tensor: str
     because: str = ""
@@ -68,6 +70,7 @@ class Clear(Plan):
     body: Plan | None = None
     gaps: bool = False
     lines: Expr | None = None
+    span: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ def _cleared(loop: Loop) -> Expr:
     """How many values an iteration clears; a few do not count."""
     total: list[Expr] = []
     for node in walk(loop):
-        if isinstance(node, Clear) and node.part is not None:
+        if isinstance(node, Clear) and node.part is not None and node.span is None:
             part = node.part.parts[0] if node.gaps and isinstance(node.part, Seq) else node.part  # about a row
             loops = [n for n in walk(part) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
             total.append(times(*(_span(n.low, n.high) or n.high[0] for n in loops if n.low)))

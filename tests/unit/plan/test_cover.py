@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import Clear
+from spfgen.run import compile as compiling
+from tests.differential.support import eager_source
 
 ROWS = """
 layout rows(m, n) {
@@ -97,6 +101,52 @@ def test_rows_that_are_not_stored_are_cleared(rows: tuple[int, ...], other: str)
         c = np.full((6, 20), 7.0)
         made(A=spfgen.pack(left, "dcsr"), B=right if other == "dense" else spfgen.pack(right, other), C=c)
         assert np.array_equal(c, left @ right)
+
+
+SLOTS = """
+layout slots(m, n) {
+    size rows, width
+    relation { [pi, k] -> [i, j] : 0 <= pi < rows and 0 <= k < width and i = row(pi) and j = idx(pi, k) }
+    index row[rows] { range 0 <= row(p) < m property strictly increasing }
+    index idx[rows, width] { range 0 <= idx(p, k) < n property forall p, k, l : k < l => idx(p, k) < idx(p, l) }
+    value val[rows, width] at [pi, k]
+}
+kernel k { tensor A : slots tensor x, y : dense y[i] = A[i, j]*x[j] }
+"""
+
+
+@pytest.mark.parametrize("layout", ["dcsr", "slots"])
+def test_values_between_those_of_a_part_are_cleared_at_once(layout: str) -> None:
+    """Parts begin and end within rows that lie apart, at the first row there is or behind it, and may be empty."""
+    quick = compiling.build
+    text = SLOTS if layout == "slots" else SLOTS.replace("A : slots", "A : dcsr")
+    with patch.object(compiling, "build", lambda source: quick(eager_source(source))):
+        made = spfgen.parse(text).kernels["k"].compile()
+        bound = [spfgen.parse(text).kernels["k"].compile(threads=t) for t in (1, 2, 4, 7)]
+    assert any(isinstance(n, Clear) and n.span for plan in made.generated.plans for n in walk(plan))
+    rng, width = np.random.default_rng(4), 30
+    for size in (0, 1, 2, 9, 60):
+        for density in (0.0, 0.1, 0.5, 1.0):
+            rows = np.flatnonzero(rng.random(size) < density).astype(np.int32)
+            lengths = np.full(len(rows), 3) if layout == "slots" else rng.integers(0, 9, len(rows)) ** 2 % width
+            places = [np.sort(rng.permutation(width)[:count]).astype(np.int32) for count in lengths]
+            dense = np.zeros((size, width))
+            for row, found in zip(rows, places, strict=True):
+                dense[row, found] = rng.integers(1, 5, len(found))
+            values = dense[np.repeat(rows, lengths), np.concatenate([*places, np.zeros(0, np.int32)])]
+            columns = np.concatenate([*places, np.zeros(0, np.int32)])
+            if layout == "slots":
+                own = spfgen.parse(text).layouts["slots"]
+                columns, values = columns.reshape(-1, 3), values.reshape(-1, 3)
+                a = spfgen.tensor(own, shape=(size, width), row=rows, idx=columns, val=values)
+            else:
+                ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+                a = spfgen.tensor("dcsr", shape=(size, width), rowidx=rows, rowptr=ends, colidx=columns, val=values)
+            x = rng.integers(1, 5, width).astype(float)
+            for kernel in bound:
+                y = np.full(size, np.nan)
+                kernel(A=a, x=x, y=y)
+                assert np.array_equal(y, dense @ x), (size, density, kernel.threads)
 
 
 def test_rows_without_places_and_no_rows() -> None:

@@ -14,15 +14,17 @@ Short segments that lie one behind the other:
 
 Together they are one stream, but the processor sees many short loops, and with what else is read and stored per row it
 loses track: a product of a csr matrix with 5 to 7 entries a row and a vector, in memory, takes 1.5 to 1.8 times as long
-without this. Nothing is gained where the arrays are in the caches or the segments are long.
+without this. So it is with rows of slots, for p in [0, width) { ... g(i, p) ... }. Nothing is gained where the arrays
+are in the caches or the segments are long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
-from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Num, Var, calls, substitute, variables
+from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Formula, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     Ahead,
@@ -109,35 +111,49 @@ def _streamed(outer: Scan) -> Plan | None:
                 after = substitute(loaded[begin], {outer.dim: Bin("+", Var(outer.dim), ONE)})
                 if not any(isinstance(e, Var) and loaded.get(e.name) == after for e in high):
                     return None
-                found = _stream(outer, node)
-                if found is None:
-                    return None
-                for above in reversed((outer, *nodes)):
-                    found = with_body(above, found)
-                return found
+                return _inside((outer, *nodes), _stream(outer, node, (Var(node.dim),)))
+            case Scan(low=(Num(0),)):
+                return _inside((outer, *nodes), _stream(outer, node, (Var(outer.dim), Var(node.dim))))
             case _:
                 return None
         nodes.append(node)
     return None
 
 
-def _stream(outer: Scan, inner: Scan) -> Plan | None:
-    """The inner loop, fetching ahead what it reads place by place."""
+def _inside(above: Sequence[Plan], found: Plan | None) -> Plan | None:
+    """The plan in those above it."""
+    for node in reversed(above):
+        found = None if found is None else with_body(node, found)
+    return found
+
+
+def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Plan | None:
+    """The inner loop, fetching ahead what it reads place by place, all of a line of an array where the place is of two
+    numbers: so that the next iteration of the outer loop goes on where this one ends."""
     inside = list(chain(inner.body))
-    if not all(isinstance(n, Load | Locate | Do) for n in inside) or len(outer.low) != 1 or len(outer.high) != 1:
+    if (
+        not all(isinstance(n, Load | Locate | Guard | Do) for n in inside)
+        or len(outer.low) != 1
+        or len(outer.high) != 1
+    ):
         return None
     if outer.down or inner.down:
         return None
     stored = {(n.operand.extents, n.operand) for n in walk(inner.body) if isinstance(n, Read)
-              and n.operand.place == (Var(inner.dim),) and len(n.operand.extents) == 1}  # fmt: skip
+              and n.operand.place == place and len(n.operand.extents) == len(place)}  # fmt: skip
     if len(stored) != 1:
         return None
-    (((extent,), values),) = stored
-    indices = [n.call for n in inside if isinstance(n, Load) and n.call.arguments == (Var(inner.dim),)]
+    ((extents, values),) = stored
+    if len(place) > 1 and extents[-1] not in inner.high:
+        return None
+    indices = [n.call for n in inside if isinstance(n, Load) and n.call.arguments == place]
     rows = outer.high[0] if outer.low[0] == Num(0) else Bin("-", outer.high[0], outer.low[0])
-    when = (Compare(">=", extent, Num(LARGE)), Compare("<=", extent, Bin("*", Num(SHORT), rows)))
-    long = Compare(">=", extent, Bin("*", Num(LONG), rows))
-    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=long))
+
+    def a_row(kind: str, number: int) -> Formula:
+        return Compare(kind, extents[-1], Num(number) if len(place) > 1 else Bin("*", Num(number), rows))
+
+    when = (Compare(">=", reduce(partial(Bin, "*"), extents), Num(LARGE)), a_row("<=", SHORT))
+    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=a_row(">=", LONG)))
 
 
 def _ahead(outer: Scan) -> Plan | None:

@@ -52,7 +52,8 @@ def test_vectors_from_a_later_place() -> None:
         (STATEMENT, {"A": "csr", "x": "dense", "y": "dense"}, 2),
         (STATEMENT, {"A": "csc", "x": "dense", "y": "dense"}, 2),
         (STATEMENT, {"A": "dcsr", "x": "dense", "y": "dense"}, 2),
-        (STATEMENT, {"A": "ell", "x": "dense", "y": "dense"}, None),  # the rows are not segments
+        (STATEMENT, {"A": "ell", "x": "dense", "y": "dense"}, 2),
+        (STATEMENT, {"A": "dia", "x": "dense", "y": "dense"}, None),  # the values of a row lie apart
         ("C[i,k] = A[i,j]*B[j,k]", {"A": "csr", "B": "csr", "C": "dense"}, None),  # rows of B in any order
     ],
 )
@@ -62,7 +63,7 @@ def test_what_is_fetched_ahead(statement: str, layouts: dict[str, str], arrays: 
     assert found == ({arrays} if arrays else set())
 
 
-@pytest.mark.parametrize("layout", ["csr", "csc"])
+@pytest.mark.parametrize("layout", ["csr", "csc", "ell"])
 def test_large_and_short(layout: str) -> None:
     """As much, in segments as short, as it takes to fetch ahead."""
     count = LARGE // SHORT
@@ -70,6 +71,8 @@ def test_large_and_short(layout: str) -> None:
                   shape=(count, SHORT))  # fmt: skip
     if layout == "csc":
         a = a.T
+    if layout == "ell":
+        a = spfgen.pack(a, "ell")
     kernel = spfgen.compile(STATEMENT, A=layout, x="dense", y="dense")
     expected = np.full(a.shape[0], a.shape[1])
     assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)

@@ -53,7 +53,7 @@ def test_vectors_from_a_later_place() -> None:
         (STATEMENT, {"A": "csc", "x": "dense", "y": "dense"}, 2),
         (STATEMENT, {"A": "dcsr", "x": "dense", "y": "dense"}, 2),
         (STATEMENT, {"A": "ell", "x": "dense", "y": "dense"}, 2),
-        (STATEMENT, {"A": "dia", "x": "dense", "y": "dense"}, None),  # the values of a row lie apart
+        (STATEMENT, {"A": "dia", "x": "dense", "y": "dense"}, 1),
         ("C[i,k] = A[i,j]*B[j,k]", {"A": "csr", "B": "csr", "C": "dense"}, None),  # rows of B in any order
     ],
 )

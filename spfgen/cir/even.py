@@ -104,7 +104,7 @@ def _segments(loop: c.For) -> _Segments | None:
             return None
     ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
     rest = tuple(s for s in lines[:-1] if s not in ends)
-    inner = [f for f in outer_loops(rest) if _is_over(f, begin, end)]
+    inner = [f for f in outer_loops(rest) if isinstance(f, c.For) and _is_over(f, begin, end)]
     if len(ends) != 1 or len(inner) != 1 or not can_move(rest, (begin.name,)):
         return None
     if any(isinstance(n, c.Break) for s in rest for n in walk(s)):

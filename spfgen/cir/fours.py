@@ -1,24 +1,28 @@
-"""Sums over long segments where one value is reached through an index array: four products in each round.
+"""Sums over segments where values are reached through an index array: four products in each round.
 
     for p in [f(i), f(i + 1)) { sum += a[p]*x[idx(p)] }
 
 The values that lie scattered are put side by side first; what they are multiplied with is then read by vectors. No
 question stands between the four, so that a processor reads further ahead. But where the lengths of segments vary it
 foresees their ends less often: only long ones are worth that (plan/prefetch.py).
+
+Where a loop may end early, as in rows of slots, the last of the four says that none of them ends it: one question less
+than they have one by one, which pays whatever the length.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
+from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
-from spfgen.ir import walk
-from spfgen.lang.types import ElementType
-from spfgen.plan.nodes import Do, Load, Locate, Scan, chain
+from spfgen.ir import rewrite, walk
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.plan.nodes import Do, Guard, Load, Locate, Scan, chain
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
@@ -32,77 +36,129 @@ SIMD = "omp simd"
 
 def in_fours(
     low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
-) -> tuple[c.Expr, list[c.Stmt], c.Name] | None:
-    """Whether segments are long; the rounds while there are four more; the variable with the position where these leave
-    off. None where it is not one value that lies scattered, or sizes do not tell how long segments are."""
+) -> tuple[c.Expr | None, list[c.Stmt]] | None:
+    """Whether segments are long, where that is a question, and the loop in rounds. None where no value lies scattered,
+    or nothing tells how long segments are."""
     *above, do = chain(plan.body)
     name, kind = total
     first, end = limits
-    if plan.ahead is None or plan.ahead.long is None or not isinstance(do, Do):
-        return None
-    if not variables(plan.ahead.long) <= low.program.size_of.keys():
+    guarded = any(isinstance(n, Guard) for n in above)
+    long = plan.ahead.long if plan.ahead is not None else None
+    if not isinstance(do, Do) or not (guarded or (long is not None and variables(long) <= low.program.size_of.keys())):
         return None
     scattered = _scattered(low, plan, do, kind)
-    if scattered is None:
+    if not scattered:
         return None
     at, lane = (c.Name(low.names.new(n)) for n in (f"{low.names[plan.dim]}_next", "lane"))
     low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
-    here: Expr = Var(f"@{at.name}")
     width = VECTOR // kind.bytes
-    vectors = [c.Name(low.names.new(f"{scattered.tensor}_values")) for _ in range(TIMES // width)]
+    vectors = {r: [c.Name(low.names.new(f"{r.tensor}_values")) for _ in range(TIMES // width)] for r in scattered}
 
-    def value(read: object, further: int, along: bool, held: c.Expr | None = None) -> c.Expr:
-        """What a value is at that many positions further, and `along` the lanes of a vector."""
-        place = Bin("+", here, Var(f"@{lane.name}")) if along else here
-        place = Bin("+", place, Num(further)) if further else place
-        inside = scope
+    def further(count: int, along: bool = False) -> Expr:
+        """The position that many further, and `along` the lanes of a vector."""
+        place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}")) if along else Var(f"@{at.name}")
+        return Bin("+", place, Num(count)) if count else place
+
+    def inside(place: Expr) -> Scope:
+        """Where what is looked up in the loop has its values at that position."""
+        found = scope
         for node in above:
-            assert isinstance(node, Load | Locate)
-            made = node.call if isinstance(node, Load) else node.value
-            inside = replace(inside, inline={**inside.inline, node.dim: substitute(made, {plan.dim: place})})
+            if isinstance(node, Load | Locate):
+                made = node.call if isinstance(node, Load) else node.value
+                found = replace(found, inline={**found.inline, node.dim: substitute(made, {plan.dim: place})})
+        return found
+
+    def value(read: object, place: Expr, held: Mapping[Operand, c.Expr] | None = None) -> c.Expr:
+        found = inside(place)
         if held is not None:
-            inside = replace(inside, held={**inside.held, substitute(scattered, {plan.dim: place}): held})
-        return low.value(substitute(read, {plan.dim: place}), inside, kind)
+            here = {substitute(r, {plan.dim: place}): v for r, v in held.items()}
+            found = replace(found, held={**found.held, **here})
+        return low.value(substitute(read, {plan.dim: place}), found, kind)
+
+    def holds(count: int) -> list[c.Expr]:
+        """That the loop goes on at the position that many further."""
+        place = further(count)
+        conditions = [f for n in above if isinstance(n, Guard) for f in n.conditions]
+        return [low.condition(substitute(f, {plan.dim: place}), inside(place)) for f in conditions]
 
     gathered = [
-        c.Assign(c.Load(vectors[k // width], c.Int(k % width)), "=", value(Read(scattered), k, along=False))
+        c.Assign(c.Load(own[k // width], c.Int(k % width)), "=", value(Read(read), further(k)))
+        for read, own in vectors.items()
         for k in range(TIMES)
     ]
-    products = [
-        c.Assign(c.Load(vectors[0], lane), "+=" if k else "=", value(do.value, k * width, True, c.Load(v, lane)))
-        for k, v in enumerate(vectors)
-    ]
-    sums: list[c.Expr] = [c.Load(vectors[0], c.Int(k)) for k in range(width)]
+    total_of = vectors[scattered[0]][0]
+    products: list[c.Stmt] = []
+    for k in range(TIMES // width):
+        held = {read: c.Load(own[k], lane) for read, own in vectors.items()}
+        product = value(do.value, further(k * width, along=True), held)
+        products.append(c.Assign(c.Load(total_of, lane), "+=" if k else "=", product))
+    sums: list[c.Expr] = [c.Load(total_of, c.Int(k)) for k in range(width)]
     while len(sums) > 1:
         half = len(sums) // 2
         sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
     each = [
-        *(c.Declare(kind.c, v.name, length=width) for v in vectors),
+        *(c.Declare(kind.c, v.name, length=width) for own in vectors.values() for v in own),
         *gathered,
         loop(lane.name, c.Int(0), c.Int(width), products, SIMD, kind="int"),
         c.Assign(c.Name(name), "+=", sums[0]),
         c.Assign(at, "+=", c.Int(TIMES)),
     ]
-    more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
-    comment = "long segments: four at a time, with vectors of what stands in order"
+    more = joined("&&", [c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end), *holds(TIMES - 1)])
+    left: list[c.Stmt] = []
+    for k in reversed(range(TIMES - 1)):
+        left = [c.Assign(c.Name(name), "+=", value(do.value, further(k))), *left]
+        there = c.Bin("<", c.Bin("+", at, c.Int(k)) if k else at, end)
+        left = [c.If(joined("&&", [there, *holds(k)]), c.Block(tuple(left)))]
+    comment = c.Comment("four at a time, with vectors of what stands in order")
+    rounds = _by_rows(low, [comment, c.Declare(INT, at.name, first), c.While(more, c.Block(tuple(each))), *left])
+    if guarded or long is None:
+        return None, rounds
     why = "segments are long, on the average"
-    longer = low.chosen("const bool", "longer", low.condition(plan.ahead.long, scope), why)
-    rounds = c.While(more, c.Block(tuple(each)))
-    return longer, [c.Comment(comment), c.Declare(INT, at.name, first), rounds], at
+    return low.chosen("const bool", "longer", low.condition(long, scope), why), rounds
 
 
-def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> Operand | None:
-    """The one value that is reached through an index array, once, where all have the type of the sum and the others
-    stand in order or stay the same."""
-    *above, _ = chain(plan.body)
-    if kind.kind != "f" or kind.bytes not in (4, 8) or not all(isinstance(n, Load | Locate) for n in above):
+def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
+    """The lines with a pointer to each row of an array that they read: compilers find the row anew in each round."""
+    kinds = {low.array_names[t.name, v.name]: t.value_type for t in low.program.tensors for v in t.layout.values}
+    kinds |= {low.array_names[t.name, name]: kind for t in low.program.tensors for name, kind in t.index_types}
+    changed = {n.name for s in lines for n in walk(s) if isinstance(n, c.Declare)}
+    changed |= {n.variable for s in lines for n in walk(s) if isinstance(n, c.For)}
+    rows: dict[c.Expr, c.Declare] = {}
+
+    def rule(node: object) -> c.Expr | None:
+        match node:
+            case c.Load(c.Name(array), c.Bin("+", c.Bin("*") as row, place)) if array in kinds:
+                begin = c.Bin("+", c.Name(array), row)
+                if any(isinstance(n, c.Load) or (isinstance(n, c.Name) and n.name in changed) for n in walk(row)):
+                    return None
+                if begin not in rows:
+                    name = low.names.new(f"{array}_row")
+                    rows[begin] = c.Declare(f"const {TYPES[kinds[array]].c} *", name, begin)
+                return c.Load(c.Name(rows[begin].name), place)
         return None
-    inside = {n.dim for n in above if isinstance(n, Load | Locate)}
+
+    lines = [rewrite(rule, s) for s in lines]
+    return [*rows.values(), *lines]
+
+
+def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> list[Operand]:
+    """The values that are reached through index arrays. None where not all have the type of the sum, or one of the
+    others neither stands in order nor stays the same."""
+    *above, _ = chain(plan.body)
+    if kind.kind != "f" or kind.bytes not in (4, 8):
+        return []
+    if not all(isinstance(n, Load | Locate) or (isinstance(n, Guard) and n.ends) for n in above):
+        return []
+    found = {n.dim for n in above if isinstance(n, Load | Locate)}
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
-    scattered = [r for r in reads if {v for p in r.place for v in variables(p)} & inside]
+    scattered = [r for r in dict.fromkeys(reads) if {v for p in r.place for v in variables(p)} & found]
     plain = [r for r in reads if r not in scattered]
-    in_order = all(
-        r.place == (Var(plan.dim),) or plan.dim not in {v for p in r.place for v in variables(p)} for r in plain
-    )
     same = all(low.element_type(r) == kind for r in reads) and low.value_type(do.value, kind) == kind
-    return scattered[0] if len(scattered) == 1 and plain and in_order and same else None
+    in_order = all(stands_in_order(r, plan.dim) for r in plain)
+    return scattered if plain and in_order and same else []
+
+
+def stands_in_order(read: Operand, dim: str) -> bool:
+    """Whether it is the same in a loop over this dimension, or its neighbours stand side by side."""
+    *others, last = [dim in variables(p) for p in read.place] or [False]
+    return not any(others) and (not last or read.place[-1] == Var(dim))

@@ -43,17 +43,19 @@ def params_for(parts: Sequence[c.Stmt | c.Expr], own: Iterable[str], types: Mapp
 def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
     """Whether they change no variable of others, or whose value is `given`, and run on one thread to their end."""
     nodes = [n for s in statements for n in walk(s)]
-    if any(isinstance(n, c.Return | c.Pragma) or (isinstance(n, c.For) and n.pragmas) for n in nodes):
+    if any(isinstance(n, c.Return | c.Pragma) for n in nodes):
+        return False
+    if any(not p.startswith("omp simd") for n in nodes if isinstance(n, c.For) for p in n.pragmas):
         return False
     own = {n.name for n in nodes if isinstance(n, c.Declare)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}
     return changed <= own and own.isdisjoint(given) and not any(isinstance(n, c.Un) and n.op == "&" for n in nodes)
 
 
-def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For]:
+def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
     """The loops that no other loop is around."""
     for statement in statements:
-        if isinstance(statement, c.For):
+        if isinstance(statement, c.For | c.While):
             yield statement
-        elif not isinstance(statement, c.While):
+        else:
             yield from outer_loops([n for n in children(statement) if isinstance(n, c.Stmt)])

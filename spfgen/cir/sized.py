@@ -7,7 +7,7 @@ Where a compiler knows how often the inner loop runs, nothing is spent on its en
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from spfgen.cir import nodes as c
@@ -15,7 +15,7 @@ from spfgen.cir.alone import ALONE
 from spfgen.cir.build import INT, loop
 from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
 from spfgen.cir.workspaces import PARALLEL
-from spfgen.ir import fresh, rewrite
+from spfgen.ir import fresh, rewrite, walk
 
 LARGEST = 8
 """The largest size that has code of its own."""
@@ -60,17 +60,19 @@ def _size(outer: c.For, sizes: set[str]) -> c.Name | None:
             return None
     if kind != INT or tested != i or outer.pragmas not in ((), (PARALLEL,)) or not can_move(lines, (i,)):
         return None
-    found = {f.condition.right for f in outer_loops(lines) if _runs_to(f, sizes) and isinstance(f.condition, c.Bin)}
-    (size,) = found if len(found) == 1 else (None,)
-    return size if isinstance(size, c.Name) else None
+    zeros = [s.name for s in walk(outer.body) if isinstance(s, c.Declare) and s.value == c.Int(0)]
+    found = {size for n in outer_loops(lines) if (size := _end(n, zeros)) in sizes}
+    return c.Name(*found) if len(found) == 1 else None
 
 
-def _runs_to(inner: c.For, sizes: set[str]) -> bool:
-    """Whether it takes a few at a time, from 0 to a size."""
-    match inner.condition:
-        case c.Bin("<", left, c.Name(size)):
-            return left == c.Name(inner.variable) and size in sizes and inner.start == c.Int(0) and inner.step in GROUPS
-    return False
+def _end(inner: c.For | c.While, zeros: Collection[str]) -> str:
+    """The name of where a loop ends that takes a few at a time, from 0 on; "" where it is not such a loop."""
+    match inner:
+        case c.For(start=c.Int(0), condition=c.Bin("<", c.Name(), c.Name(size)), step=step) if step in GROUPS:
+            return size
+        case c.While(c.Bin("&&", c.Bin("<=", c.Bin("+", c.Name(at), c.Int()), c.Name(size)))) if at in zeros:
+            return size
+    return ""
 
 
 def _one(outer: c.For, size: c.Name, limits: Sequence[str], params: Sequence[c.Param], name: str) -> c.Function:

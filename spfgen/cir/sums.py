@@ -7,14 +7,14 @@ whatever the number of threads, the machine and its compiler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.elements import zero
-from spfgen.cir.fours import in_fours
+from spfgen.cir.fours import in_fours, stands_in_order
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
@@ -53,15 +53,9 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 
 def side_by_side(plan: Scan) -> bool:
     """Whether all that changes in the loop are values that stand one behind the other."""
-    return not any(isinstance(n, Load | Find | Guard) for n in chain(plan.body)) and all(
-        plan.dim not in {v for e in o.place[:-1] for v in variables(e)}
-        and (o.place[-1:] == (Var(plan.dim),) or plan.dim not in {v for e in o.place for v in variables(e)})
-        for o in _read(plan.body)
-    )
-
-
-def _read(plan: Plan) -> Iterator[Operand]:
-    return (n.operand for n in walk(plan) if isinstance(n, Read))
+    reads = (n.operand for n in walk(plan.body) if isinstance(n, Read))
+    looked_up = any(isinstance(n, Load | Find | Guard) for n in chain(plan.body))
+    return not looked_up and all(stands_in_order(r, plan.dim) for r in reads)
 
 
 def vector(names: Iterable[str]) -> str:
@@ -152,45 +146,14 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     each = _in_turn(low, plan, scope, name, kind, (first, end))
     rounds = in_fours(low, plan, scope, (name, kind), (first, end))
     fetching = fetched(low, plan, scope, first, end, some=True)
-    if rounds is not None:  # only short segments are fetched ahead
-        longer, before, at = rounds
-        rest = _in_turn(low, plan, scope, name, kind, (at, end))
-        fetching, each = [], [c.If(longer, c.Block((*before, *rest)), c.Block((*fetching, *each)))]
-    whole = _unbroken(low, plan, scope, end)
-    if whole is not None:
-        condition, unguarded = whole
-        why = c.Comment("where the last one does not end the loop none does")
-        inside = c.Block(tuple(_in_turn(low, unguarded, scope, name, kind, (first, end))))
-        each = [why, c.If(condition, inside, c.Block(tuple(each)))]
+    if rounds is not None:
+        longer, rounded = rounds
+        if longer is not None:  # only short segments are fetched ahead
+            rounded = [c.If(longer, c.Block(tuple(rounded)), c.Block((*fetching, *each)))]
+        fetching, each = [], rounded
     body = [*fetching, *each]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
-
-
-def _unbroken(low: Lowering, plan: Scan, scope: Scope, end: c.Expr) -> tuple[c.Expr, Scan] | None:
-    """Where the loop may end early: whether it does not, which its last iteration says, and the loop that does not ask.
-    Rows of slots are mostly full."""
-    if not isinstance(end, c.Name):
-        return None
-    low.names.table[f"@{end.name}"] = end.name
-    values: dict[str, Expr] = {plan.dim: Bin("-", Var(f"@{end.name}"), Num(1))}
-    for node in chain(plan.body):
-        match node:
-            case Load(dim, value) | Locate(dim, value):
-                values[dim] = substitute(value, values)
-            case Guard(conditions, body, ends=True):
-                condition = low.all([substitute(f, values) for f in conditions], scope)
-                unguarded = without_unused(_without(plan, node, body))
-                assert isinstance(unguarded, Scan)
-                return condition, unguarded
-            case _:
-                return None
-    return None
-
-
-def _without(plan: Scan, guard: Guard, body: Plan) -> Scan:
-    result: Scan = rewrite(lambda n: body if n is guard else None, plan)
-    return result
 
 
 def _in_turn(

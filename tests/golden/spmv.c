@@ -380,7 +380,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
                     const int64_t pj_end = i_ends[i - i_first];
                     double y_sum = 0.0;
                     if (pj_begin < pj_end) {
-                        /* long segments: four at a time, with vectors of what stands in order */
+                        /* four at a time, with vectors of what stands in order */
                         int64_t pj_next = pj_begin;
                         while (pj_next + 4 <= pj_end) {
                             double x_values[2];
@@ -397,22 +397,14 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
                             y_sum += x_values[0] + x_values[1];
                             pj_next += 4;
                         }
-                        /* four at a time, so that one addition need not wait for the other */
-                        for (int64_t pj = pj_next; pj < pj_end; pj += 4) {
-                            double y_sum_1_2 = 0.0;
-                            y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
-                            if (pj + 1 < pj_end) {
-                                double y_sum_2_2 = 0.0;
-                                y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                                if (pj + 2 < pj_end) {
-                                    y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                    if (pj + 3 < pj_end) {
-                                        y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                    }
+                        if (pj_next < pj_end) {
+                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
+                            if (pj_next + 1 < pj_end) {
+                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                                if (pj_next + 2 < pj_end) {
+                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
                                 }
-                                y_sum_1_2 += y_sum_2_2;
                             }
-                            y_sum += y_sum_1_2;
                         }
                     }
                     y_row[0] = y_sum;

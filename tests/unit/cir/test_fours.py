@@ -34,13 +34,13 @@ def test_rows_on_both_sides_of_long(kind: type, index: type) -> None:
     ("value", "longer"),
     [
         ("3*A[i,j]*w[i]*x[j]", True),
-        ("A[i,j]*x[j]*v[j]", False),  # two values lie scattered
-        ("A[i,j]*x[j]*x[j]", False),
+        ("A[i,j]*x[j]*v[j]", True),
+        ("A[i,j]*x[j]*x[j]", True),
         ("A[i,j]*w[i]", False),  # none does
     ],
 )
 def test_values(value: str, longer: bool) -> None:
-    """Also where one value lies scattered beside others, or none or several do."""
+    """Also where values lie scattered beside others, or none does."""
     a = rows([30, 27, 31, 26], float, np.int32)
     given = {"A": a, "x": np.arange(36.0) % 5, "v": np.arange(36.0) % 3, "w": np.arange(4.0) + 1}
     used = {n: given[n] for n in given if n + "[" in value}

@@ -6,26 +6,50 @@ Nodes are frozen dataclasses; their children are the fields that hold dataclass 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from operator import is_not
+from types import UnionType
 from typing import Any
 
+Kind = type | UnionType
+"""A class, or several."""
 _WORDS = {"str", "int", "bool", "float", "int | float", "str | None", "tuple[str, ...]"}
 """Types of fields, as they are written, that hold no nodes."""
 
 
 class _Fields(dict[type, tuple[str, ...] | None]):
-    """The fields of each class of nodes that may hold children; None for what is no node."""
+    """The fields of each class of nodes that may hold children; None for what is no node, or none `within` a class."""
+
+    def __init__(self, within: Kind) -> None:
+        self.within = within
 
     def __missing__(self, kind: type) -> tuple[str, ...] | None:
         found = None
-        if is_dataclass(kind):
+        if is_dataclass(kind) and issubclass(kind, self.within):
             found = tuple(f.name for f in fields(kind) if f.name != "span" and f.type not in _WORDS)
         self[kind] = found
         return found
 
 
-_FIELDS = _Fields()
+class _Made(dict[type, tuple[str, ...]]):
+    """The fields that a node of each class is made of."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        found = self[kind] = tuple(f.name for f in fields(kind) if f.init)
+        return found
+
+
+class _Within(dict[Kind, _Fields]):
+    """The fields of the nodes within each class."""
+
+    def __missing__(self, within: Kind) -> _Fields:
+        found = self[within] = _Fields(within)
+        return found
+
+
+_WITHIN = _Within()
+_FIELDS = _WITHIN[object]
+_MADE = _Made()
 
 
 def children(node: Any) -> list[Any]:
@@ -40,9 +64,10 @@ def children(node: Any) -> list[Any]:
     return found
 
 
-def walk(node: Any) -> Iterator[Any]:
-    """`node` and all below it, parents first, left to right."""
-    fields_of = _FIELDS
+def walk(node: Any, within: Kind = object) -> Iterator[Any]:
+    """`node` and all below it, parents first, left to right; `within` a class those that only such nodes are around,
+    as statements without what is in their expressions: the nodes that are looked for must be of that class."""
+    fields_of = _WITHIN[within]
     stack = [node]
     while stack:
         current = stack.pop()
@@ -55,21 +80,29 @@ def walk(node: Any) -> Iterator[Any]:
                 stack.append(value)
 
 
-def rewrite(rule: Callable[[Any], Any | None], node: Any) -> Any:
-    """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves."""
+def rewrite(rule: Callable[[Any], Any | None], node: Any, within: Kind = object) -> Any:
+    """Apply `rule` bottom-up. A rule answers None for «leave it», so untouched trees come back as themselves.
+
+    `within` a class it is applied to the nodes that `walk` finds: for rules that leave all others alone.
+    """
+    return _rewritten(rule, node, _WITHIN[within])
+
+
+def _rewritten(rule: Callable[[Any], Any | None], node: Any, fields_of: _Fields) -> Any:
     changes: dict[str, Any] = {}
-    for name in _FIELDS[type(node)] or ():
+    for name in fields_of[type(node)] or ():
         value = getattr(node, name)
         if type(value) is tuple:
-            new: Any = [rewrite(rule, v) if _FIELDS[type(v)] is not None else v for v in value]
+            new: Any = [_rewritten(rule, v, fields_of) if fields_of[type(v)] is not None else v for v in value]
             if any(map(is_not, new, value)):
                 changes[name] = tuple(new)
-        elif _FIELDS[type(value)] is not None:
-            new = rewrite(rule, value)
+        elif fields_of[type(value)] is not None:
+            new = _rewritten(rule, value, fields_of)
             if new is not value:
                 changes[name] = new
     if changes:
-        node = replace(node, **changes)
+        kind = type(node)
+        node = kind(**{name: changes[name] if name in changes else getattr(node, name) for name in _MADE[kind]})
     result = rule(node)
     return node if result is None else result
 

@@ -38,7 +38,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
-from spfgen.plan.nodes import Levels, Plan
+from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
 from spfgen.space.names import accesses
@@ -77,7 +77,7 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
 
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
-    program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p)))
+    program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS)))
     functions: list[Function] = []
     for lowered in lower(program, plans):
         *widths, function = sized(simplify(lowered))

@@ -78,7 +78,7 @@ def evened(function: c.Function) -> list[c.Function]:
         made.extend((run, several))
         return _chosen(found, several, kind)
 
-    body: c.Block = rewrite(rule, function.body)
+    body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
 
 
@@ -117,7 +117,7 @@ def _segments(loop: c.For) -> _Segments | None:
 
 def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:
     """Whether it is the loop over a segment, which does a few things, four at a time."""
-    inside = [n for n in walk(loop.body) if isinstance(n, c.For | c.While)]
+    inside = [n for n in walk(loop.body, c.Stmt) if isinstance(n, c.For | c.While)]
     more = c.Bin("<", c.Name(loop.variable), end)
     return not inside and (loop.start, loop.condition, loop.step) == (begin, more, GROUP)
 

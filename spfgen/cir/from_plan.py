@@ -33,6 +33,7 @@ from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
 from spfgen.plan.nodes import (
+    PLANS,
     Bound,
     Choose,
     Clear,
@@ -186,7 +187,9 @@ class Lowering(Values):
         return found
 
     def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
-        if any(isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s)):
+        if any(
+            isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s, c.Stmt)
+        ):
             works = [work_of(nest) for plan in self.plans for nest in _nests(plan)]
             if all(w is not None for w in works):
                 total = plus(*(w for w in works if w is not None), *map(self.clearing, self.plans))
@@ -209,7 +212,7 @@ class Lowering(Values):
     def clearing(self, plan: Plan) -> Expr:
         """About half a nanosecond for each value of what is cleared by a pass of its own."""
         total: list[Expr] = []
-        for name in {n.tensor: None for n in walk(plan) if isinstance(n, Clear) and n.part is None}:
+        for name in {n.tensor: None for n in walk(plan, PLANS) if isinstance(n, Clear) and n.part is None}:
             tensor = self.program.tensor(name)
             sizes = size_values(tensor, self.program.fixed)
             total += [over(times(*(substitute(e, sizes) for e in v.extents)), Num(2)) for v in tensor.layout.values]
@@ -585,9 +588,11 @@ def work_of(plan: Plan) -> Expr | None:
     if isinstance(plan, Seq):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if any(isinstance(n, Fold | Kept | Levels) for n in walk(plan)):
+    if any(isinstance(n, Fold | Kept | Levels) for n in walk(plan, PLANS)):
         return None
-    found = next((n.share for n in walk(plan) if isinstance(n, Scan | Find | Sweep) and n.share is not None), None)
+    found = next(
+        (n.share for n in walk(plan, PLANS) if isinstance(n, Scan | Find | Sweep) and n.share is not None), None
+    )
     return ZERO if found is None else found.work
 
 
@@ -612,7 +617,7 @@ def _scatters(plan: Plan) -> bool:
 def _dims(plan: Plan) -> list[str]:
     """All dimensions of a plan in the order of their definition."""
     result = []
-    for node in walk(plan):
+    for node in walk(plan, PLANS):
         if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a find may have another
             result.append(node.dim)
         if isinstance(node, Find):

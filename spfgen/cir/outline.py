@@ -14,7 +14,7 @@ INLINE = "SPFGEN_INLINE"
 def types_of(function: c.Function) -> dict[str, str]:
     """The types of all variables; "" where they are arrays, or there are two of one name with different types."""
     found = {p.name: p.type for p in function.params}
-    for node in walk(function.body):
+    for node in walk(function.body, c.Stmt):
         match node:
             case c.Declare(kind, name, length=length):
                 found[name] = kind if not length and found.get(name, kind) == kind else ""

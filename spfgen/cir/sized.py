@@ -47,7 +47,7 @@ def sized(function: c.Function) -> list[c.Function]:
         made.extend((one, chosen))
         return _called(node, chosen, limits, fresh("part", taken))
 
-    body: c.Block = rewrite(rule, function.body)
+    body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
 
 

@@ -59,7 +59,7 @@ def _questions(node: c.Stmt, flags: Collection[str]) -> Iterator[c.If]:
 
 
 def _loops(node: c.Stmt) -> bool:
-    return any(isinstance(n, c.For) for n in walk(node))
+    return any(isinstance(n, c.For) for n in walk(node, c.Stmt))
 
 
 def _answered(loop: c.For, question: c.If, answer: c.Stmt | None) -> c.Stmt:

@@ -12,7 +12,7 @@ from spfgen.cir.elements import converted
 from spfgen.cir.workspaces import PARALLEL, Workspace
 from spfgen.ir import children, walk
 from spfgen.lang.types import ElementType, promoted
-from spfgen.plan.nodes import Do, Plan, Reduce
+from spfgen.plan.nodes import PLANS, Do, Plan, Reduce
 from spfgen.space.nodes import Group
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:
     """The type in which the statement must add; None where its target can hold what is added to it."""
     own = lowering.kinds[group.target]
-    added = [n for n in walk(plan) if isinstance(n, Do) and n.target.tensor == group.target]
+    added = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
     parts = [lowering.value_type(n.value, own).name for n in added]
     kind = promoted([own.name, *parts])
     is_lossy = kind.kind != "b" if own.kind == "b" else own.kind in "iu" and kind.kind in "fc"

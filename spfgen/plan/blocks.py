@@ -20,7 +20,7 @@ from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, variables, 
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import steps_in_order
-from spfgen.plan.nodes import Ahead, Do, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Ahead, Do, Load, Locate, Plan, Scan, chain
 from spfgen.plan.order import scan_order
 from spfgen.plan.prefetch import LARGE, SHORT
 from spfgen.plan.scan import Step
@@ -99,7 +99,7 @@ def fetched(plan: Plan) -> Plan:
             total = Bin("*", total, extent)
         return replace(node, ahead=Ahead((operand,), 2 * SIZE, (Compare(">=", total, Num(LARGE)),), SHORT))
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from spfgen.errors import SpecError
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import PLANS, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
 from spfgen.space.nodes import ForcedFind, Mark, Program
 
 
@@ -59,7 +59,7 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
     looks for."""
     plans = list(plans)
     _check_loops(context, plans)
-    met = {n.dim for plan in plans for n in walk(plan) if isinstance(n, Find | Segment)}
+    met = {n.dim for plan in plans for n in walk(plan, PLANS) if isinstance(n, Find | Segment)}
     wanted: dict[str, list[str]] = {}
     for dim, forced in context.forced.items():
         wanted.setdefault(forced.written, []).append(dim)
@@ -77,8 +77,10 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
 
 
 def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
-    clearing = {id(n) for p in plans for c in walk(p) if isinstance(c, Clear) and c.part for n in walk(c.part)}
-    nodes = [n for plan in plans for n in walk(plan) if id(n) not in clearing]
+    clearing = {
+        id(n) for p in plans for c in walk(p, PLANS) if isinstance(c, Clear) and c.part for n in walk(c.part, PLANS)
+    }
+    nodes = [n for plan in plans for n in walk(plan, PLANS) if id(n) not in clearing]
     leveled = {n.dim for n in nodes if isinstance(n, Levels)}
     loops = leveled | {n.dim for n in nodes if isinstance(n, Scan | Sweep)}
     loops |= {n.row for n in nodes if isinstance(n, Sweep)}

@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from spfgen.facts.formula import variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Do, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Scan, chain
 from spfgen.plan.sweep import pointer_of, segments_rise
 from spfgen.space.nodes import Instance
 
 
 def with_flat(instance: Instance, plan: Plan) -> Plan:
     """The plan whose loops over such segments may do so."""
-    result: Plan = rewrite(lambda n: _flat(instance, n) if isinstance(n, Scan) else None, plan)
+    result: Plan = rewrite(lambda n: _flat(instance, n) if isinstance(n, Scan) else None, plan, PLANS)
     return result
 
 

@@ -35,6 +35,7 @@ from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    PLANS,
     Choose,
     Clear,
     Copied,
@@ -156,7 +157,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
         chosen = choose_finds(instance, nest, steps, context)
         if for_tiles and not all(_has_tile(instance, v.body, context) for v in chosen):
             continue
-        compared = {n.dim for v in chosen for n in walk(v.body) if isinstance(n, Find) and n.key is None}
+        compared = {n.dim for v in chosen for n in walk(v.body, PLANS) if isinstance(n, Find) and n.key is None}
         if compared <= set(context.forced):
             break
     return instance, steps, chosen, stored
@@ -179,12 +180,12 @@ def _checked(instance: Instance, nest: Plan, checked: set[object], context: Cont
     """The nest checked against the domain, its loops shared out. Nests that only differ in how they find what they
     find are checked once."""
     nest = measured(instance, nest, context)
-    finds = [n for n in walk(nest) if isinstance(n, Find)]
+    finds = [n for n in walk(nest, PLANS) if isinstance(n, Find)]
     enforced = tuple((f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds)
     if enforced not in checked:
         check_nest(instance, nest)
         checked.add(enforced)
-    if any(isinstance(n, Scan) and n.dim in context.named for n in walk(nest)):
+    if any(isinstance(n, Scan) and n.dim in context.named for n in walk(nest, PLANS)):
         return nest  # the loops are those of the schedule
     return swept(instance, nest)
 
@@ -337,11 +338,13 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
 def scanned(plan: Plan) -> list[str]:
     """The dimensions that are loops or looked for, outermost first."""
     plan = one_by_one(plan)
-    clearing = [id(n) for c in walk(plan) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)]
-    loops = [n for n in walk(plan) if isinstance(n, Scan | Sweep | Find | Levels) and id(n) not in clearing]
+    clearing = [
+        id(n) for c in walk(plan, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
+    ]
+    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan | Sweep | Find | Levels) and id(n) not in clearing]
     return list(dict.fromkeys(n.dim for n in loops))
 
 
 def looked_for(plan: Plan) -> list[str]:
     """Those of them that are looked for: the others drive."""
-    return list(dict.fromkeys(n.dim for n in walk(plan) if isinstance(n, Segment | Find)))
+    return list(dict.fromkeys(n.dim for n in walk(plan, PLANS) if isinstance(n, Segment | Find)))

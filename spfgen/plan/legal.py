@@ -16,6 +16,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
 from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, read_too_early, relation
 from spfgen.plan.nodes import (
+    PLANS,
     Clear,
     Do,
     Find,
@@ -110,8 +111,10 @@ def annotated(instance: Instance, nest: Plan, steps: Sequence[Step], context: Co
 def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collection[str] = ()) -> Plan:
     """The same, where it is known what iterations share. `made` are sums that the kernel keeps for itself."""
     nothing: dict[Mark, bool] = {}
-    clearing = {id(n) for c in walk(nest) if isinstance(c, Clear) and c.part is not None for n in walk(c.part)}
-    clearing |= {id(n) for c in walk(nest) if isinstance(c, Levels) for n in walk(c.inspect)}
+    clearing = {
+        id(n) for c in walk(nest, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
+    }
+    clearing |= {id(n) for c in walk(nest, PLANS) if isinstance(c, Levels) for n in walk(c.inspect, PLANS)}
 
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan) or id(node) in clearing:
@@ -134,7 +137,7 @@ def annotated_by(sharing: Sharing, nest: Plan, context: Context, made: Collectio
 
     if not any(m.word in ("vectorize", "unroll", "fuse", "prefetch") for m in context.marks):
         return nest
-    result: Plan = rewrite(rule, nest)
+    result: Plan = rewrite(rule, nest, PLANS)
     for mark in (m for m, is_so in nothing.items() if is_so):
         message = f"expected a loop that reads values, but `{mark.dim}` reads none at its own position"
         raise SpecError(message, mark.span, ("leave `prefetch` out",))

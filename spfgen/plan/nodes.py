@@ -607,6 +607,10 @@ class Do(Plan):
     because: str = ""
 
 
+PLANS = Plan | Variant
+"""What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
+
+
 def body(plan: Plan) -> Plan | None:
     """What a node has inside: for a find what runs at a hit; None for a leaf or a branching."""
     match plan:

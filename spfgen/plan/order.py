@@ -126,7 +126,7 @@ class _Search:
     def about(self, name: str) -> list[Constraint]:
         """What the set says of a dimension, given what is known; remembered until something linked to it is learnt."""
         if name not in self.seen:
-            self.seen[name] = self.instance.domain.project(self.known | {name}).constraints(name)
+            self.seen[name] = self.instance.domain.said_of(name, frozenset(self.touched(name) - {name}))
         return self.seen[name]
 
     def bounded(self, names: Iterable[str]) -> list[str]:

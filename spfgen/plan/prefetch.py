@@ -27,6 +27,7 @@ from functools import partial, reduce
 from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Formula, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
+    PLANS,
     Ahead,
     Clear,
     Do,
@@ -61,7 +62,7 @@ def fetched_ahead(plan: Plan) -> Plan:
     def rule(node: object) -> Plan | None:
         return _ahead(node) or _streamed(node) if isinstance(node, Scan) else None
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Call, Expr, Num, Var, calls, substitute, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Do, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Scan, chain
 
 
 def with_runs(plan: Plan) -> Plan:
     """The plan whose loops that add place after place, in order, sum what belongs to one place."""
-    result: Plan = rewrite(lambda n: _run(n) if isinstance(n, Scan) else None, plan)
+    result: Plan = rewrite(lambda n: _run(n) if isinstance(n, Scan) else None, plan, PLANS)
     return result
 
 

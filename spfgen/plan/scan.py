@@ -63,7 +63,7 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...], outer: 
         prefix.append(dim)
         known, pending = _learn(steps[-1].known, pending, set(prefix))
         own = domain.restrict(prefix)
-        needed = _guards(own.gist(known))
+        needed = _guards(own.speaking_of(dim).gist(known))  # the others were guards before
         known = known.intersect(own)
         guards = tuple(with_quotients(condition(c), known) for c in needed)
         steps[-1] = replace(steps[-1], guards=guards, known=known)
@@ -109,7 +109,7 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
         return Step(dim, "load", instance.calls[dim], (), (), (), known)
     reach = [*prefix, dim]
     whole = domain.project(reach).intersect(domain.restrict(reach))
-    about = whole.gist(known).constraints(dim)
+    about = whole.speaking_of(dim).gist(known).constraints(dim)
     single = single_value(about, dim)
     if single is not None:
         numerator, divisor = single

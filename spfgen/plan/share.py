@@ -38,6 +38,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.nodes import (
+    PLANS,
     Clear,
     Do,
     Find,
@@ -104,7 +105,7 @@ def shared_out(instance: Instance, plan: Plan) -> Plan:
         weight = _weight(instance, None, node)
         return replace(node, share=Share(None, None if weight is None else replace(weight, each=ONE)))
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
@@ -164,12 +165,12 @@ def _compares(node: Plan) -> bool:
 def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | None:
     """The array whose neighbouring values bound the first inner loop that depends on the scan's own position; and those
     of the loops in that one."""
-    loaded = {n.dim: n.call for n in walk(scan.body) if isinstance(n, Load)}
-    copies = {n.dim: n.value for n in walk(scan.body) if isinstance(n, Locate)}
+    loaded = {n.dim: n.call for n in walk(scan.body, PLANS) if isinstance(n, Load)}
+    copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Locate)}
     own = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
     found: list[str] = []
     price: Expr = ONE
-    for node in walk(scan.body):
+    for node in walk(scan.body, PLANS):
         if not isinstance(node, Scan | Find) or len(node.low) != 1:
             continue
         low = _call(node.low[0], loaded)
@@ -237,10 +238,10 @@ def _each(weight: Weight, cleared: Expr) -> Expr:
 def _cleared(loop: Loop) -> Expr:
     """How many values an iteration clears; a few do not count."""
     total: list[Expr] = []
-    for node in walk(loop):
+    for node in walk(loop, PLANS):
         if isinstance(node, Clear) and node.part is not None and node.span is None:
             part = node.part.parts[0] if node.gaps and isinstance(node.part, Seq) else node.part  # about a row
-            loops = [n for n in walk(part) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
+            loops = [n for n in walk(part, PLANS) if isinstance(n, Scan) and not any(calls(e) for e in n.high)]
             total.append(times(*(_span(n.low, n.high) or n.high[0] for n in loops if n.low)))
     return plus(*(t for t in total if not isinstance(t, Num)))
 

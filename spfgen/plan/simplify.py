@@ -14,6 +14,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
+    PLANS,
     Bound,
     Clear,
     Do,
@@ -210,7 +211,7 @@ def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:
 def _named(dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]) -> tuple[str, dict[str, str]]:
     """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it."""
     if dim not in indices:
-        for node in walk(body):
+        for node in walk(body, PLANS):
             if isinstance(node, Locate) and node.dim in indices and node.value == Var(dim):
                 return node.dim, {**names, dim: node.dim}
     return dim, dict(names)

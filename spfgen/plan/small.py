@@ -17,6 +17,7 @@ from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, show, su
 from spfgen.facts.prove import implied
 from spfgen.ir import children, rewrite, walk
 from spfgen.plan.nodes import (
+    PLANS,
     Clear,
     Do,
     Find,
@@ -53,7 +54,7 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
     """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again and threads
     do not meet there: all places of a block are added to, whether anything was summed for them or not."""
     defined = _defined(plan)
-    shared = [n.dim for n in walk(plan) if isinstance(n, Scan) and n.parallel and not (n.share and n.share.adds)]
+    shared = [n.dim for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel and not (n.share and n.share.adds)]
 
     def rule(node: object) -> Plan | None:
         if isinstance(node, Clear):
@@ -68,12 +69,12 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
         own = origin.get(found.dim, found.dim)
         return _in_wholes(found, node) if all(apart(found, own, d, above) for d in shared if d in above) else None
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
 def _defined(plan: Plan) -> set[str]:
-    return {n.dim for n in walk(plan) if isinstance(n, Scan | Load | Locate | Find | Sweep)}
+    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate | Find | Sweep)}
 
 
 def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
@@ -222,7 +223,7 @@ def with_lanes(instance: Instance, plan: Plan) -> Plan:
     """The plan with a sum for each value of a block, where a size says that all blocks are whole along the loop that
     adds to each place: what blocks come to is added up in the end, and the loop's additions are vectors that need not
     wait for one another. Were it asked of each block, compilers would not keep so many sums in registers."""
-    for sums in [n for n in walk(plan) if isinstance(n, Sums)]:
+    for sums in [n for n in walk(plan, PLANS) if isinstance(n, Sums)]:
         made = _laned(instance, sums, [*(_path(plan, sums) or []), *chain(sums.body)])
         if made is not None:
             plan = rewrite(partial(_replaced, sums, made), plan)
@@ -335,7 +336,7 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
                     whole, rest = _with_count(whole, scan), _guarded(rest, scan)
         return Whole(needs, whole, rest, WHY) if needs else None
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from spfgen.facts.formula import Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Reduce, Scan, Tile, chain, with_body
+from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Reduce, Scan, Tile, chain, with_body
 from spfgen.plan.scan import Step, sources
 from spfgen.space.nodes import Instance, Operand, Read
 
@@ -63,7 +63,7 @@ def tiled(plan: Plan, types: Mapping[str, str]) -> Plan:
     def rule(node: object) -> Plan | None:
         return _tile(node, types) if isinstance(node, Scan) else None
 
-    result = rewrite(rule, plan)
+    result = rewrite(rule, plan, PLANS)
     assert isinstance(result, Plan)
     return result
 

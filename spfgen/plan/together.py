@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import Do, Load, Locate, Plan, Reduce, Scan, Seq, Together, chain, with_body
+from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, Together, chain, with_body
 from spfgen.space.nodes import Read
 
 COUNT = 4
@@ -23,18 +23,18 @@ WHY = "sums across what lies side by side, each of which need not wait for the o
 
 def together(plan: Plan) -> Plan:
     """The plan in which several iterations run through such loops together."""
-    split = {n.share.row for n in walk(plan) if isinstance(n, Scan) and n.share is not None}
+    split = {n.share.row for n in walk(plan, PLANS) if isinstance(n, Scan) and n.share is not None}
 
     def rule(node: object) -> Plan | None:
         return _several(node) if isinstance(node, Scan) and node.dim not in split else None
 
-    result: Plan = rewrite(rule, plan)
+    result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
 def one_by_one(plan: Plan) -> Plan:
     """The plan with what each iteration does alone, told once."""
-    result: Plan = rewrite(lambda n: n.body if isinstance(n, Together) else None, plan)
+    result: Plan = rewrite(lambda n: n.body if isinstance(n, Together) else None, plan, PLANS)
     return result
 
 

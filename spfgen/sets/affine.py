@@ -44,22 +44,25 @@ class Affine:
         total: dict[Atom, int] = {}
         for atom, coefficient in terms.items() if isinstance(terms, Mapping) else terms:
             total[atom] = total.get(atom, 0) + coefficient
-        return Affine(tuple((a, c) for a, c in total.items() if c), constant)
+        return Affine(tuple([item for item in total.items() if item[1]]), constant)
 
     def __add__(self, other: Affine) -> Affine:
         return Affine.of((*self.terms, *other.terms), self.constant + other.constant)
 
     def __sub__(self, other: Affine) -> Affine:
-        return self + other.scaled(-1)
+        return Affine.of((*self.terms, *[(a, -c) for a, c in other.terms]), self.constant - other.constant)
 
     def scaled(self, factor: int) -> Affine:
-        return Affine.of(((a, c * factor) for a, c in self.terms), self.constant * factor)
+        return Affine(tuple([(a, c * factor) for a, c in self.terms]) if factor else (), self.constant * factor)
 
     def plus(self, constant: int) -> Affine:
         return Affine(self.terms, self.constant + constant)
 
     def coefficient(self, atom: Atom) -> int:
-        return dict(self.terms).get(atom, 0)
+        for own, coefficient in self.terms:
+            if own == atom:
+                return coefficient
+        return 0
 
     def without(self, atom: Atom) -> Affine:
         return Affine(tuple(t for t in self.terms if t[0] != atom), self.constant)

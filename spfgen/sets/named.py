@@ -76,11 +76,12 @@ class Space:
 class Piece:
     """A conjunction of affine constraints over a space. Immutable."""
 
-    __slots__ = ("basic", "space")
+    __slots__ = ("_said", "basic", "space")
 
     def __init__(self, space: Space, basic: Any) -> None:
         self.space = space
         self.basic = basic
+        self._said: dict[tuple[str, frozenset[str]], list[Constraint]] = {}
 
     def with_constraints(self, constraints: Iterable[Constraint]) -> Piece:
         basic = self.basic
@@ -138,6 +139,14 @@ class Piece:
             basic = basic.eliminate(isl.dim_type.set, first, count)
         return Piece(self.space, basic.remove_unknown_divs())
 
+    def said_of(self, name: str, hidden: frozenset[str]) -> list[Constraint]:
+        """The constraints on a dimension that do not speak of `hidden` ones; remembered."""
+        found = self._said.get((name, hidden))
+        if found is None:
+            found = self.project(n for n in self.space.names if n not in hidden).constraints(name)
+            self._said[name, hidden] = found
+        return found
+
     def restrict(self, kept: Iterable[str]) -> Piece:
         """The constraints that are about `kept` dimensions only, as they stand (nothing is derived)."""
         names = set(kept)
@@ -145,6 +154,13 @@ class Piece:
         for first, count in _runs([n not in names for n in self.space.names]):
             basic = basic.drop_constraints_involving_dims(isl.dim_type.set, first, count)
         return Piece(self.space, basic)
+
+    def speaking_of(self, name: str) -> Piece:
+        """The constraints in which the dimension occurs, as they stand; all where there are quotients."""
+        if self.basic.dim(isl.dim_type.div):
+            return self
+        kind = isl.dim_type.set
+        return Piece(self.space, self.basic.drop_constraints_not_involving_dims(kind, self.space.position[name], 1))
 
     def without_floors(self) -> Piece:
         """What is known without speaking of quotients. May hold more points, never fewer."""
@@ -219,9 +235,10 @@ class Piece:
     def _affine(self, item: Any, divs: dict[int, Floor | None]) -> Affine | None:
         """A constraint's value; None when it speaks of a quotient without a formula."""
         terms: list[tuple[Atom, int]] = []
+        involves, coefficient, kind = item.involves_dims, item.get_coefficient_val, isl.dim_type.set
         for k, name in enumerate(self.space.names):
-            if item.involves_dims(isl.dim_type.set, k, 1):
-                terms.append((name, item.get_coefficient_val(isl.dim_type.set, k).to_python()))
+            if involves(kind, k, 1):
+                terms.append((name, coefficient(kind, k).to_python()))
         for k in range(self.basic.dim(isl.dim_type.div)):
             if item.involves_dims(isl.dim_type.div, k, 1):
                 if k not in divs:
@@ -277,9 +294,10 @@ def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:
 def _constraint(space: Space, constraint: Constraint) -> Any:
     make = isl.Constraint.equality_alloc if constraint.equality else isl.Constraint.inequality_alloc
     result = make(space.local)
+    kind, position = isl.dim_type.set, space.position
     for atom, coefficient in constraint.value.terms:
         assert isinstance(atom, str)
-        result = result.set_coefficient_val(isl.dim_type.set, space.position[atom], coefficient)
+        result = result.set_coefficient_val(kind, position[atom], coefficient)
     return result.set_constant_val(constraint.value.constant)
 
 

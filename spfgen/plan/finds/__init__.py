@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from spfgen.facts.formula import Compare, Formula, variables
 from spfgen.ir import rewrite
-from spfgen.plan.nodes import Find, Guard, Load, Loaded, Plan, Scan
+from spfgen.plan.nodes import PLANS, Find, Guard, Load, Loaded, Plan, Scan
 
 
 def with_finds(plan: Plan) -> Plan:
@@ -53,7 +53,7 @@ def with_finds(plan: Plan) -> Plan:
             held=node.held,
         )
 
-    result = rewrite(rule, plan)
+    result = rewrite(rule, plan, PLANS)
     assert isinstance(result, Plan)
     return result
 

@@ -14,7 +14,7 @@ from spfgen.ir import walk
 from spfgen.plan.cost import nanoseconds, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
-from spfgen.plan.nodes import Do, Key, Rejected, Table
+from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
 from spfgen.plan.scan import Step, with_quotients
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
@@ -145,7 +145,7 @@ def scattered(query: Query, key: Known) -> Operand | str:
         return "something is done where nothing is found"
     if any(own & variables(f) for f in query.remaining(key)):
         return "more than the key decides whether a position is meant"
-    dos = [n for n in walk(find.hit) if isinstance(n, Do)]
+    dos = [n for n in walk(find.hit, PLANS) if isinstance(n, Do)]
     if len(dos) != 1 or dos[0].op != "+=":
         return "the values are not only added"
     (do,) = dos

@@ -100,18 +100,18 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t ndiag = A->ndiag;
-    const int64_t nrow = A->nrow;
     const int64_t ncol = A->ncol;
+    const int64_t nrow = A->nrow;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_offset = A->offset;
     double *restrict s_val = s->val;
     threads =
             spfgen_threads(threads, (double)ndiag
-            + 3.0 * ((double)ndiag * spfgen_least((double)nrow + 0.0, (double)ncol)));
+            + 3.0 * ((double)ndiag * spfgen_least((double)ncol, (double)nrow + 0.0)));
     /* more parts than threads: one that is done early takes another */
     const int parts =
             spfgen_turns(threads, (double)ndiag
-            + 3.0 * ((double)ndiag * spfgen_least((double)nrow + 0.0, (double)ncol)), 8);
+            + 3.0 * ((double)ndiag * spfgen_least((double)ncol, (double)nrow + 0.0)), 8);
     double *s_parts = spfgen_memory(parts, 1, sizeof(double));
     if (!s_parts) {
         free(s_parts);
@@ -133,7 +133,7 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
         for (int64_t pd = pd_begin; pd < pd_end; pd++) {
             const int64_t offset_pd = A_offset[pd];
             if (0 > offset_pd) {
-                const int64_t j_end = spfgen_min(nrow + offset_pd, ncol);
+                const int64_t j_end = spfgen_min(ncol, nrow + offset_pd);
                 /* a vector of sums, two in long loops */
                 int64_t j_next = 0;
                 if (j_end < 32) {

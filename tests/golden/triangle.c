@@ -97,11 +97,11 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     double *restrict y_val = y->val;
     threads =
             spfgen_threads(threads, (double)nrow
-            + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)));
+            + 3.0 * ((double)nrow * spfgen_least((double)nrow / 2.0 + 1.0, (double)ncol)));
     /* more parts than threads: one that is done early takes another */
     const int parts =
             spfgen_turns(threads, (double)nrow
-            + 3.0 * ((double)nrow * spfgen_least((double)ncol, (double)nrow / 2.0 + 1.0)), 8);
+            + 3.0 * ((double)nrow * spfgen_least((double)nrow / 2.0 + 1.0, (double)ncol)), 8);
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     /* the iterations in equal parts */
@@ -112,7 +112,7 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
         const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);
         for (int64_t i = i_begin; i < i_end; i++) {
             double y_sum = 0.0;
-            const int64_t j_end = spfgen_min(ncol, i + 1);
+            const int64_t j_end = spfgen_min(i + 1, ncol);
             if (0 < j_end) {
                 /* four at a time, so that one addition need not wait for the other */
                 for (int64_t j = 0; j < j_end; j += 4) {

@@ -13,8 +13,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.print import print_expr
-from spfgen.cir.rounds import between
-from spfgen.cir.scatter import TIMES, hits_scatter
+from spfgen.cir.scatter import hits_scatter, hits_scattered
 from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
@@ -215,7 +214,7 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
     built = scope.tables[find.place]
     table = built.table
     if "end" in built.arrays:
-        return _between(low, find, built, wanted, hit)
+        return _between(low, find, scope, wanted, hit)
     position = _first(built, wanted)
     if table.kind == "bitmap" and table.order == "unique":
         has = c.Call("spfgen_bitmap_has", (built.arrays["bits"], wanted.value))
@@ -241,11 +240,12 @@ def looked_up(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit)
     return [c.Declare(INT, name, position), c.While(there, c.Block((*hit(), step)))]
 
 
-def _between(low: Lowering, find: Find, built: Built, wanted: Sought, hit: Hit) -> list[c.Stmt]:
+def _between(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit) -> list[c.Stmt]:
     """All positions of the key, side by side: none where the end is 0."""
     name, end = low.names[find.dim], c.Name(low.names.new(f"{low.names[find.dim]}_after"))
+    built = scope.tables[find.place]
     first, body = c.Load(built.arrays["at"], wanted.value), hit()
-    written = between(low.names, name, first, end, body, TIMES) if hits_scatter(find) else None
+    written = hits_scattered(low, find, scope, (first, end), body) if hits_scatter(find) else None
     loops = written or [loop(name, first, end, body)]
     lines: list[c.Stmt] = [c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value)), *loops]
     return lines if wanted.key.inside else [c.If(_inside(built, wanted, None), c.Block(tuple(lines)))]

@@ -18,7 +18,7 @@ from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
 from spfgen.cir.rounds import in_rounds
-from spfgen.cir.scatter import TIMES, scatters
+from spfgen.cir.scatter import scattered, scatters
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
@@ -397,7 +397,7 @@ class Lowering(Values):
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
-        written = in_rounds(self, plan, scope, body, TIMES) if scatters(plan) else None
+        written = scattered(self, plan, scope, body) if scatters(plan) else None
         return [*before, *comment, *lines, *ahead, *(written or [loop])]
 
     def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:

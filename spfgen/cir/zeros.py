@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 AGAIN = 4.0
-"""How often a value must be used for a copy to be worth it."""
+"""How often a value must be used for a copy to be worth it, where half of the values are zero or more."""
+FULLER = 16.0
+"""The same where fewer are: a copy then saves less."""
+PAIR = 2
+"""A copy is gone through as fast as rows of blocks of so many values, and so many times slower than wider ones."""
 COLUMN = "int32_t"
 
 
@@ -101,14 +105,17 @@ def _wanted(low: Lowering, plan: Copied, scope: Scope) -> tuple[c.Name, c.Name]:
     value = c.Load(c.Name(low.array_names[tensor, plan.source.array]), c.Name(position))
     counted = c.Assign(kept, "+=", c.Bin("!=", value, zero(low.kinds[tensor])))
     pragma = f"omp parallel for simd reduction(+ : {kept.name}) num_threads(threads)"
-    most = c.Bin("<=", c.Bin("*", c.Int(2), kept), total)
+    more = c.Bin(">", cost_expr(plan.additions, low, scope), c.Bin("*", c.Float(FULLER), c.Cast("double", total)))
+    worth = c.Bin("||", c.Bin("<=", c.Bin("*", c.Int(2), kept), total), more)
+    if plan.width > PAIR:
+        each = c.Bin("<=", c.Bin("*", c.Int(plan.width), kept), c.Bin("*", c.Int(PAIR), total))
+        worth = c.Bin("&&", each, worth)
+    counts = [loop(position, c.Int(0), total, [counted], pragma), c.Assign(wanted, "=", worth)]
     low.choices += [
-        c.Comment(
-            f"{tensor} is copied without its zeros, row by row, where half of it or more is zero: {plan.because}"
-        ),
+        c.Comment(f"{tensor} is copied without its zeros, row by row, where that pays: {plan.because}"),
         c.Declare(INT, kept.name, c.Int(0)),
         c.Declare("bool", wanted.name, joined("&&", tests)),
-        c.If(wanted, c.Block((loop(position, c.Int(0), total, [counted], pragma), c.Assign(wanted, "=", most)))),
+        c.If(wanted, c.Block(tuple(counts))),
     ]
     return wanted, kept
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
+from spfgen.plan.apart import with_apart
 from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_before, cleared_for_few, cleared_inside
@@ -110,6 +111,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
             first.append(clear)
     names = (*instance.indices, *context.named)  # a loop keeps the name that the schedule has for it
     variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
+    variants = [replace(v, body=with_apart(instance, v.body, steps)) for v in variants]
     if not context.named:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
     variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]

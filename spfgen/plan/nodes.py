@@ -139,7 +139,8 @@ class Scan(Plan):
     loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
     summed first; `flat`: an array f that never falls, where the body is a loop over [f(dim), f(dim + 1)): those of
-    several iterations may run as one."""
+    several iterations may run as one; `apart`: no two iterations add to one place, within one iteration of the loops
+    around."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -156,6 +157,7 @@ class Scan(Plan):
     share: Share | None = None
     runs: tuple[Call, ...] = ()
     flat: str = ""
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,7 @@ class Find(Plan):
     `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
     the conditions say everything. `given` holds of every position in [low, high) because a segment says so. `place`
     names the state or the table that the algorithm uses; `at` are the subscripts of that state here.
-    `rejected` are the algorithms that were not taken. `held` as for a Scan.
+    `rejected` are the algorithms that were not taken. `held` and `apart` as for a Scan.
     """
 
     dim: str
@@ -247,6 +249,7 @@ class Find(Plan):
     rejected: tuple[Rejected, ...] = ()
     share: Share | None = None
     held: tuple[str, ...] = ()
+    apart: bool = False
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""
@@ -412,7 +415,8 @@ class Copied(Plan):
 
     `arrays` are what the copy is called: where each of `rows` rows starts, the keys, below `limit`, and the values.
     The copy is used where there are many `additions` beside what it takes to make it, all values of the array `other`
-    are finite, so that zeros add nothing, and most values are zero.
+    are finite, so that zeros add nothing, and enough values are zero beside the `width` of blocks, which the loops in
+    `plain` go through at once.
     """
 
     arrays: tuple[str, str, str]
@@ -421,6 +425,7 @@ class Copied(Plan):
     rows: Expr
     limit: Expr
     additions: Expr
+    width: int
     pick: Plan
     copied: Plan
     plain: Plan

@@ -6,7 +6,8 @@ A block of a few places is stored whole, whatever is in it. A product goes throu
 
 Two things are done about the zeros of a factor. What stands in loops that go on with the other factor runs only where
 the value is not zero (`Skip`). What is gone through for each j is copied first, what is not zero in the order of the
-rows (`Copied`): where most are zeros the copy is what a layout without blocks would have, and costs one pass.
+rows (`Copied`): the copy is what a layout without blocks would have, and costs one pass. Short rows of blocks take
+longer to go through than their values alone, wide ones less where few of them are zeros.
 
 Zero times infinity is no number, and what is stored counts: so both happen only where all values of the other factor
 are finite, which the kernel finds out when it is called.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
@@ -25,7 +27,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.check import Reader
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, plus, times
-from spfgen.plan.depend import place_inside
+from spfgen.plan.depend import adds_apart, place_inside
 from spfgen.plan.nodes import (
     Copied,
     Do,
@@ -306,14 +308,18 @@ def _copied(
     changed = rewrite(lambda n: value if n == one else None, do.value)
     inner: Plan = Load(column, Call(arrays[1], (at,)), replace(do, target=replace(target, place=place), value=changed))
     held = (other.label,) if _is_held(instance, steps, _defines(nodes[found.first]), other) else ()
-    inner = Scan(position, (Var(begin),), (Var(end),), inner, held=held)
+    loops = [n.dim for n in nodes[found.first :] if isinstance(n, Scan)]
+    apart = target.tensor not in (one.tensor, other.tensor) and all(adds_apart(instance, steps, d) for d in loops)
+    inner = Scan(position, (Var(begin),), (Var(end),), inner, held=held, apart=apart)
     inner = Load(begin, Call(arrays[0], (row,)), Load(end, Call(arrays[0], (plus(row, ONE),)), inner))
     nest = _around(nodes[: found.first], inner)
     why = f"zeros of {one.tensor} add nothing where all of {other.tensor} is finite"
     rows = reduce(lambda a, b: Bin("*", a, b), found.extents)  # whole numbers: (n + 1)/2*2 is not n + 1
     additions = _additions(instance, nodes)
     pick = _rows_nest(found, one)
-    copy = Copied(arrays, one, _array(other), rows, target.extents[found.number], additions, pick, nest, nest, why)
+    width = prod(_block(n) or 1 for n in nodes[found.first :])
+    limit = target.extents[found.number]
+    copy = Copied(arrays, one, _array(other), rows, limit, additions, width, pick, nest, nest, why)
     return copy, nest
 
 

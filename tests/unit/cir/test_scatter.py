@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import spfgen
 
@@ -62,3 +63,24 @@ def test_a_schedule_may_say_otherwise() -> None:
     source = spfgen.compile(PRODUCT, A="csr", B="csr", C="dense", schedule="unroll B.pj by 2").source
     assert "_next + 2 <=" in source
     assert "_next + 4" not in source
+
+
+@pytest.mark.parametrize(("kind", "right"), [(np.float32, "csr"), (np.float64, "coo"), (np.int32, "csr")])
+def test_places_that_differ(kind: type, right: str) -> None:
+    """Rows that rise never name a place twice: four places are read before the first of them is stored."""
+    a = rows_of(range(14)).astype(kind)
+    kernel = spfgen.compile(PRODUCT, A="csr", B=right, C="dense", threads=1)
+    assert "to different places" in kernel.source
+    for one, two in ((a, a), (a.T, a), (a[:, 3:5], a[3:5])):
+        found = kernel(A=spfgen.pack(one, "csr"), B=spfgen.pack(two, right))
+        assert found.dtype == kind
+        assert np.array_equal(found, one @ two)
+
+
+def test_places_that_may_be_the_same() -> None:
+    """What stands twice in a row adds up."""
+    b = csr_array(([1.0, 2, 3, 4, 5, 6, 7, 8], [2, 0, 2, 2, 0, 2, 1, 1], [0, 8]), shape=(1, 3))
+    a = np.array([[1.0], [0], [2]])
+    kernel = spfgen.compile(PRODUCT, A="csr", B="csr_unsorted", C="dense", threads=1)
+    assert "to different places" not in kernel.source
+    assert np.array_equal(kernel(A=spfgen.pack(a, "csr"), B=b), a @ b.toarray())

@@ -9,7 +9,8 @@
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | simplify | cir    | the same with less                              | cir/simplify.py      |                 |
 | sized    | cir    | loops over a small size written out for it      | cir/sized.py    |                 |
-| even     | cir    | short segments of equal length written out      | cir/even.py          | cir/check.py    |
+| even     | cir    | short segments of equal length written out      | cir/even.py          |                 |
+| teams    | cir    | one thread does its part without a team         | cir/teams.py         | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
 
@@ -27,6 +28,7 @@ from spfgen.cir.nodes import Function
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
 from spfgen.cir.sized import sized
+from spfgen.cir.teams import without_teams
 from spfgen.cir.unswitch import unswitched
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
@@ -81,7 +83,8 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     functions: list[Function] = []
     for lowered in lower(program, plans):
         *widths, function = sized(simplify(lowered))
-        functions += [*widths, *evened(unswitched(function))]
+        *runs, function = evened(unswitched(function))
+        functions += [*widths, *runs, *without_teams(function)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

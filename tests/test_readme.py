@@ -45,11 +45,9 @@ def fenced(language: str) -> list[str]:
 
 
 def loops(source: str) -> str:
-    """The function's part from the first loop to its end."""
-    lines = source.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.strip().startswith("/* parallel over"))
-    end = next(n for n, line in enumerate(lines) if "return SPFGEN_OK" in line)
-    return "\n".join(line.removeprefix("    ") for line in lines[start:end]) + "\n"
+    """What each thread does: the body of the function for a part."""
+    body = source.partition("/* One part of ")[2].partition("\n{\n")[2].partition("\n}\n")[0]
+    return "\n".join(line.removeprefix("    ") for line in body.splitlines()) + "\n"
 
 
 def proof(explained: str) -> str:

@@ -71,8 +71,8 @@ from spfgen.plan.nodes import (
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
-MOST_UNROLLED = 65534
-"""More is an error to gcc."""
+MOST_UNROLLED = 1000
+"""More takes gcc minutes, and is no gain."""
 
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:

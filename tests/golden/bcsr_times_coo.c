@@ -9,6 +9,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -309,6 +317,247 @@ static inline void spfgen_hash_filter_build_int32(uint64_t *filter, int shift, c
     }
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void bcsr_times_coo_part(
+    int part,
+    const int32_t *restrict A_browptr,
+    int64_t floor_nrow_1_2,
+    int parts,
+    int threads,
+    int units,
+    int64_t *bi_shared,
+    double *C_parts,
+    int64_t n_2,
+    double *restrict C_val,
+    const int32_t *restrict A_bcolidx,
+    int64_t nrow,
+    int64_t ncol,
+    bool B_finite,
+    const double *restrict A_val,
+    int64_t *B_idx_1_end,
+    int64_t *B_idx_1_at,
+    const int32_t *restrict B_idx_2,
+    const double *restrict B_val)
+{
+    int64_t bi_from;
+    int64_t bi_to;
+    const int64_t bi_begin =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part, parts, threads),
+            units, &bi_from);
+    const int64_t bi_end =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+            spfgen_unit(part + 1, parts, threads), units, &bi_to);
+    /* the last bi may go on in the next part: what this part has of it is kept apart */
+    const int64_t bi_stop = bi_to > A_browptr[bi_end] ? bi_end + 1 : bi_end;
+    bi_shared[part] = bi_to > A_browptr[bi_end] ? bi_end : -1;
+    double *restrict C_part = C_parts + (int64_t)part * (2 * n_2);
+    for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
+        C_part[p_3] = 0.0;
+    }
+    int64_t pb_begin = bi_from;
+    const int32_t bi_until = (int32_t)bi_to;
+    /* whole rows, then what this part has of the last one */
+    for (int piece = 0; piece < 2; piece++) {
+        const int64_t bi_first = piece ? bi_end : bi_begin;
+        const int64_t bi_last = piece ? bi_stop : bi_end;
+        const int32_t *bi_ends = piece ? &bi_until : A_browptr + (bi_first + 1);
+        for (int64_t bi = bi_first; bi < bi_last; bi++) {
+            double *C_row = piece ? C_part : C_val + 2 * bi * n_2;
+            const int64_t pb_end = bi_ends[bi - bi_first];
+            for (int64_t pb = pb_begin; pb < pb_end; pb++) {
+                const int64_t bcolidx_pb = A_bcolidx[pb];
+                for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                    for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                        /* a zero of A adds nothing where all of B is finite */
+                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            const double A_value = A_val[(pb * 2 + r) * 2 + c];
+                            /*
+                             * find p with B_idx_1[p] == j by position array: B.idx_1 rises
+                             * within these bounds: equal values stand side by side
+                             */
+                            const int64_t p_after = B_idx_1_end[j];
+                            /* 4 iterations over p in each round, then what is left */
+                            int64_t p_next = B_idx_1_at[j];
+                            while (p_next + 4 <= p_after) {
+                                {
+                                    const int64_t p = p_next;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next + 1;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next + 2;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next + 3;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                p_next += 4;
+                            }
+                            for (int64_t p = p_next; p < p_after; p++) {
+                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                            }
+                        }
+                    }
+                }
+            }
+            pb_begin = pb_end;
+        }
+    }
+}
+
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void bcsr_times_coo_part_2(
+    int part_3,
+    const int32_t *restrict A_browptr,
+    int64_t floor_nrow_1_2,
+    int parts,
+    int threads,
+    int units,
+    int64_t *bi_shared_2,
+    double *C_parts_2,
+    int64_t n_2,
+    double *restrict C_val,
+    const int32_t *restrict A_bcolidx,
+    int64_t nrow,
+    int64_t ncol,
+    bool B_finite,
+    const double *restrict A_val,
+    const int32_t *restrict B_idx_1,
+    int64_t nnz,
+    const int32_t *restrict B_idx_2,
+    const double *restrict B_val)
+{
+    int64_t bi_from_2;
+    int64_t bi_to_2;
+    const int64_t bi_begin_2 =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part_3, parts, threads),
+            units, &bi_from_2);
+    const int64_t bi_end_2 =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+            spfgen_unit(part_3 + 1, parts, threads), units, &bi_to_2);
+    /* the last bi may go on in the next part: what this part has of it is kept apart */
+    const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
+    bi_shared_2[part_3] = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 : -1;
+    double *restrict C_part_2 = C_parts_2 + (int64_t)part_3 * (2 * n_2);
+    for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
+        C_part_2[p_4] = 0.0;
+    }
+    int64_t pb_begin_2 = bi_from_2;
+    const int32_t bi_until_2 = (int32_t)bi_to_2;
+    /* whole rows, then what this part has of the last one */
+    for (int piece_2 = 0; piece_2 < 2; piece_2++) {
+        const int64_t bi_first_2 = piece_2 ? bi_end_2 : bi_begin_2;
+        const int64_t bi_last_2 = piece_2 ? bi_stop_2 : bi_end_2;
+        const int32_t *bi_ends_2 = piece_2 ? &bi_until_2 : A_browptr + (bi_first_2 + 1);
+        for (int64_t bi = bi_first_2; bi < bi_last_2; bi++) {
+            double *C_row_2 = piece_2 ? C_part_2 : C_val + 2 * bi * n_2;
+            const int64_t pb_end_2 = bi_ends_2[bi - bi_first_2];
+            for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
+                const int64_t bcolidx_pb = A_bcolidx[pb];
+                for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                    for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                        /* a zero of A adds nothing where all of B is finite */
+                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            /*
+                             * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
+                             * these bounds (by Z3 from the declared properties)
+                             */
+                            for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                    && B_idx_1[p] == j; p++) {
+                                C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                        + c] * B_val[p];
+                            }
+                        }
+                    }
+                }
+            }
+            pb_begin_2 = pb_end_2;
+        }
+    }
+}
+
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void bcsr_times_coo_part_3(
+    int part_5,
+    const int32_t *restrict A_browptr,
+    int64_t floor_nrow_1_2,
+    int parts,
+    int threads,
+    int units,
+    int64_t *bi_shared_3,
+    double *C_parts_3,
+    int64_t n_2,
+    double *restrict C_val,
+    const int32_t *restrict A_bcolidx,
+    int64_t nrow,
+    int64_t ncol,
+    bool B_finite,
+    const double *restrict A_val,
+    struct spfgen_slot *B_idx_1_slots,
+    uint64_t *B_idx_1_filter,
+    int p_shift,
+    int64_t nnz,
+    const int32_t *restrict B_idx_1,
+    const int32_t *restrict B_idx_2,
+    const double *restrict B_val)
+{
+    int64_t bi_from_3;
+    int64_t bi_to_3;
+    const int64_t bi_begin_3 =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part_5, parts, threads),
+            units, &bi_from_3);
+    const int64_t bi_end_3 =
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
+            spfgen_unit(part_5 + 1, parts, threads), units, &bi_to_3);
+    /* the last bi may go on in the next part: what this part has of it is kept apart */
+    const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
+    bi_shared_3[part_5] = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 : -1;
+    double *restrict C_part_3 = C_parts_3 + (int64_t)part_5 * (2 * n_2);
+    for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
+        C_part_3[p_5] = 0.0;
+    }
+    int64_t pb_begin_3 = bi_from_3;
+    const int32_t bi_until_3 = (int32_t)bi_to_3;
+    /* whole rows, then what this part has of the last one */
+    for (int piece_3 = 0; piece_3 < 2; piece_3++) {
+        const int64_t bi_first_3 = piece_3 ? bi_end_3 : bi_begin_3;
+        const int64_t bi_last_3 = piece_3 ? bi_stop_3 : bi_end_3;
+        const int32_t *bi_ends_3 = piece_3 ? &bi_until_3 : A_browptr + (bi_first_3 + 1);
+        for (int64_t bi = bi_first_3; bi < bi_last_3; bi++) {
+            double *C_row_3 = piece_3 ? C_part_3 : C_val + 2 * bi * n_2;
+            const int64_t pb_end_3 = bi_ends_3[bi - bi_first_3];
+            for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
+                const int64_t bcolidx_pb = A_bcolidx[pb];
+                for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
+                    for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
+                        /* a zero of A adds nothing where all of B is finite */
+                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
+                            const int64_t j = 2 * bcolidx_pb + c;
+                            /*
+                             * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
+                             * these bounds: equal values stand side by side
+                             */
+                            for (int64_t p =
+                                    spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
+                                    p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                                C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
+                                        + c] * B_val[p];
+                            }
+                        }
+                    }
+                }
+            }
+            pb_begin_3 = pb_end_3;
+        }
+    }
+}
+
 /*
  * C[i, k] += A[i, j]*B[j, k]
  *
@@ -430,81 +679,19 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             spfgen_untaken(parts_taken, threads);
-            #pragma omp parallel num_threads(threads)
-            for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                    spfgen_part_after(part, parts_taken, parts, threads)) {
-                int64_t bi_from;
-                int64_t bi_to;
-                const int64_t bi_begin =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part, parts, threads), units, &bi_from);
-                const int64_t bi_end =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part + 1, parts, threads), units, &bi_to);
-                /* the last bi may go on in the next part: what this part has of it is kept apart */
-                const int64_t bi_stop = bi_to > A_browptr[bi_end] ? bi_end + 1 : bi_end;
-                bi_shared[part] = bi_to > A_browptr[bi_end] ? bi_end : -1;
-                double *restrict C_part = C_parts + (int64_t)part * (2 * n_2);
-                for (int64_t p_3 = 0; p_3 < 2 * n_2; p_3++) {
-                    C_part[p_3] = 0.0;
+            if (threads > 1) {
+                #pragma omp parallel num_threads(threads)
+                for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                        spfgen_part_after(part, parts_taken, parts, threads)) {
+                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, B_finite, A_val,
+                            B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
                 }
-                int64_t pb_begin = bi_from;
-                const int32_t bi_until = (int32_t)bi_to;
-                /* whole rows, then what this part has of the last one */
-                for (int piece = 0; piece < 2; piece++) {
-                    const int64_t bi_first = piece ? bi_end : bi_begin;
-                    const int64_t bi_last = piece ? bi_stop : bi_end;
-                    const int32_t *bi_ends = piece ? &bi_until : A_browptr + (bi_first + 1);
-                    for (int64_t bi = bi_first; bi < bi_last; bi++) {
-                        double *C_row = piece ? C_part : C_val + 2 * bi * n_2;
-                        const int64_t pb_end = bi_ends[bi - bi_first];
-                        for (int64_t pb = pb_begin; pb < pb_end; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    /* a zero of A adds nothing where all of B is finite */
-                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                        const int64_t j = 2 * bcolidx_pb + c;
-                                        const double A_value = A_val[(pb * 2 + r) * 2 + c];
-                                        /*
-                                         * find p with B_idx_1[p] == j by position array: B.idx_1
-                                         * rises within these bounds: equal values stand side by
-                                         * side
-                                         */
-                                        const int64_t p_after = B_idx_1_end[j];
-                                        /*
-                                         * 4 iterations over p in each round, to different
-                                         * places; then what is left
-                                         */
-                                        int64_t p_next = B_idx_1_at[j];
-                                        while (p_next + 4 <= p_after) {
-                                            double C_values[2];
-                                            double C_values_2[2];
-                                            C_values[0] = C_row[r * n_2 + B_idx_2[p_next]];
-                                            C_values[1] = C_row[r * n_2 + B_idx_2[p_next + 1]];
-                                            C_values_2[0] = C_row[r * n_2 + B_idx_2[p_next + 2]];
-                                            C_values_2[1] = C_row[r * n_2 + B_idx_2[p_next + 3]];
-                                            #pragma omp simd
-                                            for (int lane = 0; lane < 2; lane++) {
-                                                C_values[lane] += A_value * B_val[p_next + lane];
-                                                C_values_2[lane] += A_value * B_val[p_next + lane
-                                                        + 2];
-                                            }
-                                            C_row[r * n_2 + B_idx_2[p_next]] = C_values[0];
-                                            C_row[r * n_2 + B_idx_2[p_next + 1]] = C_values[1];
-                                            C_row[r * n_2 + B_idx_2[p_next + 2]] = C_values_2[0];
-                                            C_row[r * n_2 + B_idx_2[p_next + 3]] = C_values_2[1];
-                                            p_next += 4;
-                                        }
-                                        for (int64_t p = p_next; p < p_after; p++) {
-                                            C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                        pb_begin = pb_end;
-                    }
+            } else {
+                for (int part = 0; part < parts; part++) {
+                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, B_finite, A_val,
+                            B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -530,57 +717,19 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             spfgen_untaken(part_3s_taken, threads);
-            #pragma omp parallel num_threads(threads)
-            for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
-                    spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
-                int64_t bi_from_2;
-                int64_t bi_to_2;
-                const int64_t bi_begin_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part_3, parts, threads), units, &bi_from_2);
-                const int64_t bi_end_2 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part_3 + 1, parts, threads), units, &bi_to_2);
-                /* the last bi may go on in the next part: what this part has of it is kept apart */
-                const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
-                bi_shared_2[part_3] = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 : -1;
-                double *restrict C_part_2 = C_parts_2 + (int64_t)part_3 * (2 * n_2);
-                for (int64_t p_4 = 0; p_4 < 2 * n_2; p_4++) {
-                    C_part_2[p_4] = 0.0;
+            if (threads > 1) {
+                #pragma omp parallel num_threads(threads)
+                for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
+                        spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
+                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
+                            A_val, B_idx_1, nnz, B_idx_2, B_val);
                 }
-                int64_t pb_begin_2 = bi_from_2;
-                const int32_t bi_until_2 = (int32_t)bi_to_2;
-                /* whole rows, then what this part has of the last one */
-                for (int piece_2 = 0; piece_2 < 2; piece_2++) {
-                    const int64_t bi_first_2 = piece_2 ? bi_end_2 : bi_begin_2;
-                    const int64_t bi_last_2 = piece_2 ? bi_stop_2 : bi_end_2;
-                    const int32_t *bi_ends_2 = piece_2 ? &bi_until_2 : A_browptr + (bi_first_2 + 1);
-                    for (int64_t bi = bi_first_2; bi < bi_last_2; bi++) {
-                        double *C_row_2 = piece_2 ? C_part_2 : C_val + 2 * bi * n_2;
-                        const int64_t pb_end_2 = bi_ends_2[bi - bi_first_2];
-                        for (int64_t pb = pb_begin_2; pb < pb_end_2; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    /* a zero of A adds nothing where all of B is finite */
-                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                        const int64_t j = 2 * bcolidx_pb + c;
-                                        /*
-                                         * find p with B_idx_1[p] == j by binary search: B.idx_1
-                                         * rises within these bounds (by Z3 from the declared
-                                         * properties)
-                                         */
-                                        for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j);
-                                                p < nnz && B_idx_1[p] == j; p++) {
-                                            C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                    + c] * B_val[p];
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                        pb_begin_2 = pb_end_2;
-                    }
+            } else {
+                for (int part_3 = 0; part_3 < parts; part_3++) {
+                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
+                            A_val, B_idx_1, nnz, B_idx_2, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -610,58 +759,21 @@ int bcsr_times_coo(
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
             spfgen_untaken(part_5s_taken, threads);
-            #pragma omp parallel num_threads(threads)
-            for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
-                    spfgen_part_after(part_5, part_5s_taken, parts, threads)) {
-                int64_t bi_from_3;
-                int64_t bi_to_3;
-                const int64_t bi_begin_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part_5, parts, threads), units, &bi_from_3);
-                const int64_t bi_end_3 =
-                        spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-                        spfgen_unit(part_5 + 1, parts, threads), units, &bi_to_3);
-                /* the last bi may go on in the next part: what this part has of it is kept apart */
-                const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
-                bi_shared_3[part_5] = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 : -1;
-                double *restrict C_part_3 = C_parts_3 + (int64_t)part_5 * (2 * n_2);
-                for (int64_t p_5 = 0; p_5 < 2 * n_2; p_5++) {
-                    C_part_3[p_5] = 0.0;
+            if (threads > 1) {
+                #pragma omp parallel num_threads(threads)
+                for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
+                        spfgen_part_after(part_5, part_5s_taken, parts, threads)) {
+                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
+                            A_val, B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2,
+                            B_val);
                 }
-                int64_t pb_begin_3 = bi_from_3;
-                const int32_t bi_until_3 = (int32_t)bi_to_3;
-                /* whole rows, then what this part has of the last one */
-                for (int piece_3 = 0; piece_3 < 2; piece_3++) {
-                    const int64_t bi_first_3 = piece_3 ? bi_end_3 : bi_begin_3;
-                    const int64_t bi_last_3 = piece_3 ? bi_stop_3 : bi_end_3;
-                    const int32_t *bi_ends_3 = piece_3 ? &bi_until_3 : A_browptr + (bi_first_3 + 1);
-                    for (int64_t bi = bi_first_3; bi < bi_last_3; bi++) {
-                        double *C_row_3 = piece_3 ? C_part_3 : C_val + 2 * bi * n_2;
-                        const int64_t pb_end_3 = bi_ends_3[bi - bi_first_3];
-                        for (int64_t pb = pb_begin_3; pb < pb_end_3; pb++) {
-                            const int64_t bcolidx_pb = A_bcolidx[pb];
-                            for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
-                                for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                                    /* a zero of A adds nothing where all of B is finite */
-                                    if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                                        const int64_t j = 2 * bcolidx_pb + c;
-                                        /*
-                                         * find p with B_idx_1[p] == j by hash map: B.idx_1 rises
-                                         * within these bounds: equal values stand side by side
-                                         */
-                                        for (int64_t p =
-                                                spfgen_hash_find_filtered(B_idx_1_slots,
-                                                B_idx_1_filter, p_shift, nnz, j); p < nnz
-                                                && B_idx_1[p] == j; p++) {
-                                            C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                                    + c] * B_val[p];
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                        pb_begin_3 = pb_end_3;
-                    }
+            } else {
+                for (int part_5 = 0; part_5 < parts; part_5++) {
+                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
+                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
+                            A_val, B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2,
+                            B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */

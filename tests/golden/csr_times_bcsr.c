@@ -9,6 +9,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 /* a / n rounded down, for n > 0. */
 static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
     return a / n - (a % n < 0);
@@ -228,6 +236,131 @@ static inline void spfgen_bitmap_rank_int32(uint64_t *words, int64_t *first, con
     }
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void csr_times_bcsr_part(
+    int part,
+    int thread,
+    const int32_t *restrict A_rowptr,
+    int64_t nrow,
+    int64_t i_cost,
+    int parts,
+    int threads,
+    int units,
+    bool C_cleared,
+    int64_t ncol,
+    double *restrict C_val,
+    const int32_t *restrict B_browptr,
+    uint64_t *B_bcolidx_bits,
+    int64_t *B_bcolidx_first,
+    const int32_t *restrict B_bcolidx,
+    const int32_t *restrict A_colidx,
+    const double *restrict A_val,
+    const double *restrict B_val)
+{
+    const int64_t i_begin =
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads), units);
+    const int64_t i_end =
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part + 1, parts, threads),
+            units);
+    /* where one segment ends the next one begins */
+    int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
+    for (int64_t i = i_begin; i < i_end; i++) {
+        const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
+        if (!C_cleared) {
+            /* C is cleared here: no other iteration writes this part of it */
+            for (int64_t j = 0; j < ncol; j++) {
+                C_val[i * ncol + j] = 0.0;
+            }
+        }
+        const int64_t bi = i / 2;
+        const int64_t r = i - 2 * bi;
+        const int64_t browptr_bi = B_browptr[bi];
+        const int64_t browptr_bi_1 = B_browptr[bi + 1];
+        uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
+                + thread * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+        int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
+                + thread * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
+        /*
+         * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi + 1)) is
+         * the same in all inner loops
+         */
+        spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0, browptr_bi,
+                browptr_bi_1);
+        for (int64_t pj = A_rowptr_i; pj < A_rowptr_i_1; pj++) {
+            const int64_t j = A_colidx[pj];
+            const int64_t pb_key = j / 2;
+            /*
+             * find pb with B_bcolidx[pb] == pb_key by bitmap: B.bcolidx rises strictly within
+             * these bounds
+             */
+            if (spfgen_bitmap_has(B_bcolidx_bits_own, pb_key)) {
+                const int64_t pb =
+                        spfgen_bitmap_position(B_bcolidx_bits_own, B_bcolidx_first_own, pb_key);
+                const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+            }
+        }
+        spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi, browptr_bi_1);
+        A_rowptr_i = A_rowptr_i_1;
+    }
+}
+
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void csr_times_bcsr_part_2(
+    int part_2,
+    const int32_t *restrict A_rowptr,
+    int64_t nrow,
+    int64_t i_cost,
+    int parts,
+    int threads,
+    int units,
+    bool C_cleared_2,
+    int64_t ncol,
+    double *restrict C_val,
+    const int32_t *restrict B_browptr,
+    const int32_t *restrict A_colidx,
+    const int32_t *restrict B_bcolidx,
+    const double *restrict A_val,
+    const double *restrict B_val)
+{
+    const int64_t i_begin_2 =
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2, parts, threads),
+            units);
+    const int64_t i_end_2 =
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2 + 1, parts, threads),
+            units);
+    /* where one segment ends the next one begins */
+    int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
+    for (int64_t i = i_begin_2; i < i_end_2; i++) {
+        const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
+        if (!C_cleared_2) {
+            /* C is cleared here: no other iteration writes this part of it */
+            for (int64_t j = 0; j < ncol; j++) {
+                C_val[i * ncol + j] = 0.0;
+            }
+        }
+        const int64_t bi = i / 2;
+        const int64_t r = i - 2 * bi;
+        const int64_t browptr_bi = B_browptr[bi];
+        const int64_t browptr_bi_1 = B_browptr[bi + 1];
+        for (int64_t pj = A_rowptr_i_2; pj < A_rowptr_i_1_2; pj++) {
+            const int64_t j = A_colidx[pj];
+            const int64_t pb_key_2 = j / 2;
+            /*
+             * find pb with B_bcolidx[pb] == pb_key_2 by binary search: B.bcolidx rises strictly
+             * within these bounds (by Z3 from the declared properties)
+             */
+            const int64_t pb =
+                    spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key_2);
+            if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_2) {
+                const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
+                C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
+            }
+        }
+        A_rowptr_i_2 = A_rowptr_i_1_2;
+    }
+}
+
 /*
  * C[i, j] = A[i, j]*B[i, j]
  *
@@ -320,57 +453,19 @@ int csr_times_bcsr(
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
         spfgen_untaken(parts_taken, threads);
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                spfgen_part_after(part, parts_taken, parts, threads)) {
-            const int64_t i_begin =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads),
-                    units);
-            const int64_t i_end =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
-                    spfgen_unit(part + 1, parts, threads), units);
-            /* where one segment ends the next one begins */
-            int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
-            for (int64_t i = i_begin; i < i_end; i++) {
-                const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
-                if (!C_cleared) {
-                    /* C is cleared here: no other iteration writes this part of it */
-                    for (int64_t j = 0; j < ncol; j++) {
-                        C_val[i * ncol + j] = 0.0;
-                    }
-                }
-                const int64_t bi = i / 2;
-                const int64_t r = i - 2 * bi;
-                const int64_t browptr_bi = B_browptr[bi];
-                const int64_t browptr_bi_1 = B_browptr[bi + 1];
-                uint64_t *restrict B_bcolidx_bits_own = B_bcolidx_bits
-                        + spfgen_thread() * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
-                int64_t *restrict B_bcolidx_first_own = B_bcolidx_first
-                        + spfgen_thread() * spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2));
-                /*
-                 * bitmap of the positions by B_bcolidx[pb]: [B.browptr(B.bi), B.browptr(B.bi +
-                 * 1)) is the same in all inner loops
-                 */
-                spfgen_bitmap_rank_int32(B_bcolidx_bits_own, B_bcolidx_first_own, B_bcolidx, 0,
-                        browptr_bi, browptr_bi_1);
-                for (int64_t pj = A_rowptr_i; pj < A_rowptr_i_1; pj++) {
-                    const int64_t j = A_colidx[pj];
-                    const int64_t pb_key = j / 2;
-                    /*
-                     * find pb with B_bcolidx[pb] == pb_key by bitmap: B.bcolidx rises strictly
-                     * within these bounds
-                     */
-                    if (spfgen_bitmap_has(B_bcolidx_bits_own, pb_key)) {
-                        const int64_t pb =
-                                spfgen_bitmap_position(B_bcolidx_bits_own, B_bcolidx_first_own,
-                                pb_key);
-                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
-                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
-                    }
-                }
-                spfgen_bitmap_clear_int32(B_bcolidx_bits_own, B_bcolidx, 0, browptr_bi,
-                        browptr_bi_1);
-                A_rowptr_i = A_rowptr_i_1;
+        if (threads > 1) {
+            #pragma omp parallel num_threads(threads)
+            for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                    spfgen_part_after(part, parts_taken, parts, threads)) {
+                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, threads,
+                        units, C_cleared, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
+                        B_bcolidx, A_colidx, A_val, B_val);
+            }
+        } else {
+            for (int part = 0; part < parts; part++) {
+                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units,
+                        C_cleared, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
+                        B_bcolidx, A_colidx, A_val, B_val);
             }
         }
     } else {
@@ -395,44 +490,17 @@ int csr_times_bcsr(
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
         spfgen_untaken(part_2s_taken, threads);
-        #pragma omp parallel num_threads(threads)
-        for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
-                spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
-            const int64_t i_begin_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
-                    spfgen_unit(part_2, parts, threads), units);
-            const int64_t i_end_2 =
-                    spfgen_share_int32(A_rowptr, 0, nrow, i_cost,
-                    spfgen_unit(part_2 + 1, parts, threads), units);
-            /* where one segment ends the next one begins */
-            int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
-            for (int64_t i = i_begin_2; i < i_end_2; i++) {
-                const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
-                if (!C_cleared_2) {
-                    /* C is cleared here: no other iteration writes this part of it */
-                    for (int64_t j = 0; j < ncol; j++) {
-                        C_val[i * ncol + j] = 0.0;
-                    }
-                }
-                const int64_t bi = i / 2;
-                const int64_t r = i - 2 * bi;
-                const int64_t browptr_bi = B_browptr[bi];
-                const int64_t browptr_bi_1 = B_browptr[bi + 1];
-                for (int64_t pj = A_rowptr_i_2; pj < A_rowptr_i_1_2; pj++) {
-                    const int64_t j = A_colidx[pj];
-                    const int64_t pb_key_2 = j / 2;
-                    /*
-                     * find pb with B_bcolidx[pb] == pb_key_2 by binary search: B.bcolidx rises
-                     * strictly within these bounds (by Z3 from the declared properties)
-                     */
-                    const int64_t pb =
-                            spfgen_search_int32(B_bcolidx, 0, browptr_bi, browptr_bi_1, pb_key_2);
-                    if (pb < browptr_bi_1 && B_bcolidx[pb] == pb_key_2) {
-                        const int64_t c = j - 2 * (int64_t)B_bcolidx[pb];
-                        C_val[i * ncol + j] += A_val[pj] * B_val[(pb * 2 + r) * 2 + c];
-                    }
-                }
-                A_rowptr_i_2 = A_rowptr_i_1_2;
+        if (threads > 1) {
+            #pragma omp parallel num_threads(threads)
+            for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
+                    spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units,
+                        C_cleared_2, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+            }
+        } else {
+            for (int part_2 = 0; part_2 < parts; part_2++) {
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units,
+                        C_cleared_2, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         }
     }

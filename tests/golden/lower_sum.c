@@ -9,6 +9,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -82,6 +90,81 @@ static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts
     return low + length / parts * part + length % parts * part / parts;
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void lower_sum_part(
+    int part,
+    int64_t ndiag,
+    int parts,
+    const int32_t *restrict A_offset,
+    int64_t ncol,
+    int64_t nrow,
+    const double *restrict A_val,
+    double *s_parts)
+{
+    const int64_t pd_begin = spfgen_part(0, ndiag, part, parts);
+    const int64_t pd_end = spfgen_part(0, ndiag, part + 1, parts);
+    double s_part = 0.0;
+    for (int64_t pd = pd_begin; pd < pd_end; pd++) {
+        const int64_t offset_pd = A_offset[pd];
+        if (0 > offset_pd) {
+            const int64_t j_end = spfgen_min(ncol, nrow + offset_pd);
+            /* a vector of sums, two in long loops */
+            int64_t j_next = 0;
+            if (j_end < 32) {
+                double s_part_vector[4];
+                #pragma omp simd
+                for (int64_t lane = 0; lane < 4; lane++) {
+                    s_part_vector[lane] = 0.0;
+                }
+                while (j_next + 4 <= j_end) {
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
+                    }
+                    j_next += 4;
+                }
+                for (int64_t j = j_next; j < j_end; j++) {
+                    s_part += A_val[pd * ncol + j];
+                }
+                s_part += s_part_vector[0] + s_part_vector[2]
+                        + (s_part_vector[1] + s_part_vector[3]);
+            } else {
+                double s_part_vector[4];
+                double s_part_vector_2[4];
+                #pragma omp simd
+                for (int64_t lane = 0; lane < 4; lane++) {
+                    s_part_vector[lane] = 0.0;
+                }
+                #pragma omp simd
+                for (int64_t lane = 0; lane < 4; lane++) {
+                    s_part_vector_2[lane] = 0.0;
+                }
+                while (j_next + 8 <= j_end) {
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
+                    }
+                    #pragma omp simd
+                    for (int64_t lane = 0; lane < 4; lane++) {
+                        s_part_vector_2[lane] += A_val[pd * ncol + (j_next + lane + 4)];
+                    }
+                    j_next += 8;
+                }
+                for (int64_t j = j_next; j < j_end; j++) {
+                    s_part += A_val[pd * ncol + j];
+                }
+                #pragma omp simd
+                for (int64_t lane = 0; lane < 4; lane++) {
+                    s_part_vector[lane] += s_part_vector_2[lane];
+                }
+                s_part += s_part_vector[0] + s_part_vector[2]
+                        + (s_part_vector[1] + s_part_vector[3]);
+            }
+        }
+    }
+    s_parts[part] = s_part;
+}
+
 /*
  * s = A[i, j] where j < i
  *
@@ -125,70 +208,16 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
      */
     /* the iterations in equal parts */
     int parts_taken = 0;
-    #pragma omp parallel num_threads(threads)
-    for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
-        const int64_t pd_begin = spfgen_part(0, ndiag, part, parts);
-        const int64_t pd_end = spfgen_part(0, ndiag, part + 1, parts);
-        double s_part = 0.0;
-        for (int64_t pd = pd_begin; pd < pd_end; pd++) {
-            const int64_t offset_pd = A_offset[pd];
-            if (0 > offset_pd) {
-                const int64_t j_end = spfgen_min(ncol, nrow + offset_pd);
-                /* a vector of sums, two in long loops */
-                int64_t j_next = 0;
-                if (j_end < 32) {
-                    double s_part_vector[4];
-                    #pragma omp simd
-                    for (int64_t lane = 0; lane < 4; lane++) {
-                        s_part_vector[lane] = 0.0;
-                    }
-                    while (j_next + 4 <= j_end) {
-                        #pragma omp simd
-                        for (int64_t lane = 0; lane < 4; lane++) {
-                            s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
-                        }
-                        j_next += 4;
-                    }
-                    for (int64_t j = j_next; j < j_end; j++) {
-                        s_part += A_val[pd * ncol + j];
-                    }
-                    s_part += s_part_vector[0] + s_part_vector[2]
-                            + (s_part_vector[1] + s_part_vector[3]);
-                } else {
-                    double s_part_vector[4];
-                    double s_part_vector_2[4];
-                    #pragma omp simd
-                    for (int64_t lane = 0; lane < 4; lane++) {
-                        s_part_vector[lane] = 0.0;
-                    }
-                    #pragma omp simd
-                    for (int64_t lane = 0; lane < 4; lane++) {
-                        s_part_vector_2[lane] = 0.0;
-                    }
-                    while (j_next + 8 <= j_end) {
-                        #pragma omp simd
-                        for (int64_t lane = 0; lane < 4; lane++) {
-                            s_part_vector[lane] += A_val[pd * ncol + (j_next + lane)];
-                        }
-                        #pragma omp simd
-                        for (int64_t lane = 0; lane < 4; lane++) {
-                            s_part_vector_2[lane] += A_val[pd * ncol + (j_next + lane + 4)];
-                        }
-                        j_next += 8;
-                    }
-                    for (int64_t j = j_next; j < j_end; j++) {
-                        s_part += A_val[pd * ncol + j];
-                    }
-                    #pragma omp simd
-                    for (int64_t lane = 0; lane < 4; lane++) {
-                        s_part_vector[lane] += s_part_vector_2[lane];
-                    }
-                    s_part += s_part_vector[0] + s_part_vector[2]
-                            + (s_part_vector[1] + s_part_vector[3]);
-                }
-            }
+    if (threads > 1) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_thread(); part < parts; part =
+                spfgen_next_part(&parts_taken, parts)) {
+            lower_sum_part(part, ndiag, parts, A_offset, ncol, nrow, A_val, s_parts);
         }
-        s_parts[part] = s_part;
+    } else {
+        for (int part = 0; part < parts; part++) {
+            lower_sum_part(part, ndiag, parts, A_offset, ncol, nrow, A_val, s_parts);
+        }
     }
     for (int part_2 = 0; part_2 < parts; part_2++) {
         s_sum += s_parts[part_2];

@@ -302,6 +302,84 @@ static SPFGEN_ALONE int64_t mixed_types_runs(
     return pj_begin;
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void mixed_types_part(
+    int part,
+    const int64_t *restrict A_rowptr,
+    int64_t nrow,
+    int parts,
+    int threads,
+    int units,
+    int64_t *i_shared,
+    double *y_parts,
+    double *restrict y_val,
+    bool far,
+    const float *restrict A_val,
+    const int32_t *restrict A_colidx,
+    const float *restrict x_val)
+{
+    int64_t i_from;
+    int64_t i_to;
+    const int64_t i_begin =
+            spfgen_split_int64(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
+            &i_from);
+    const int64_t i_end =
+            spfgen_split_int64(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads), units,
+            &i_to);
+    /* the last i may go on in the next part: what this part has of it is kept apart */
+    const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
+    i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
+    double *restrict y_part = y_parts + part;
+    y_part[0] = 0.0;
+    int64_t pj_begin = i_from;
+    const int64_t i_until = (int64_t)i_to;
+    /* whole rows, then what this part has of the last one */
+    for (int piece = 0; piece < 2; piece++) {
+        const int64_t i_first = piece ? i_end : i_begin;
+        const int64_t i_last = piece ? i_stop : i_end;
+        const int64_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
+        double *i_places = piece ? y_part : y_val + i_first;
+        if (spfgen_even_int64(i_ends, i_last - i_first)) {
+            /* short segments of equal length: loops that are written out for it */
+            pj_begin =
+                    mixed_types_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far,
+                    A_val, A_colidx, x_val);
+        } else {
+            for (int64_t i = i_first; i < i_last; i++) {
+                double *y_row = i_places + (i - i_first);
+                const int64_t pj_end = i_ends[i - i_first];
+                double y_sum = 0.0;
+                if (pj_begin < pj_end) {
+                    if (far) {
+                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
+                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                    }
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                        double y_sum_1 = 0.0;
+                        y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                        if (pj + 1 < pj_end) {
+                            double y_sum_2 = 0.0;
+                            y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2 += (double)A_val[pj
+                                            + 3] * (double)x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_1 += y_sum_2;
+                        }
+                        y_sum += y_sum_1;
+                    }
+                }
+                y_row[0] += y_sum;
+                pj_begin = pj_end;
+            }
+        }
+    }
+}
+
 /*
  * y[i] += A[i, j]*x[j]
  *
@@ -352,69 +430,17 @@ int mixed_types(
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
     spfgen_untaken(parts_taken, threads);
-    #pragma omp parallel num_threads(threads)
-    for (int part = spfgen_own_part(parts, threads); part < parts; part =
-            spfgen_part_after(part, parts_taken, parts, threads)) {
-        int64_t i_from;
-        int64_t i_to;
-        const int64_t i_begin =
-                spfgen_split_int64(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
-                &i_from);
-        const int64_t i_end =
-                spfgen_split_int64(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads),
-                units, &i_to);
-        /* the last i may go on in the next part: what this part has of it is kept apart */
-        const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
-        i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
-        double *restrict y_part = y_parts + part;
-        y_part[0] = 0.0;
-        int64_t pj_begin = i_from;
-        const int64_t i_until = (int64_t)i_to;
-        /* whole rows, then what this part has of the last one */
-        for (int piece = 0; piece < 2; piece++) {
-            const int64_t i_first = piece ? i_end : i_begin;
-            const int64_t i_last = piece ? i_stop : i_end;
-            const int64_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
-            double *i_places = piece ? y_part : y_val + i_first;
-            if (spfgen_even_int64(i_ends, i_last - i_first)) {
-                /* short segments of equal length: loops that are written out for it */
-                pj_begin =
-                        mixed_types_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far,
-                        A_val, A_colidx, x_val);
-            } else {
-                for (int64_t i = i_first; i < i_last; i++) {
-                    double *y_row = i_places + (i - i_first);
-                    const int64_t pj_end = i_ends[i - i_first];
-                    double y_sum = 0.0;
-                    if (pj_begin < pj_end) {
-                        if (far) {
-                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
-                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                        }
-                        /* four at a time, so that one addition need not wait for the other */
-                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                            double y_sum_1 = 0.0;
-                            y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
-                            if (pj + 1 < pj_end) {
-                                double y_sum_2 = 0.0;
-                                y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
-                                if (pj + 2 < pj_end) {
-                                    y_sum_1 += (double)A_val[pj
-                                            + 2] * (double)x_val[A_colidx[pj + 2]];
-                                    if (pj + 3 < pj_end) {
-                                        y_sum_2 += (double)A_val[pj
-                                                + 3] * (double)x_val[A_colidx[pj + 3]];
-                                    }
-                                }
-                                y_sum_1 += y_sum_2;
-                            }
-                            y_sum += y_sum_1;
-                        }
-                    }
-                    y_row[0] += y_sum;
-                    pj_begin = pj_end;
-                }
-            }
+    if (threads > 1) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
+            mixed_types_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val,
+                    far, A_val, A_colidx, x_val);
+        }
+    } else {
+        for (int part = 0; part < parts; part++) {
+            mixed_types_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val,
+                    far, A_val, A_colidx, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

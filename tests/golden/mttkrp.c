@@ -9,6 +9,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -162,6 +170,161 @@ static inline int64_t spfgen_outer_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void mttkrp_part(
+    int part,
+    const int32_t *restrict A_ptr_2,
+    int64_t nnz_1,
+    const int32_t *restrict A_ptr_3,
+    int parts,
+    int threads,
+    int units,
+    bool D_cleared,
+    const int32_t *restrict A_idx_1,
+    int64_t B_n_2,
+    double *restrict D_val,
+    int64_t n_1,
+    const int32_t *restrict A_idx_2,
+    const int32_t *restrict A_idx_3,
+    const double *restrict A_val,
+    const double *restrict B_val,
+    const double *restrict C_val)
+{
+    const int64_t p_1_begin =
+            spfgen_outer_int32(A_ptr_2, 0, nnz_1,
+            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
+            spfgen_unit(part, parts, threads), units), spfgen_unit(part, parts, threads), units);
+    const int64_t p_1_end =
+            spfgen_outer_int32(A_ptr_2, 0, nnz_1,
+            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
+            spfgen_unit(part + 1, parts, threads), units), spfgen_unit(part + 1, parts, threads),
+            units);
+    /* where one segment ends the next one begins */
+    int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
+    for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
+        if (!D_cleared) {
+            /* D is cleared here: no other iteration writes it, or any what lies before it */
+            if (p_1 == 0) {
+                for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
+            if (p_1 > 0) {
+                for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1]
+                        + 1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
+            if (p_1 == nnz_1 - 1) {
+                for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
+                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                        D_val[val_1 * B_n_2 + val_2] = 0.0;
+                    }
+                }
+            }
+        }
+        const int64_t ptr_2_p_1 = A_ptr_2_p_1;
+        const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
+        const int64_t i = A_idx_1[p_1];
+        /*
+         * tiles of 32, 16 or fewer l: the sums of so many neighbouring places of D fit into
+         * registers
+         */
+        int64_t l_from = 0;
+        while (l_from + 32 <= B_n_2) {
+            double D_tile[32];
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < 32; l_in++) {
+                D_tile[l_in] = 0.0;
+            }
+            /* where one segment ends the next one begins */
+            int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
+                const int64_t j = A_idx_2[p_2];
+                for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
+                    const int64_t k = A_idx_3[p_3];
+                    const double A_value = A_val[p_3];
+                    spfgen_apart();
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 32; l_in++) {
+                        D_tile[l_in] += A_value * B_val[j * B_n_2
+                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                    }
+                }
+                A_ptr_3_p_2 = A_ptr_3_p_2_1;
+            }
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < 32; l_in++) {
+                D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
+            }
+            l_from += 32;
+        }
+        while (l_from + 16 <= B_n_2) {
+            double D_tile_2[16];
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < 16; l_in++) {
+                D_tile_2[l_in] = 0.0;
+            }
+            /* where one segment ends the next one begins */
+            int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
+                const int64_t j = A_idx_2[p_2];
+                for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
+                    const int64_t k = A_idx_3[p_3];
+                    const double A_value_2 = A_val[p_3];
+                    spfgen_apart();
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < 16; l_in++) {
+                        D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
+                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                    }
+                }
+                A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
+            }
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < 16; l_in++) {
+                D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
+            }
+            l_from += 16;
+        }
+        if (l_from < B_n_2) {
+            double D_tile_3[16];
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                D_tile_3[l_in] = 0.0;
+            }
+            /* where one segment ends the next one begins */
+            int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
+            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+                const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
+                const int64_t j = A_idx_2[p_2];
+                for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {
+                    const int64_t k = A_idx_3[p_3];
+                    const double A_value_3 = A_val[p_3];
+                    spfgen_apart();
+                    #pragma omp simd
+                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                        D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
+                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
+                    }
+                }
+                A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
+            }
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
+                D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
+            }
+        }
+        A_ptr_2_p_1 = ptr_2_p_1_1;
+    }
+}
+
 /*
  * D[i, l] = A[i, j, k]*B[j, l]*C[k, l]
  *
@@ -255,145 +418,17 @@ int mttkrp(
          */
         /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
         spfgen_untaken(parts_taken, threads);
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                spfgen_part_after(part, parts_taken, parts, threads)) {
-            const int64_t p_1_begin =
-                    spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
-                    spfgen_unit(part, parts, threads), units), spfgen_unit(part, parts, threads),
-                    units);
-            const int64_t p_1_end =
-                    spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-                    spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
-                    spfgen_unit(part + 1, parts, threads), units),
-                    spfgen_unit(part + 1, parts, threads), units);
-            /* where one segment ends the next one begins */
-            int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
-            for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
-                if (!D_cleared) {
-                    /*
-                     * D is cleared here: no other iteration writes it, or any what lies before
-                     * it
-                     */
-                    if (p_1 == 0) {
-                        for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
-                            for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                                D_val[val_1 * B_n_2 + val_2] = 0.0;
-                            }
-                        }
-                    }
-                    if (p_1 > 0) {
-                        for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1;
-                                val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
-                            for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                                D_val[val_1 * B_n_2 + val_2] = 0.0;
-                            }
-                        }
-                    }
-                    if (p_1 == nnz_1 - 1) {
-                        for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
-                            for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                                D_val[val_1 * B_n_2 + val_2] = 0.0;
-                            }
-                        }
-                    }
-                }
-                const int64_t ptr_2_p_1 = A_ptr_2_p_1;
-                const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
-                const int64_t i = A_idx_1[p_1];
-                /*
-                 * tiles of 32, 16 or fewer l: the sums of so many neighbouring places of D fit
-                 * into registers
-                 */
-                int64_t l_from = 0;
-                while (l_from + 32 <= B_n_2) {
-                    double D_tile[32];
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 32; l_in++) {
-                        D_tile[l_in] = 0.0;
-                    }
-                    /* where one segment ends the next one begins */
-                    int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                        const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
-                        const int64_t j = A_idx_2[p_2];
-                        for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
-                            const int64_t k = A_idx_3[p_3];
-                            const double A_value = A_val[p_3];
-                            spfgen_apart();
-                            #pragma omp simd
-                            for (int64_t l_in = 0; l_in < 32; l_in++) {
-                                D_tile[l_in] += A_value * B_val[j * B_n_2
-                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                            }
-                        }
-                        A_ptr_3_p_2 = A_ptr_3_p_2_1;
-                    }
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 32; l_in++) {
-                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
-                    }
-                    l_from += 32;
-                }
-                while (l_from + 16 <= B_n_2) {
-                    double D_tile_2[16];
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 16; l_in++) {
-                        D_tile_2[l_in] = 0.0;
-                    }
-                    /* where one segment ends the next one begins */
-                    int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                        const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
-                        const int64_t j = A_idx_2[p_2];
-                        for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
-                            const int64_t k = A_idx_3[p_3];
-                            const double A_value_2 = A_val[p_3];
-                            spfgen_apart();
-                            #pragma omp simd
-                            for (int64_t l_in = 0; l_in < 16; l_in++) {
-                                D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
-                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                            }
-                        }
-                        A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
-                    }
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 16; l_in++) {
-                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
-                    }
-                    l_from += 16;
-                }
-                if (l_from < B_n_2) {
-                    double D_tile_3[16];
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                        D_tile_3[l_in] = 0.0;
-                    }
-                    /* where one segment ends the next one begins */
-                    int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-                    for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                        const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
-                        const int64_t j = A_idx_2[p_2];
-                        for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {
-                            const int64_t k = A_idx_3[p_3];
-                            const double A_value_3 = A_val[p_3];
-                            spfgen_apart();
-                            #pragma omp simd
-                            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                                D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
-                                        + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                            }
-                        }
-                        A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
-                    }
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                        D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
-                    }
-                }
-                A_ptr_2_p_1 = ptr_2_p_1_1;
+        if (threads > 1) {
+            #pragma omp parallel num_threads(threads)
+            for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                    spfgen_part_after(part, parts_taken, parts, threads)) {
+                mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, D_cleared,
+                        A_idx_1, B_n_2, D_val, n_1, A_idx_2, A_idx_3, A_val, B_val, C_val);
+            }
+        } else {
+            for (int part = 0; part < parts; part++) {
+                mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, D_cleared,
+                        A_idx_1, B_n_2, D_val, n_1, A_idx_2, A_idx_3, A_val, B_val, C_val);
             }
         }
     }

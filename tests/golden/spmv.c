@@ -302,6 +302,120 @@ static SPFGEN_ALONE int64_t spmv_runs(
     return pj_begin;
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void spmv_part(
+    int part,
+    const int32_t *restrict A_rowptr,
+    int64_t nrow,
+    int parts,
+    int threads,
+    int units,
+    int64_t *i_shared,
+    double *y_parts,
+    double *restrict y_val,
+    bool longer,
+    const double *restrict x_val,
+    const int32_t *restrict A_colidx,
+    const double *restrict A_val,
+    bool far)
+{
+    int64_t i_from;
+    int64_t i_to;
+    const int64_t i_begin =
+            spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
+            &i_from);
+    const int64_t i_end =
+            spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads), units,
+            &i_to);
+    /* the last i may go on in the next part: what this part has of it is kept apart */
+    const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
+    i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
+    double *restrict y_part = y_parts + part;
+    y_part[0] = 0.0;
+    int64_t pj_begin = i_from;
+    const int32_t i_until = (int32_t)i_to;
+    /* whole rows, then what this part has of the last one */
+    for (int piece = 0; piece < 2; piece++) {
+        const int64_t i_first = piece ? i_end : i_begin;
+        const int64_t i_last = piece ? i_stop : i_end;
+        const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
+        double *i_places = piece ? y_part : y_val + i_first;
+        if (longer) {
+            for (int64_t i = i_first; i < i_last; i++) {
+                double *y_row = i_places + (i - i_first);
+                const int64_t pj_end = i_ends[i - i_first];
+                double y_sum = 0.0;
+                if (pj_begin < pj_end) {
+                    /* four at a time, with vectors of what stands in order */
+                    int64_t pj_next = pj_begin;
+                    while (pj_next + 4 <= pj_end) {
+                        double x_values[2];
+                        double x_values_2[2];
+                        x_values[0] = x_val[A_colidx[pj_next]];
+                        x_values[1] = x_val[A_colidx[pj_next + 1]];
+                        x_values_2[0] = x_val[A_colidx[pj_next + 2]];
+                        x_values_2[1] = x_val[A_colidx[pj_next + 3]];
+                        #pragma omp simd
+                        for (int lane = 0; lane < 2; lane++) {
+                            x_values[lane] = A_val[pj_next + lane] * x_values[lane];
+                            x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
+                        }
+                        y_sum += x_values[0] + x_values[1];
+                        pj_next += 4;
+                    }
+                    if (pj_next < pj_end) {
+                        y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
+                        if (pj_next + 1 < pj_end) {
+                            y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                            if (pj_next + 2 < pj_end) {
+                                y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                            }
+                        }
+                    }
+                }
+                y_row[0] = y_sum;
+                pj_begin = pj_end;
+            }
+        } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
+            /* short segments of equal length: loops that are written out for it */
+            pj_begin =
+                    spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                    A_colidx, x_val);
+        } else {
+            for (int64_t i = i_first; i < i_last; i++) {
+                double *y_row = i_places + (i - i_first);
+                const int64_t pj_end = i_ends[i - i_first];
+                double y_sum = 0.0;
+                if (pj_begin < pj_end) {
+                    if (far) {
+                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
+                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                    }
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                        double y_sum_1 = 0.0;
+                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
+                        if (pj + 1 < pj_end) {
+                            double y_sum_2 = 0.0;
+                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_1 += y_sum_2;
+                        }
+                        y_sum += y_sum_1;
+                    }
+                }
+                y_row[0] = y_sum;
+                pj_begin = pj_end;
+            }
+        }
+    }
+}
+
 /*
  * y[i] = A[i, j]*x[j]
  *
@@ -350,103 +464,17 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
     spfgen_untaken(parts_taken, threads);
-    #pragma omp parallel num_threads(threads)
-    for (int part = spfgen_own_part(parts, threads); part < parts; part =
-            spfgen_part_after(part, parts_taken, parts, threads)) {
-        int64_t i_from;
-        int64_t i_to;
-        const int64_t i_begin =
-                spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
-                &i_from);
-        const int64_t i_end =
-                spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads),
-                units, &i_to);
-        /* the last i may go on in the next part: what this part has of it is kept apart */
-        const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
-        i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
-        double *restrict y_part = y_parts + part;
-        y_part[0] = 0.0;
-        int64_t pj_begin = i_from;
-        const int32_t i_until = (int32_t)i_to;
-        /* whole rows, then what this part has of the last one */
-        for (int piece = 0; piece < 2; piece++) {
-            const int64_t i_first = piece ? i_end : i_begin;
-            const int64_t i_last = piece ? i_stop : i_end;
-            const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
-            double *i_places = piece ? y_part : y_val + i_first;
-            if (longer) {
-                for (int64_t i = i_first; i < i_last; i++) {
-                    double *y_row = i_places + (i - i_first);
-                    const int64_t pj_end = i_ends[i - i_first];
-                    double y_sum = 0.0;
-                    if (pj_begin < pj_end) {
-                        /* four at a time, with vectors of what stands in order */
-                        int64_t pj_next = pj_begin;
-                        while (pj_next + 4 <= pj_end) {
-                            double x_values[2];
-                            double x_values_2[2];
-                            x_values[0] = x_val[A_colidx[pj_next]];
-                            x_values[1] = x_val[A_colidx[pj_next + 1]];
-                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
-                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
-                            #pragma omp simd
-                            for (int lane = 0; lane < 2; lane++) {
-                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
-                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
-                            }
-                            y_sum += x_values[0] + x_values[1];
-                            pj_next += 4;
-                        }
-                        if (pj_next < pj_end) {
-                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
-                            if (pj_next + 1 < pj_end) {
-                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
-                                if (pj_next + 2 < pj_end) {
-                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
-                                }
-                            }
-                        }
-                    }
-                    y_row[0] = y_sum;
-                    pj_begin = pj_end;
-                }
-            } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
-                /* short segments of equal length: loops that are written out for it */
-                pj_begin =
-                        spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                        A_colidx, x_val);
-            } else {
-                for (int64_t i = i_first; i < i_last; i++) {
-                    double *y_row = i_places + (i - i_first);
-                    const int64_t pj_end = i_ends[i - i_first];
-                    double y_sum = 0.0;
-                    if (pj_begin < pj_end) {
-                        if (far) {
-                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
-                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                        }
-                        /* four at a time, so that one addition need not wait for the other */
-                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                            double y_sum_1 = 0.0;
-                            y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
-                            if (pj + 1 < pj_end) {
-                                double y_sum_2 = 0.0;
-                                y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                                if (pj + 2 < pj_end) {
-                                    y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                    if (pj + 3 < pj_end) {
-                                        y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                    }
-                                }
-                                y_sum_1 += y_sum_2;
-                            }
-                            y_sum += y_sum_1;
-                        }
-                    }
-                    y_row[0] = y_sum;
-                    pj_begin = pj_end;
-                }
-            }
+    if (threads > 1) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, longer,
+                    x_val, A_colidx, A_val, far);
+        }
+    } else {
+        for (int part = 0; part < parts; part++) {
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, longer,
+                    x_val, A_colidx, A_val, far);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

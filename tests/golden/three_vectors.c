@@ -10,6 +10,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -259,6 +267,91 @@ static inline void spfgen_hash_filter_build_int32(uint64_t *filter, int shift, c
     }
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void three_vectors_part(
+    int part,
+    int64_t x_nnz,
+    int parts,
+    int threads,
+    int units,
+    const int32_t *restrict x_idx,
+    const int32_t *restrict y_idx,
+    int64_t y_nnz,
+    double *z_idx_workspace,
+    const double *restrict x_val,
+    const double *restrict y_val,
+    double *s_parts)
+{
+    const int64_t x_p_begin = spfgen_part(0, x_nnz, spfgen_unit(part, parts, threads), units);
+    const int64_t x_p_end = spfgen_part(0, x_nnz, spfgen_unit(part + 1, parts, threads), units);
+    double s_part = 0.0;
+    int64_t p_state = -1;
+    for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
+        const int64_t i = x_idx[x_p];
+        /*
+         * find y_p with y_idx[y_p] == i by sequential iteration: y.idx falls strictly within
+         * these bounds and the keys never fall (by Z3 from the declared properties)
+         */
+        if (p_state < 0) {
+            p_state = spfgen_search_down_int32(y_idx, 0, 0, y_nnz, i - 1);
+        }
+        while (p_state > 0 && y_idx[p_state - 1] < i) {
+            p_state -= 1;
+        }
+        const int64_t y_p = p_state - 1;
+        if (y_p >= 0 && y_idx[y_p] == i) {
+            /* find z_p with z_idx[z_p] == i by scatter: what z does not store adds nothing here */
+            s_part += spfgen_stored_float64(z_idx_workspace[i],
+                    x_val[x_p] * y_val[y_p] * z_idx_workspace[i]);
+        }
+    }
+    s_parts[part] = s_part;
+}
+
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void three_vectors_part_2(
+    int part_3,
+    int64_t x_nnz,
+    int parts,
+    int threads,
+    int units,
+    const int32_t *restrict x_idx,
+    struct spfgen_slot *y_idx_slots,
+    uint64_t *y_idx_filter,
+    int y_p_shift,
+    int64_t y_nnz,
+    struct spfgen_slot *z_idx_slots,
+    uint64_t *z_idx_filter,
+    int z_p_shift,
+    int64_t z_nnz,
+    const double *restrict x_val,
+    const double *restrict y_val,
+    const double *restrict z_val,
+    double *s_parts_2)
+{
+    const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, spfgen_unit(part_3, parts, threads), units);
+    const int64_t x_p_end_2 = spfgen_part(0, x_nnz, spfgen_unit(part_3 + 1, parts, threads), units);
+    double s_part_2 = 0.0;
+    for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
+        const int64_t i = x_idx[x_p];
+        /* find y_p with y_idx[y_p] == i by hash map: y.idx falls strictly within these bounds */
+        const int64_t y_p =
+                spfgen_hash_find_filtered(y_idx_slots, y_idx_filter, y_p_shift, y_nnz, i);
+        if (y_p < y_nnz) {
+            /*
+             * find z_p with z_idx[z_p] == i by hash map: z.idx holds no value twice within these
+             * bounds
+             */
+            const int64_t z_p =
+                    spfgen_hash_find_filtered(z_idx_slots, z_idx_filter, z_p_shift, z_nnz, i);
+            if (z_p < z_nnz) {
+                s_part_2 += x_val[x_p] * y_val[y_p] * z_val[z_p];
+            }
+        }
+    }
+    s_parts_2[part_3] = s_part_2;
+}
+
 /*
  * s = x[i]*y[i]*z[i]
  *
@@ -366,39 +459,18 @@ int three_vectors(
          */
         /* the iterations in equal parts */
         spfgen_untaken(parts_taken, threads);
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                spfgen_part_after(part, parts_taken, parts, threads)) {
-            const int64_t x_p_begin =
-                    spfgen_part(0, x_nnz, spfgen_unit(part, parts, threads), units);
-            const int64_t x_p_end =
-                    spfgen_part(0, x_nnz, spfgen_unit(part + 1, parts, threads), units);
-            double s_part = 0.0;
-            int64_t p_state = -1;
-            for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
-                const int64_t i = x_idx[x_p];
-                /*
-                 * find y_p with y_idx[y_p] == i by sequential iteration: y.idx falls strictly
-                 * within these bounds and the keys never fall (by Z3 from the declared
-                 * properties)
-                 */
-                if (p_state < 0) {
-                    p_state = spfgen_search_down_int32(y_idx, 0, 0, y_nnz, i - 1);
-                }
-                while (p_state > 0 && y_idx[p_state - 1] < i) {
-                    p_state -= 1;
-                }
-                const int64_t y_p = p_state - 1;
-                if (y_p >= 0 && y_idx[y_p] == i) {
-                    /*
-                     * find z_p with z_idx[z_p] == i by scatter: what z does not store adds
-                     * nothing here
-                     */
-                    s_part += spfgen_stored_float64(z_idx_workspace[i],
-                            x_val[x_p] * y_val[y_p] * z_idx_workspace[i]);
-                }
+        if (threads > 1) {
+            #pragma omp parallel num_threads(threads)
+            for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                    spfgen_part_after(part, parts_taken, parts, threads)) {
+                three_vectors_part(part, x_nnz, parts, threads, units, x_idx, y_idx, y_nnz,
+                        z_idx_workspace, x_val, y_val, s_parts);
             }
-            s_parts[part] = s_part;
+        } else {
+            for (int part = 0; part < parts; part++) {
+                three_vectors_part(part, x_nnz, parts, threads, units, x_idx, y_idx, y_nnz,
+                        z_idx_workspace, x_val, y_val, s_parts);
+            }
         }
         for (int part_2 = 0; part_2 < parts; part_2++) {
             s_sum += s_parts[part_2];
@@ -420,36 +492,20 @@ int three_vectors(
          */
         /* the iterations in equal parts */
         spfgen_untaken(part_3s_taken, threads);
-        #pragma omp parallel num_threads(threads)
-        for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
-                spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
-            const int64_t x_p_begin_2 =
-                    spfgen_part(0, x_nnz, spfgen_unit(part_3, parts, threads), units);
-            const int64_t x_p_end_2 =
-                    spfgen_part(0, x_nnz, spfgen_unit(part_3 + 1, parts, threads), units);
-            double s_part_2 = 0.0;
-            for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
-                const int64_t i = x_idx[x_p];
-                /*
-                 * find y_p with y_idx[y_p] == i by hash map: y.idx falls strictly within these
-                 * bounds
-                 */
-                const int64_t y_p =
-                        spfgen_hash_find_filtered(y_idx_slots, y_idx_filter, y_p_shift, y_nnz, i);
-                if (y_p < y_nnz) {
-                    /*
-                     * find z_p with z_idx[z_p] == i by hash map: z.idx holds no value twice
-                     * within these bounds
-                     */
-                    const int64_t z_p =
-                            spfgen_hash_find_filtered(z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
-                            i);
-                    if (z_p < z_nnz) {
-                        s_part_2 += x_val[x_p] * y_val[y_p] * z_val[z_p];
-                    }
-                }
+        if (threads > 1) {
+            #pragma omp parallel num_threads(threads)
+            for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
+                    spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
+                three_vectors_part_2(part_3, x_nnz, parts, threads, units, x_idx, y_idx_slots,
+                        y_idx_filter, y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
+                        x_val, y_val, z_val, s_parts_2);
             }
-            s_parts_2[part_3] = s_part_2;
+        } else {
+            for (int part_3 = 0; part_3 < parts; part_3++) {
+                three_vectors_part_2(part_3, x_nnz, parts, threads, units, x_idx, y_idx_slots,
+                        y_idx_filter, y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
+                        x_val, y_val, z_val, s_parts_2);
+            }
         }
         for (int part_4 = 0; part_4 < parts; part_4++) {
             s_sum_2 += s_parts_2[part_4];

@@ -8,6 +8,14 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
+/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
+   forget it where the body stands in a loop in parallel. */
+#ifdef __GNUC__
+#define SPFGEN_ALONE __attribute__((noinline))
+#else
+#define SPFGEN_ALONE
+#endif
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -72,6 +80,44 @@ static inline int64_t spfgen_part(int64_t low, int64_t high, int part, int parts
     return low + length / parts * part + length % parts * part / parts;
 }
 
+/* One part of a loop that threads share. */
+static SPFGEN_ALONE void triangle_part(
+    int part,
+    int64_t nrow,
+    int parts,
+    int64_t ncol,
+    const double *restrict A_val,
+    const double *restrict x_val,
+    double *restrict y_val)
+{
+    const int64_t i_begin = spfgen_part(0, nrow, part, parts);
+    const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);
+    for (int64_t i = i_begin; i < i_end; i++) {
+        double y_sum = 0.0;
+        const int64_t j_end = spfgen_min(i + 1, ncol);
+        if (0 < j_end) {
+            /* four at a time, so that one addition need not wait for the other */
+            for (int64_t j = 0; j < j_end; j += 4) {
+                double y_sum_1 = 0.0;
+                y_sum_1 += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
+                if (j + 1 < j_end) {
+                    double y_sum_2 = 0.0;
+                    y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
+                    if (j + 2 < j_end) {
+                        y_sum_1 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
+                        if (j + 3 < j_end) {
+                            y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
+                        }
+                    }
+                    y_sum_1 += y_sum_2;
+                }
+                y_sum += y_sum_1;
+            }
+        }
+        y_val[i] = y_sum;
+    }
+}
+
 /*
  * y[i] = A[i, j]*x[j]
  *
@@ -106,33 +152,15 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     /* parallel over i: its iterations write different places of y */
     /* the iterations in equal parts */
     int parts_taken = 0;
-    #pragma omp parallel num_threads(threads)
-    for (int part = spfgen_thread(); part < parts; part = spfgen_next_part(&parts_taken, parts)) {
-        const int64_t i_begin = spfgen_part(0, nrow, part, parts);
-        const int64_t i_end = spfgen_part(0, nrow, part + 1, parts);
-        for (int64_t i = i_begin; i < i_end; i++) {
-            double y_sum = 0.0;
-            const int64_t j_end = spfgen_min(i + 1, ncol);
-            if (0 < j_end) {
-                /* four at a time, so that one addition need not wait for the other */
-                for (int64_t j = 0; j < j_end; j += 4) {
-                    double y_sum_1 = 0.0;
-                    y_sum_1 += A_val[(i * (i + 1)) / 2 + j] * x_val[j];
-                    if (j + 1 < j_end) {
-                        double y_sum_2 = 0.0;
-                        y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 1)] * x_val[j + 1];
-                        if (j + 2 < j_end) {
-                            y_sum_1 += A_val[(i * (i + 1)) / 2 + (j + 2)] * x_val[j + 2];
-                            if (j + 3 < j_end) {
-                                y_sum_2 += A_val[(i * (i + 1)) / 2 + (j + 3)] * x_val[j + 3];
-                            }
-                        }
-                        y_sum_1 += y_sum_2;
-                    }
-                    y_sum += y_sum_1;
-                }
-            }
-            y_val[i] = y_sum;
+    if (threads > 1) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_thread(); part < parts; part =
+                spfgen_next_part(&parts_taken, parts)) {
+            triangle_part(part, nrow, parts, ncol, A_val, x_val, y_val);
+        }
+    } else {
+        for (int part = 0; part < parts; part++) {
+            triangle_part(part, nrow, parts, ncol, A_val, x_val, y_val);
         }
     }
     return SPFGEN_OK;

@@ -37,6 +37,23 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_compilation() -> Iterator[None]:
+    """Most kernels of the tests are compiled with little optimisation, which takes half the time; those of the folders
+    whose conftest.py says `as_users_have_it`, and of processes that tests start, as users have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spfgen.run.compile.OPTIMISED", "-O1")
+        patch.setattr("spfgen.run.compile.QUICK", "-O0")
+        yield
+
+
+@pytest.fixture
+def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are compiled as they are outside of tests."""
+    monkeypatch.setattr("spfgen.run.compile.OPTIMISED", "-O3")
+    monkeypatch.setattr("spfgen.run.compile.QUICK", "-O1")
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest):  # type: ignore[no-untyped-def]
     """A function that compares a text with tests/golden/NAME."""

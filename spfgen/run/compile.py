@@ -30,6 +30,8 @@ TIMEOUT = 600.0  # seconds for one compilation; generated code that needs longer
 QUESTION_TIMEOUT = 60.0  # seconds for --version and the like
 SHOWN_LINES = 20
 
+OPTIMISED = "-O3"
+QUICK = "-O1"
 BASE_FLAGS = ("-std=c99", "-ffp-contract=fast", "-fwrapv", "-fPIC", "-shared")
 NATIVE = "-march=native"
 ALIGNED = "-falign-loops=32"
@@ -126,11 +128,11 @@ def build(source: str, *, extra_flags: tuple[str, ...] = (), optimise: bool = Tr
     """
     _refuse_fast_math(extra_flags, "the flags of the kernel")
     compiler = find_compiler()
-    flags: tuple[str, ...] = ("-O1", *BASE_FLAGS)
+    flags: tuple[str, ...] = (QUICK, *BASE_FLAGS)
     processor = ""
     if optimise:
         native = _native_flags(compiler)
-        flags = ("-O3", *native, *BASE_FLAGS)
+        flags = (OPTIMISED, *native, *BASE_FLAGS)
         processor = _processor() if native else ""
     from spfgen import __version__
 

@@ -212,7 +212,7 @@ def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -
 
 
 class Batch:
-    """Kernels compiled into one shared object, hardly optimised: compiling is much of the time.
+    """Kernels compiled into one shared object, not optimised if not told so: compiling is much of the time.
 
     `eager` kernels start their threads however little there is to do. What is `generated` already has names of its own.
     """
@@ -220,7 +220,7 @@ class Batch:
     def __init__(
         self,
         programs: Sequence[Program],
-        flags: Sequence[str] = ("-O1",),
+        flags: Sequence[str] = ("-O0",),
         eager: bool = False,
         generated: Sequence[Generated] | None = None,
     ) -> None:
@@ -260,7 +260,7 @@ def eager_source(text: str) -> str:
     return text
 
 
-def batches(programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O1",)) -> Iterable[Batch]:
+def batches(programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O0",)) -> Iterable[Batch]:
     todo = list(programs)
     for start in range(0, len(todo), size):
         yield Batch(todo[start : start + size], flags)

@@ -20,8 +20,6 @@ LARGE = 50
 """More combinations than this are sampled."""
 PARTNERS = {2: 2, 3: 1}
 """In how many combinations each layout is in each place, by the number of operands."""
-UNOPTIMISED = ("-O0",)
-"""The kernels are compiled once and run fifteen times on a handful of numbers."""
 
 
 def programs(case: Case, everything: bool) -> list[Program]:
@@ -59,7 +57,7 @@ def check(case: Case, batch: Batch) -> Iterator[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_combinations(case: Case) -> None:
-    for batch in batches(programs(case, everything=False), flags=UNOPTIMISED):
+    for batch in batches(programs(case, everything=False)):
         problems = list(itertools.islice(check(case, batch), 3))
         assert not problems, "\n".join(problems)
 
@@ -67,6 +65,6 @@ def test_combinations(case: Case) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_all_combinations(case: Case) -> None:
-    for batch in batches(programs(case, everything=True), flags=UNOPTIMISED):
+    for batch in batches(programs(case, everything=True)):
         problems = list(itertools.islice(check(case, batch), 3))
         assert not problems, "\n".join(problems)

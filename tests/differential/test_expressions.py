@@ -93,7 +93,7 @@ def batch() -> Batch:
         for layout in LAYOUTS[:-1] if not solve.several else ("csr", "csc"):
             vectors = dict.fromkeys("XB" if solve.several else "xb", "dense")
             programs.append(Program(solve.text, {**vectors, "L": layout}))
-    return Batch(programs, eager=True)
+    return Batch(programs, ("-O1",), eager=True)
 
 
 @pytest.mark.parametrize("size", [0, 1, SIZE])

@@ -21,6 +21,8 @@ from tests.differential.support import Batch, Program, each_forced, operand, pro
 THREADS = 3
 MOST = {1: None, 2: 16, 3: 7}
 """As many combinations are tried of kernels with so many operands; `-m exhaustive` tries each layout in each place."""
+OPTIMISED = ("spmv", "product")
+"""Cases whose kernels are optimised: compiling them takes twice the time."""
 LARGER = {"i": 61, "j": 47, "k": 23, "l": 5}
 """Enough for threads to meet."""
 
@@ -51,15 +53,16 @@ def forced_batches(case: Case, everything: bool) -> Iterator[Batch]:
     few = sampled(list(lists.values()), 1)[: MOST[len(lists)]]
     rows = itertools.product(*lists.values()) if everything else few
     output = {case.output: "dense"} if case.subscripts[case.output] else {}
+    flags = ("-O1" if case.name in OPTIMISED or everything else "-O0",)
     todo: dict[Program, Generated] = {}
     for number, row in enumerate(rows):
         program = Program(case.text, {**output, **dict(zip(lists, row, strict=True))})
         todo |= each_forced(program, f"kernel_{number}")
         if len(todo) > 60:
-            yield Batch(list(todo), eager=True, generated=list(todo.values()))
+            yield Batch(list(todo), flags, eager=True, generated=list(todo.values()))
             todo = {}
     if todo:
-        yield Batch(list(todo), eager=True, generated=list(todo.values()))
+        yield Batch(list(todo), flags, eager=True, generated=list(todo.values()))
 
 
 def check(case: Case, batch: Batch) -> Iterator[str]:

@@ -55,7 +55,7 @@ def batch() -> Batch:
         for layout in LAYOUTS if number < 2 else (LAYOUTS[number - 2], LAYOUTS[number]):
             programs.append(Program(text, {**vectors, "L": layout}))
     made = [keen(p.generated(f"kernel_{n}")) for n, p in enumerate(programs)]
-    return Batch(programs, eager=True, generated=made)
+    return Batch(programs, ("-O1",), eager=True, generated=made)
 
 
 @pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01)])

@@ -138,7 +138,7 @@ def run(case: Case, programs: Sequence[Program]) -> tuple[int, list[str]]:
     made = {p: g for n, p in enumerate(programs) if (g := accepted(p, f"kernel_{n}")) is not None}
     if not made:
         return 0, []
-    batch = Batch(list(made), ("-O0",), eager=True, generated=list(made.values()))
+    batch = Batch(list(made), eager=True, generated=list(made.values()))
     return len(made), list(itertools.islice(check(case, batch), 3))
 
 

@@ -38,7 +38,8 @@ class Checker:
     """Runs lists of programs. Hypothesis makes one that fails smaller, for PATIENCE seconds: then only what is known
     to fail does."""
 
-    def __init__(self) -> None:
+    def __init__(self, flags: Sequence[str] = ("-O1",)) -> None:
+        self.flags = flags
         self.tally = runner.Tally()
         self.failed: dict[str, str] = {}
         self.first = 0.0
@@ -46,7 +47,7 @@ class Checker:
     def __call__(self, programs: Sequence[Case]) -> None:
         key = repr(programs)
         if key not in self.failed and not (self.first and time.monotonic() > self.first + PATIENCE):
-            outcomes = runner.run(programs)
+            outcomes = runner.run(programs, self.flags)
             self.tally.add(outcomes)
             problems = [o.report() for o in outcomes if o.problem]
             if problems:
@@ -56,9 +57,9 @@ class Checker:
             raise AssertionError(self.failed[key])
 
 
-def some_programs(focus: str) -> None:
+def some_programs(focus: str, flags: Sequence[str]) -> None:
     """The same some fifty programs each time."""
-    check = Checker()
+    check = Checker(flags)
 
     @settings(derandomize=True, max_examples=8, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
@@ -72,7 +73,7 @@ def some_programs(focus: str) -> None:
 
 @pytest.mark.parametrize("focus", FOCI[:2])
 def test_random_programs(focus: str) -> None:
-    some_programs(focus)
+    some_programs(focus, ("-O1",))
 
 
 @pytest.mark.fuzz
@@ -160,4 +161,4 @@ def test_a_wrong_kernel_is_noticed() -> None:
 @pytest.mark.parametrize("focus", FOCI[2:])
 def test_random_programs_too(focus: str) -> None:
     """Apart from the others, so that two processes share them."""
-    some_programs(focus)
+    some_programs(focus, ("-O0",))

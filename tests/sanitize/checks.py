@@ -101,9 +101,7 @@ def large_data(
     if layout.name not in builtin_names():
         return
     for k in range(count):
-        sizes, arrays = packed(
-            layout, {1: (30_000,), 2: (60_000, 90), 3: (30_000, 30, 30)}[layout.rank], 60_000, random
-        )
+        sizes, arrays = packed(layout, {1: (5_000,), 2: (10_000, 90), 3: (5_000, 30, 30)}[layout.rank], 10_000, random)
         if k:
             array = arrays[layout.indexes[-1].name].reshape(-1)
             places = random.integers(0, array.size, 300)

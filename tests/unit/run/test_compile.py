@@ -134,6 +134,7 @@ def test_entries_say_what_they_are():
     assert all(not text or text.startswith(("total", "whether the compiler takes")) for text in said)
 
 
+@pytest.mark.usefixtures("as_users_have_it")
 def test_flags(tmp_path, monkeypatch, wrapper):
     monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc")))
     compile.build(SUM, extra_flags=("-DEXTRA=1",))
@@ -282,6 +283,7 @@ esac"""
     assert call_total(compile.build(SUM, optimise=False)) == 10.5
 
 
+@pytest.mark.usefixtures("as_users_have_it")
 def test_without_march_native(tmp_path, monkeypatch, wrapper):
     refuse = 'case "$*" in *march=native*) echo "unknown -march" >&2; exit 1;; esac'
     monkeypatch.setenv("SPFGEN_CC", str(wrapper("mycc", refuse)))

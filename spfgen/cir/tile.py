@@ -17,6 +17,7 @@ from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import ZERO, Bin, Expr, Num, Var, substitute
 from spfgen.ir import rewrite
+from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
 
 if TYPE_CHECKING:
@@ -125,10 +126,22 @@ def _sums(low: Lowering, plan: Tile, scope: Scope, count: Expr, width: int) -> l
         return None
 
     stop = low.expr(count, scope)
-    stored = low.combine(low.place(target, scope), plan.op, value, low.kinds[plan.target.tensor], kind)
+    first = zero(kind)
+    total: c.Expr = value
+    if kind.kind == "f":
+        first = _unknown_zero(low, kind)
+        total = c.Bin("-", value, first) if plan.op == "=" else value
+    stored = low.combine(low.place(target, scope), plan.op, total, low.kinds[plan.target.tensor], kind)
     return [
         c.Declare(kind.c, row, length=width),
-        loop(name, c.Int(0), stop, [c.Assign(value, "=", zero(kind))], SIMD),
+        loop(name, c.Int(0), stop, [c.Assign(value, "=", first)], SIMD),
         *low.plan(rewrite(from_zero, plan.body), inside),
         loop(name, c.Int(0), stop, [stored], SIMD),
     ]
+
+
+def _unknown_zero(low: Lowering, kind: ElementType) -> c.Expr:
+    """Zero, so that compilers take the sums of a tile for sums (rt/zero.h)."""
+    why = "with a zero that compilers do not know they keep sums in registers"
+    found = c.Call("spfgen_zero", ())
+    return low.chosen(f"const {kind.c}", "zero", found if kind.bytes == 8 else c.Cast(kind.c, found), why)

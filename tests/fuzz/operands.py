@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from tests.differential.support import packed, storable_pattern
 from tests.fuzz import meaning, unseen
 
 Array = np.ndarray[Any, Any]
+MAKERS = {**{n: u.make for n, u in unseen.ALL.items()}, **unseen.MAKERS}
+"""What makes random arrays of layouts that nothing packs."""
 
 
 @dataclass(frozen=True)
@@ -80,23 +83,19 @@ def make(
     """A random tensor. `fill` is `values`, `positive` (no value below zero), or `rubbish` for an output; `shared`
     lends its sizes and index arrays."""
     rng = np.random.default_rng([seed, 11, *shape])
-    known = {**{n: u.make for n, u in unseen.ALL.items()}, **unseen.MAKERS}
+    known = layout.name in MAKERS
     if shared is not None:
         sizes = dict(shared.sizes)
         arrays = {a.name: shared.arrays[a.name] for a in layout.indexes}
-    elif layout.name in known:
-        sizes, arrays = unseen.index_arrays(layout, known[layout.name], seed, shape, density, kinds or {})
+        found = meaning.entries(layout, sizes, arrays)
     else:
-        pattern = storable_pattern(layout, shape, density, seed % 3) if layout.indexes else np.zeros(shape)
-        tensor = packed(layout, pattern.astype(np.float64)) if layout.rank else None
-        sizes = dict(tensor.sizes) if tensor else {}
-        arrays = {
-            a.name: tensor.arrays[a.name].astype((kinds or {}).get(a.name, "int32")) for a in layout.indexes if tensor
-        }
+        own = tuple((a.name, (kinds or {}).get(a.name, "int32")) for a in layout.indexes)
+        given, indexes, found = _stored(layout, shape, density, seed if known else seed % 3, own)
+        sizes = dict(given)
+        arrays = {name: array.copy() for name, array in indexes.items()}
     for value in layout.values:
         array = arrays[value.name] = np.zeros(extents_of(layout, value.name, sizes), kind)
         rubbish(array)
-    found = meaning.entries(layout, sizes, arrays)
     if fill != "rubbish":
         for value in layout.values:
             values = random_values(rng, arrays[value.name].shape, kind, fill == "positive")
@@ -104,3 +103,18 @@ def make(
                 if entry.array == value.name:
                     arrays[value.name][entry.place] = values[entry.place]
     return Operand(Tensor(layout, sizes, arrays), found)
+
+
+@lru_cache(maxsize=2048)
+def _stored(
+    layout: Layout, shape: tuple[int, ...], density: float, seed: int, kinds: tuple[tuple[str, str], ...]
+) -> tuple[Mapping[str, int], Mapping[str, Array], list[meaning.Entry]]:
+    """Sizes, index arrays and what they mean: many kernels have the same operands."""
+    if layout.name in MAKERS:
+        sizes, arrays = unseen.index_arrays(layout, MAKERS[layout.name], seed, shape, density, dict(kinds))
+        return sizes, arrays, meaning.entries(layout, sizes, arrays)
+    pattern = storable_pattern(layout, shape, density, seed) if layout.indexes else np.zeros(shape)
+    tensor = packed(layout, pattern.astype(np.float64)) if layout.rank else None
+    sizes = dict(tensor.sizes) if tensor else {}
+    arrays = {name: tensor.arrays[name].astype(kind) for name, kind in kinds if tensor}
+    return sizes, arrays, meaning.entries(layout, sizes, arrays)

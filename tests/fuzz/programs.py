@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -89,10 +89,23 @@ def forced(case: Case) -> Iterator[Case]:
             yield from (case.with_finds({p: algorithm}) for p in finds)
 
 
-def compiled(case: Case) -> Generated:
-    """What the compiler makes of it; SpfgenError when it is refused."""
-    tree = case.tree("k")
-    return generate(tree.kernels["k"], resolve(tree.kernels["k"], tree))
+OWN_NAME = "kernel_of_this_case"
+"""What kernels are called until somebody gives them another name."""
+
+
+def compiled(case: Case, name: str = OWN_NAME) -> Generated:
+    """What the compiler makes of it; SpfgenError when it is refused. Made once for all names and data."""
+    made = _compiled(replace(case, data=()))
+    program = replace(made.program, name=name)
+    return replace(
+        made, program=program, source=made.source.replace(OWN_NAME, name), header=made.header.replace(OWN_NAME, name)
+    )
+
+
+@lru_cache(maxsize=512)
+def _compiled(case: Case) -> Generated:
+    tree = case.tree(OWN_NAME)
+    return generate(tree.kernels[OWN_NAME], resolve(tree.kernels[OWN_NAME], tree))
 
 
 @dataclass

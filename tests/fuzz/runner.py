@@ -18,12 +18,12 @@ import numpy as np
 from spfgen.errors import SpecError, SpfgenError, Unsupported
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
-from spfgen.pipeline import Generated, generate, resolve
+from spfgen.pipeline import Generated
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from tests.differential.support import eager_source
 from tests.fuzz.operands import Operand, make
-from tests.fuzz.programs import Case, Data
+from tests.fuzz.programs import Case, Data, compiled
 
 PATIENCE = 120
 """Seconds for all kernels of a call of the compiler."""
@@ -82,9 +82,8 @@ NO_LOOP = ("expected a loop", "expected loops of one statement", "expected one p
 def _generated(case: Case, name: str) -> Outcome:
     outcome = Outcome(case)
     try:
-        tree = case.tree(name)
-        outcome.kernel = tree.kernels[name]
-        outcome.made = generate(outcome.kernel, resolve(outcome.kernel, tree))
+        outcome.kernel = case.tree(name).kernels[name]
+        outcome.made = compiled(case, name)
     except Unsupported as error:
         outcome.refused = str(error.message)
     except SpfgenError as error:

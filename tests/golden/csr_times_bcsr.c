@@ -242,11 +242,11 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     int thread,
     const int32_t *restrict A_rowptr,
     int64_t nrow,
+    bool C_cleared,
     int64_t i_cost,
     int parts,
     int threads,
     int units,
-    bool C_cleared,
     int64_t ncol,
     double *restrict C_val,
     const int32_t *restrict B_browptr,
@@ -258,10 +258,11 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     const double *restrict B_val)
 {
     const int64_t i_begin =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads), units);
+            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared ? 1 : i_cost,
+            spfgen_unit(part, parts, threads), units);
     const int64_t i_end =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part + 1, parts, threads),
-            units);
+            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared ? 1 : i_cost,
+            spfgen_unit(part + 1, parts, threads), units);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
     for (int64_t i = i_begin; i < i_end; i++) {
@@ -310,11 +311,11 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     int part_2,
     const int32_t *restrict A_rowptr,
     int64_t nrow,
+    bool C_cleared_2,
     int64_t i_cost,
     int parts,
     int threads,
     int units,
-    bool C_cleared_2,
     int64_t ncol,
     double *restrict C_val,
     const int32_t *restrict B_browptr,
@@ -324,11 +325,11 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     const double *restrict B_val)
 {
     const int64_t i_begin_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2, parts, threads),
-            units);
+            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared_2 ? 1 : i_cost,
+            spfgen_unit(part_2, parts, threads), units);
     const int64_t i_end_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2 + 1, parts, threads),
-            units);
+            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared_2 ? 1 : i_cost,
+            spfgen_unit(part_2 + 1, parts, threads), units);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
     for (int64_t i = i_begin_2; i < i_end_2; i++) {
@@ -457,15 +458,15 @@ int csr_times_bcsr(
             #pragma omp parallel num_threads(threads)
             for (int part = spfgen_own_part(parts, threads); part < parts; part =
                     spfgen_part_after(part, parts_taken, parts, threads)) {
-                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, threads,
-                        units, C_cleared, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
+                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, C_cleared, i_cost, parts,
+                        threads, units, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
                         B_bcolidx, A_colidx, A_val, B_val);
             }
         } else {
             for (int part = 0; part < parts; part++) {
-                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units,
-                        C_cleared, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
-                        B_bcolidx, A_colidx, A_val, B_val);
+                csr_times_bcsr_part(part, 0, A_rowptr, nrow, C_cleared, i_cost, parts, threads,
+                        units, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
+                        A_colidx, A_val, B_val);
             }
         }
     } else {
@@ -494,13 +495,13 @@ int csr_times_bcsr(
             #pragma omp parallel num_threads(threads)
             for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
                     spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units,
-                        C_cleared_2, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, C_cleared_2, i_cost, parts, threads,
+                        units, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         } else {
             for (int part_2 = 0; part_2 < parts; part_2++) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units,
-                        C_cleared_2, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, C_cleared_2, i_cost, parts, threads,
+                        units, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         }
     }

@@ -33,6 +33,12 @@ def test_all_places_are_cleared(layout: str, threads: int) -> None:
         assert np.count_nonzero(c) == np.count_nonzero(expected.data)
 
 
+def test_what_is_cleared_first_counts_for_no_part() -> None:
+    """Parts are shared out by what they clear only where they do."""
+    source = spfgen.compile(PRODUCT, A="csr", B="csr", C="dense").source
+    assert "nrow, C_cleared ? 1 : i_cost," in source
+
+
 def test_vectors_are_left_as_they_are() -> None:
     """A vector is not read before it is cleared: its neighbours are cleared with it."""
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="dcsr", x="dense", y="dense")

@@ -12,7 +12,9 @@ What is added up comes in the same order either way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
@@ -25,21 +27,19 @@ LONGEST = 8
 """The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
 TOGETHER = 8
 """So many neighbours are of one length before the loop for that length is taken. rt/even.h has the same number."""
-GROUP = 4
-"""Loops with this step are sums of four at a time (cir/sums.py), which are written out."""
 _TYPES = {"const int32_t": "int32", "const int64_t": "int64"}
 
 
 @dataclass(frozen=True)
 class _Segments:
-    """A loop over segments: the variable with the begin, the one with the end and what it is read from, the loop over
-    a segment, and what is done for each segment."""
+    """A loop over segments: the variable with the begin, the one with the end and what it is read from, the one with
+    where the next round begins (cir/fours.py), and what is done for each segment."""
 
     loop: c.For
     begin: c.Name
     end: c.Name
     read: c.Load
-    inner: c.For
+    position: c.Name
     rest: tuple[c.Stmt, ...]
 
     @property
@@ -53,7 +53,7 @@ class _Segments:
 
     def at(self, place: c.Expr) -> c.Expr:
         """The end of the segment at this place."""
-        found: c.Expr = simplify(rewrite(lambda n: place if n == self.variable else None, self.read))
+        found: c.Expr = simplify(_for(self.read, {self.variable: place}))
         return found
 
 
@@ -104,22 +104,24 @@ def _segments(loop: c.For) -> _Segments | None:
             return None
     ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
     rest = tuple(s for s in lines[:-1] if s not in ends)
-    inner = [f for f in outer_loops(rest) if isinstance(f, c.For) and _is_over(f, begin, end)]
-    if len(ends) != 1 or len(inner) != 1 or not can_move(rest, (begin.name,)):
+    places = [p for s in outer_loops(rest) if (p := _rounds(s, rest, begin, end))]
+    if len(ends) != 1 or len(places) != 1 or not can_move(rest, (begin.name,)):
         return None
     if any(isinstance(n, c.Break) for s in rest for n in walk(s)):
         return None
     read = ends[0].value
     if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
         return None
-    return _Segments(loop, begin, end, read, inner[0], rest)
+    return _Segments(loop, begin, end, read, places[0], rest)
 
 
-def _is_over(loop: c.For, begin: c.Name, end: c.Name) -> bool:
-    """Whether it is the loop over a segment, which does a few things, four at a time."""
-    inside = [n for n in walk(loop.body, c.Stmt) if isinstance(n, c.For | c.While)]
-    more = c.Bin("<", c.Name(loop.variable), end)
-    return not inside and (loop.start, loop.condition, loop.step) == (begin, more, GROUP)
+def _rounds(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:
+    """The position of the loop if it goes through a segment in rounds."""
+    match loop:
+        case c.While(c.Bin("<=", c.Bin("+", c.Name(name) as position, c.Int()), last)) if last == end:
+            declared = [n for s in around for n in walk(s, c.Stmt) if isinstance(n, c.Declare) and n.name == name]
+            return position if [d.value for d in declared] == [begin] else None
+    return None
 
 
 def _moves_along(index: c.Expr, variable: c.Name) -> bool:
@@ -142,32 +144,36 @@ def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) ->
     """The loop while segments have some length. Positions are counted from the begin of their segment: then compilers
     that know the length know when it is over."""
     i, begin, count, k = found.variable, found.begin, c.Name(fresh("count", taken)), c.Name(fresh("k", taken))
-    position = c.Name(found.inner.variable)
     last = c.Name(fresh("last", taken))
 
     def counted(node: object) -> object | None:
         match node:
-            case c.Bin("<", left, right) if right == found.end:
-                if left == begin:
-                    return c.Bin("<", c.Int(0), count)
-                if left == position:
-                    return c.Bin("<", k, count)
-                if isinstance(left, c.Bin) and (left.op, left.left) == ("+", position):
-                    return c.Bin("<", c.Bin("+", k, left.right), count)
-            case c.For(body=c.Block(lines)) if node.variable == position.name and node.start == begin:
-                declared = c.Declare(f"const {INT}", position.name, c.Bin("+", begin, k))
-                return replace(node, variable=k.name, start=c.Int(0), body=c.Block((declared, *lines)))
+            case c.Bin("<" | "<=", left, right) if right == found.end:
+                return replace(node, left=c.Int(0) if left == begin else _for(left, {found.position: k}), right=count)
+            case c.Declare(name=declared) if declared == found.position.name:
+                return replace(node, name=k.name, value=c.Int(0))
+            case c.Assign(target) if target == found.position:
+                return replace(node, target=k)
         return None
 
-    end = c.Bin("+", begin, count)
-    lines = [rewrite(lambda n: end if n == found.end else None, rewrite(counted, s)) for s in found.rest]
+    others = {found.position: c.Bin("+", begin, k), found.end: c.Bin("+", begin, count)}
+    lines = [_for(rewrite(counted, s), others) for s in found.rest]
     same = c.Bin("==", c.Bin("-", found.at(i), begin), count)
     moved = (c.Assign(begin, "+=", count), c.Assign(i, "+=", c.Int(1)))
     loop = c.While(c.Bin("&&", c.Bin("<", i, last), same), c.Block((*lines, *moved)))
     own = (c.Param(INT, n.name) for n in (count, i, last, begin))
-    doc = f"Iterations over {i.name} that have {count.name} of {position.name}; answers the first that has not."
+    doc = f"Iterations over {i.name} that have a {count.name}; answers the first that has another."
     body = c.Block((loop, c.Return(i)))
     return c.Function(f"inline {INLINE} {INT}", name, (*own, *params), body, doc, static=True)
+
+
+N = TypeVar("N", c.Expr, c.Stmt)
+
+
+def _for(node: N, values: Mapping[c.Name, c.Expr]) -> N:
+    """The same with other expressions for some names."""
+    result: N = rewrite(lambda n: values.get(n) if isinstance(n, c.Name) else None, node)
+    return result
 
 
 def _several(found: _Segments, params: list[c.Param], run: c.Function, name: str, taken: set[str]) -> c.Function:
@@ -196,7 +202,7 @@ def _several(found: _Segments, params: list[c.Param], run: c.Function, name: str
         c.Assign(begin, "=", found.at(c.Bin("-", i, c.Int(1)))),
     ))  # fmt: skip
     own = (c.Param(INT, n.name) for n in (i, last, begin))
-    doc = f"Iterations over {i.name}, many of which have as many of {found.inner.variable} as their neighbours."
+    doc = f"Iterations over {i.name}, many of whose segments are as long as their neighbours; answers where they end."
     lines = (c.While(c.Bin("<", i, last), body), c.Return(begin))
     return c.Function(f"{ALONE} {INT}", name, (*own, *params), c.Block(lines), doc, static=True)
 

@@ -4,7 +4,8 @@
 
 The values that lie scattered are put side by side first; what they are multiplied with is then read by vectors. No
 question stands between the four, so that a processor reads further ahead. But where the lengths of segments vary it
-foresees their ends less often: only long ones are worth that (plan/prefetch.py).
+foresees both the end of the rounds and how much is left less often: that is worth it where segments are long
+(plan/prefetch.py), or, as samples say, about as long as their neighbours.
 
 Where a loop may end early, as in rows of slots, the last of the four says that none of them ends it: one question less
 than they have one by one, which pays whatever the length.
@@ -113,14 +114,22 @@ def in_fours(
     rounds = _by_rows(low, [comment, c.Declare(INT, at.name, first), c.While(more, c.Block(tuple(each))), *left])
     if guarded or long is None:
         return None, rounds
+    assert plan.ahead is not None
+    question = low.condition(long, scope)
     why = "segments are long, on the average"
-    return low.chosen("const bool", "longer", low.condition(long, scope), why), rounds
+    if plan.ahead.begins is not None:
+        first_of = low.expr(plan.ahead.begins, scope)
+        assert isinstance(first_of, c.Load)
+        assert isinstance(first_of.array, c.Name)
+        given = (first_of.array, low.expr(plan.ahead.rows, scope))
+        samples = c.Call(f"spfgen_steady_{_kinds(low)[first_of.array.name].name}", given)
+        question, why = c.Bin("||", question, samples), f"{why}, or about as long as their neighbours"
+    return low.chosen("const bool", "steady", question, why), rounds
 
 
 def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
     """The lines with a pointer to each row of an array that they read: compilers find the row anew in each round."""
-    kinds = {low.array_names[t.name, v.name]: t.value_type for t in low.program.tensors for v in t.layout.values}
-    kinds |= {low.array_names[t.name, name]: kind for t in low.program.tensors for name, kind in t.index_types}
+    kinds = _kinds(low)
     changed = {n.name for s in lines for n in walk(s) if isinstance(n, c.Declare)}
     changed |= {n.variable for s in lines for n in walk(s) if isinstance(n, c.For)}
     rows: dict[c.Expr, c.Declare] = {}
@@ -133,12 +142,19 @@ def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
                     return None
                 if begin not in rows:
                     name = low.names.new(f"{array}_row")
-                    rows[begin] = c.Declare(f"const {TYPES[kinds[array]].c} *", name, begin)
+                    rows[begin] = c.Declare(f"const {kinds[array].c} *", name, begin)
                 return c.Load(c.Name(rows[begin].name), place)
         return None
 
     lines = [rewrite(rule, s) for s in lines]
     return [*rows.values(), *lines]
+
+
+def _kinds(low: Lowering) -> dict[str, ElementType]:
+    """The types of what arrays hold, by the names that these have in C."""
+    kinds = {(t.name, v.name): t.value_type for t in low.program.tensors for v in t.layout.values}
+    kinds |= {(t.name, name): kind for t in low.program.tensors for name, kind in t.index_types}
+    return {low.array_names[key]: TYPES[kind] for key, kind in kinds.items()}
 
 
 def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> list[Operand]:

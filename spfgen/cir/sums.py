@@ -147,10 +147,8 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     rounds = in_fours(low, plan, scope, (name, kind), (first, end))
     fetching = fetched(low, plan, scope, first, end, some=True)
     if rounds is not None:
-        longer, rounded = rounds
-        if longer is not None:  # only short segments are fetched ahead
-            rounded = [c.If(longer, c.Block(tuple(rounded)), c.Block((*fetching, *each)))]
-        fetching, each = [], rounded
+        steady, rounded = rounds
+        each = rounded if steady is None else [c.If(steady, c.Block(tuple(rounded)), c.Block(tuple(each)))]
     body = [*fetching, *each]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]

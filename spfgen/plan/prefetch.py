@@ -112,13 +112,22 @@ def _streamed(outer: Scan) -> Plan | None:
                 after = substitute(loaded[begin], {outer.dim: Bin("+", Var(outer.dim), ONE)})
                 if not any(isinstance(e, Var) and loaded.get(e.name) == after for e in high):
                     return None
-                return _inside((outer, *nodes), _stream(outer, node, (Var(node.dim),)))
+                found = _stream(outer, node, (Var(node.dim),))
+                if found is not None and found.ahead is not None and outer.low == (Num(0),):
+                    begins = _first(loaded[begin], outer.dim)
+                    found = replace(found, ahead=replace(found.ahead, begins=begins))
+                return _inside((outer, *nodes), found)
             case Scan(low=(Num(0),)):
                 return _inside((outer, *nodes), _stream(outer, node, (Var(outer.dim), Var(node.dim))))
             case _:
                 return None
         nodes.append(node)
     return None
+
+
+def _first(begin: Call, dim: str) -> Call | None:
+    """The first element of an array whose elements are where the segments begin, one after the other."""
+    return replace(begin, arguments=(Num(0),)) if begin.arguments == (Var(dim),) else None
 
 
 def _inside(above: Sequence[Plan], found: Plan | None) -> Plan | None:
@@ -128,7 +137,7 @@ def _inside(above: Sequence[Plan], found: Plan | None) -> Plan | None:
     return found
 
 
-def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Plan | None:
+def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Scan | None:
     """The inner loop, fetching ahead what it reads place by place, all of a line of an array where the place is of two
     numbers: so that the next iteration of the outer loop goes on where this one ends."""
     inside = list(chain(inner.body))
@@ -154,7 +163,7 @@ def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Plan | None:
         return Compare(kind, extents[-1], Num(number) if len(place) > 1 else Bin("*", Num(number), rows))
 
     when = (Compare(">=", reduce(partial(Bin, "*"), extents), Num(LARGE)), a_row("<=", SHORT))
-    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=a_row(">=", LONG)))
+    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=a_row(">=", LONG), rows=rows))
 
 
 def _ahead(outer: Scan) -> Plan | None:

@@ -214,9 +214,8 @@ def _chosen(found: _Segments, several: c.Function, kind: str) -> c.Stmt:
     assert isinstance(place, c.Load)
     index = c.Int(0) if place.index == c.Bin("-", start, start) else place.index
     ends = place.array if index == c.Int(0) else c.Bin("+", place.array, index)
-    own = (start, found.last)
-    others = tuple(c.Name(p.name) for p in several.params[3:])
-    call = c.Assign(found.begin, "=", c.Call(several.name, (*own, found.begin, *others)))
+    given = (start, found.last, found.begin, *(c.Name(p.name) for p in several.params[3:]))
+    call = c.Assign(found.begin, "=", c.Call(several.name, given))
     samples = c.Call(f"spfgen_even_{kind}", (ends, minus(found.last, start)))
     comment = c.Comment("short segments of equal length: loops that are written out for it")
     return c.If(samples, c.Block((comment, call)), c.Block((found.loop,)))

@@ -130,8 +130,8 @@ def in_fours(
 def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
     """The lines with a pointer to each row of an array that they read: compilers find the row anew in each round."""
     kinds = _kinds(low)
-    changed = {n.name for s in lines for n in walk(s) if isinstance(n, c.Declare)}
-    changed |= {n.variable for s in lines for n in walk(s) if isinstance(n, c.For)}
+    changed = {n.name for s in lines for n in walk(s, c.Stmt) if isinstance(n, c.Declare)}
+    changed |= {n.variable for s in lines for n in walk(s, c.Stmt) if isinstance(n, c.For)}
     rows: dict[c.Expr, c.Declare] = {}
 
     def rule(node: object) -> c.Expr | None:

@@ -60,7 +60,7 @@ def _size(outer: c.For, sizes: set[str]) -> c.Name | None:
             return None
     if kind != INT or tested != i or outer.pragmas not in ((), (PARALLEL,)) or not can_move(lines, (i,)):
         return None
-    zeros = [s.name for s in walk(outer.body) if isinstance(s, c.Declare) and s.value == c.Int(0)]
+    zeros = [s.name for s in walk(outer.body, c.Stmt) if isinstance(s, c.Declare) and s.value == c.Int(0)]
     found = {size for n in outer_loops(lines) if (size := _end(n, zeros)) in sizes}
     return c.Name(*found) if len(found) == 1 else None
 

@@ -17,7 +17,9 @@ from spfgen.ir import walk
 ROW, BEGIN, END, P, N = (c.Name(n) for n in ("i", "begin", "end", "p", "n"))
 VALUE = c.Load(c.Name("a"), P)
 SUMMED = c.Assign(c.Name("s"), "+=", VALUE)
-INNER = c.For("int64_t", "p", BEGIN, c.Bin("<", P, END), 4, c.Block((SUMMED,)))
+NEXT = c.Declare("int64_t", "p", BEGIN)
+MORE = c.Bin("<=", c.Bin("+", P, c.Int(4)), END)
+INNER = c.While(MORE, c.Block((SUMMED, c.Assign(P, "+=", c.Int(4)))))
 STORED = c.Assign(c.Load(c.Name("y"), ROW), "=", c.Name("s"))
 READ = c.Declare("const int64_t", "end", c.Load(c.Name("ends"), c.Bin("+", ROW, c.Int(1))))
 SUM = c.Declare("double", "s", c.Float(0.0))
@@ -37,7 +39,7 @@ def function(*lines: c.Stmt, params: tuple[c.Param, ...] = PARAMS) -> c.Function
 
 
 def test_the_loop_gets_a_function_for_segments_of_equal_length() -> None:
-    run, runs, whole = evened(function(READ, SUM, INNER, STORED, MOVED))
+    run, runs, whole = evened(function(READ, SUM, NEXT, INNER, STORED, MOVED))
     assert [f.name for f in (run, runs, whole)] == ["rows_run", "rows_runs", "rows"]
     lengths = [n.arguments[0] for n in walk(runs) if isinstance(n, c.Call) and n.function == "rows_run"]
     assert lengths[:-1] == [c.Int(k) for k in range(1, 9)]
@@ -54,16 +56,18 @@ OUTSIDE = c.Assign(c.Name("all"), "+=", c.Name("s"))
 @pytest.mark.parametrize(
     "made",
     [
-        function(READ, SUM, INNER, STORED),  # the next segment may begin elsewhere
-        function(READ, SUM, replace(INNER, step=1), STORED, MOVED),
-        function(READ, SUM, replace(INNER, start=c.Int(0)), STORED, MOVED),
-        function(READ, SUM, INNER, OUTSIDE, MOVED),  # a variable of others
-        function(READ, SUM, INNER, STORED, c.If(c.Bin("<", N, ROW), c.Block((c.Break(),))), MOVED),
-        function(READ, SUM, loop("k", c.Int(0), N, (INNER,)), STORED, MOVED),
-        function(replace(READ, value=c.Load(c.Name("ends"), c.Bin("*", ROW, N))), SUM, INNER, STORED, MOVED),
-        function(replace(READ, value=c.Load(c.Name("ends"), c.Load(c.Name("ends"), ROW))), SUM, INNER, STORED, MOVED),
-        function(READ, SUM, INNER, STORED, MOVED, params=(*PARAMS[:1], c.Param("double *", "ends"), *PARAMS[2:])),
-        function(READ, SUM, INNER, c.Pragma("omp atomic"), STORED, MOVED),
+        function(READ, SUM, NEXT, INNER, STORED),  # the next segment may begin elsewhere
+        function(READ, SUM, NEXT, replace(INNER, condition=c.Bin("<", P, END)), STORED, MOVED),
+        function(READ, SUM, replace(NEXT, value=c.Int(0)), INNER, STORED, MOVED),
+        function(READ, SUM, NEXT, INNER, OUTSIDE, MOVED),  # a variable of others
+        function(READ, SUM, NEXT, INNER, STORED, c.If(c.Bin("<", N, ROW), c.Block((c.Break(),))), MOVED),
+        function(READ, SUM, loop("k", c.Int(0), N, (NEXT, INNER)), STORED, MOVED),
+        function(replace(READ, value=c.Load(c.Name("ends"), c.Bin("*", ROW, N))), SUM, NEXT, INNER, STORED, MOVED),
+        function(
+            replace(READ, value=c.Load(c.Name("ends"), c.Load(c.Name("ends"), ROW))), SUM, NEXT, INNER, STORED, MOVED
+        ),
+        function(READ, SUM, NEXT, INNER, STORED, MOVED, params=(*PARAMS[:1], c.Param("double *", "ends"), *PARAMS[2:])),
+        function(READ, SUM, NEXT, INNER, c.Pragma("omp atomic"), STORED, MOVED),
     ],
 )
 def test_what_is_left_alone(made: c.Function) -> None:
@@ -98,14 +102,18 @@ def test_products(layout: str, types: tuple[str, str]) -> None:
 
 
 def test_the_order_of_additions_is_the_same() -> None:
-    """Rows get the sums that they have in a matrix of few rows, whose loops are not written out."""
+    """Rows get the sums that they have in a matrix of few rows, whose loops are not written out; and those that they
+    have on other numbers of threads, whose parts have other samples."""
     random = np.random.default_rng(4)
-    lengths = np.repeat([8, 5, 3, 7], 100)
-    pointer = np.append(0, np.cumsum(lengths))
-    a = csr_array((random.normal(size=pointer[-1]), random.integers(0, 9, pointer[-1]), pointer), shape=(400, 9))
-    a.sum_duplicates()
-    x = random.normal(size=9)
-    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense")
-    whole = kernel(A=a, x=x)
-    pieces = [kernel(A=csr_array(a[k : k + 50]), x=x) for k in range(0, 400, 50)]
-    np.testing.assert_array_equal(whole, np.concatenate(pieces))
+    kernels = [spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense", threads=t) for t in (1, 2, 3, 7)]
+    x = random.normal(size=20)
+    equal, varied = np.repeat([8, 5, 3, 7], 100), random.integers(0, 16, 2000)
+    for lengths in (equal, np.append(np.repeat(5, 2000), varied), np.append(varied, np.repeat(5, 9000))):
+        columns = np.concatenate([np.sort(random.permutation(20)[:n]) for n in lengths])
+        pointer = np.append(0, np.cumsum(lengths))
+        a = csr_array((random.normal(size=pointer[-1]), columns, pointer), shape=(len(lengths), 20))
+        results = [kernel(A=a, x=x) for kernel in kernels]
+        if lengths is equal:
+            results.append(np.concatenate([kernels[0](A=csr_array(a[k : k + 50]), x=x) for k in range(0, 400, 50)]))
+        for result in results[1:]:
+            np.testing.assert_array_equal(results[0], result)

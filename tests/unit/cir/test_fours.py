@@ -23,7 +23,7 @@ def rows(lengths: list[int], kind: type, index: type) -> csr_array:
 def test_rows_on_both_sides_of_long(kind: type, index: type) -> None:
     for threads in (1, 4):
         kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense", threads=threads)
-        assert "if (longer)" in kernel.source
+        assert "if (steady)" in kernel.source
         for lengths in ([*range(12), *range(30, 41), 400, 0], [3, 0, 16, 1, 2], [24], [23]):
             a = rows(lengths * 40, kind, index)
             x = (np.arange(a.shape[1]) % 5 - 1).astype(kind)
@@ -45,7 +45,7 @@ def test_values(value: str, longer: bool) -> None:
     given = {"A": a, "x": np.arange(36.0) % 5, "v": np.arange(36.0) % 3, "w": np.arange(4.0) + 1}
     used = {n: given[n] for n in given if n + "[" in value}
     kernel = spfgen.compile(f"y[i] = {value}", y="dense", **{n: "csr" if n == "A" else "dense" for n in used})
-    assert ("if (longer)" in kernel.source) == longer
+    assert ("if (steady)" in kernel.source) == longer
     names = {"A": a.toarray(), "x": given["x"][None, :], "v": given["v"][None, :], "w": given["w"][:, None]}
     plain = value.replace("[i,j]", "").replace("[i]", "").replace("[j]", "")
     assert np.array_equal(kernel(**used), np.asarray(eval(plain, {}, names)).sum(1))

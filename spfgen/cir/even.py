@@ -12,7 +12,7 @@ What is added up comes in the same order either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -27,13 +27,15 @@ LONGEST = 8
 """The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
 TOGETHER = 8
 """So many neighbours are of one length before the loop for that length is taken. rt/even.h has the same number."""
+_Over = Callable[[c.For | c.While, Sequence[c.Stmt], c.Name, c.Name], c.Name | None]
+"""The position of a loop over a segment among some lines, with the begin and the end of the segment."""
 _TYPES = {"const int32_t": "int32", "const int64_t": "int64"}
 
 
 @dataclass(frozen=True)
 class _Segments:
     """A loop over segments: the variable with the begin, the one with the end and what it is read from, the one with
-    where the next round begins (cir/fours.py), and what is done for each segment."""
+    the position in it, and what is done for each segment."""
 
     loop: c.For
     begin: c.Name
@@ -58,12 +60,18 @@ class _Segments:
 
 
 def evened(function: c.Function) -> list[c.Function]:
-    """The function, behind those that run its loops over segments of equal length."""
+    """The function, behind those that run its loops over segments of equal length: those in rounds (cir/fours.py), else
+    those that take four in turn (cir/sums.py)."""
+    in_rounds = _evened(function, _rounds)
+    return in_rounds if len(in_rounds) > 1 else _evened(function, _in_turn)
+
+
+def _evened(function: c.Function, over: _Over) -> list[c.Function]:
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
-        found = _segments(node) if isinstance(node, c.For) else None
+        found = _segments(node, over) if isinstance(node, c.For) else None
         if found is None:
             return None
         own = (found.loop.variable, found.begin.name, found.end.name)
@@ -87,7 +95,7 @@ def _element(kind: str) -> str:
     return kind.partition("*")[0].strip() if "*" in kind else ""
 
 
-def _segments(loop: c.For) -> _Segments | None:
+def _segments(loop: c.For, over: _Over) -> _Segments | None:
     match loop:
         case c.For(
             type=kind, variable=i, step=1, pragmas=(), condition=c.Bin("<", c.Name(tested)), body=c.Block(lines)
@@ -104,7 +112,7 @@ def _segments(loop: c.For) -> _Segments | None:
             return None
     ends = [s for s in lines if isinstance(s, c.Declare) and s.name == end.name]
     rest = tuple(s for s in lines[:-1] if s not in ends)
-    places = [p for s in outer_loops(rest) if (p := _rounds(s, rest, begin, end))]
+    places = [p for s in outer_loops(rest) if (p := over(s, rest, begin, end))]
     if len(ends) != 1 or len(places) != 1 or not can_move(rest, (begin.name,)):
         return None
     if any(isinstance(n, c.Break) for s in rest for n in walk(s)):
@@ -116,11 +124,19 @@ def _segments(loop: c.For) -> _Segments | None:
 
 
 def _rounds(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:
-    """The position of the loop if it goes through a segment in rounds."""
+    """The position of a loop in rounds through a segment."""
     match loop:
         case c.While(c.Bin("<=", c.Bin("+", c.Name(name) as position, c.Int()), last)) if last == end:
             declared = [n for s in around for n in walk(s, c.Stmt) if isinstance(n, c.Declare) and n.name == name]
             return position if [d.value for d in declared] == [begin] else None
+    return None
+
+
+def _in_turn(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:
+    """The position of a loop through a segment that takes four in turn."""
+    match loop:
+        case c.For(start=start, step=4, condition=c.Bin("<", c.Name() as position, last)):
+            return position if (start, last) == (begin, end) else None
     return None
 
 
@@ -150,6 +166,8 @@ def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) ->
         match node:
             case c.Bin("<" | "<=", left, right) if right == found.end:
                 return replace(node, left=c.Int(0) if left == begin else _for(left, {found.position: k}), right=count)
+            case c.For(variable=variable) if variable == found.position.name:
+                return replace(node, variable=k.name, start=c.Int(0))
             case c.Declare(name=declared) if declared == found.position.name:
                 return replace(node, name=k.name, value=c.Int(0))
             case c.Assign(target) if target == found.position:

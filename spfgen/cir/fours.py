@@ -158,8 +158,8 @@ def _kinds(low: Lowering) -> dict[str, ElementType]:
 
 
 def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> list[Operand]:
-    """The values that are reached through index arrays. None where not all have the type of the sum, or one of the
-    others neither stands in order nor stays the same."""
+    """The values that are reached through index arrays. None where one of the others has not the type of the sum, or
+    neither stands in order nor stays the same."""
     *above, _ = chain(plan.body)
     if kind.kind != "f" or kind.bytes not in (4, 8):
         return []
@@ -169,9 +169,10 @@ def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> list[Ope
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     scattered = [r for r in dict.fromkeys(reads) if {v for p in r.place for v in variables(p)} & found]
     plain = [r for r in reads if r not in scattered]
-    same = all(low.element_type(r) == kind for r in reads) and low.value_type(do.value, kind) == kind
+    same = all(low.element_type(r) == kind for r in plain) and low.value_type(do.value, kind) == kind
+    floats = all(low.element_type(r).kind == "f" for r in scattered)
     in_order = all(stands_in_order(r, plan.dim) for r in plain)
-    return scattered if plain and in_order and same else []
+    return scattered if plain and in_order and same and floats else []
 
 
 def stands_in_order(read: Operand, dim: str) -> bool:

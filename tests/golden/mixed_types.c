@@ -194,7 +194,7 @@ static inline bool spfgen_even_int64(const int64_t *ends, int64_t count) {
     return even >= 16;
 }
 
-/* Iterations over i that have count of pj; answers the first that has not. */
+/* Iterations over i that have a count; answers the first that has another. */
 static inline SPFGEN_INLINE int64_t mixed_types_run(
     int64_t count,
     int64_t i,
@@ -218,16 +218,18 @@ static inline SPFGEN_INLINE int64_t mixed_types_run(
             }
             /* four at a time, so that one addition need not wait for the other */
             for (int64_t k = 0; k < count; k += 4) {
-                const int64_t pj = pj_begin + k;
                 double y_sum_1 = 0.0;
-                y_sum_1 += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                y_sum_1 += (double)A_val[pj_begin + k] * (double)x_val[A_colidx[pj_begin + k]];
                 if (k + 1 < count) {
                     double y_sum_2 = 0.0;
-                    y_sum_2 += (double)A_val[pj + 1] * (double)x_val[A_colidx[pj + 1]];
+                    y_sum_2 += (double)A_val[pj_begin + k
+                            + 1] * (double)x_val[A_colidx[pj_begin + k + 1]];
                     if (k + 2 < count) {
-                        y_sum_1 += (double)A_val[pj + 2] * (double)x_val[A_colidx[pj + 2]];
+                        y_sum_1 += (double)A_val[pj_begin + k
+                                + 2] * (double)x_val[A_colidx[pj_begin + k + 2]];
                         if (k + 3 < count) {
-                            y_sum_2 += (double)A_val[pj + 3] * (double)x_val[A_colidx[pj + 3]];
+                            y_sum_2 += (double)A_val[pj_begin + k
+                                    + 3] * (double)x_val[A_colidx[pj_begin + k + 3]];
                         }
                     }
                     y_sum_1 += y_sum_2;
@@ -242,7 +244,10 @@ static inline SPFGEN_INLINE int64_t mixed_types_run(
     return i;
 }
 
-/* Iterations over i, many of which have as many of pj as their neighbours. */
+/*
+ * Iterations over i, many of whose segments are as long as their neighbours; answers where they
+ * end.
+ */
 static SPFGEN_ALONE int64_t mixed_types_runs(
     int64_t i,
     int64_t last,

@@ -194,7 +194,26 @@ static inline bool spfgen_even_int32(const int32_t *ends, int64_t count) {
     return even >= 16;
 }
 
-/* Iterations over i that have count of pj; answers the first that has not. */
+/* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, nearly
+   all where they are very short: 32 of them say so. Of few segments a processor remembers the lengths. */
+static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count) {
+    if (count < 256) {
+        return true;
+    }
+    const double most = (double)begins[count] - (double)begins[0] < 4.0 * (double)count ? 0.05 : 0.15;
+    const int64_t step = (count - 2) / 32;
+    double apart = 0.0;
+    for (int k = 0; k < 32; k++) {
+        const int32_t *const at = begins + k * step;
+        const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
+        if (length != other) {
+            apart += (length < other ? other - length : length - other) / (length + other);
+        }
+    }
+    return apart <= 32.0 * most;
+}
+
+/* Iterations over i that have a count; answers the first that has another. */
 static inline SPFGEN_INLINE int64_t spmv_run(
     int64_t count,
     int64_t i,
@@ -216,23 +235,31 @@ static inline SPFGEN_INLINE int64_t spmv_run(
                 spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
                 spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
             }
-            /* four at a time, so that one addition need not wait for the other */
-            for (int64_t k = 0; k < count; k += 4) {
-                const int64_t pj = pj_begin + k;
-                double y_sum_1 = 0.0;
-                y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
-                if (k + 1 < count) {
-                    double y_sum_2 = 0.0;
-                    y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                    if (k + 2 < count) {
-                        y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                        if (k + 3 < count) {
-                            y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                        }
-                    }
-                    y_sum_1 += y_sum_2;
+            /* four at a time, with vectors of what stands in order */
+            int64_t k = 0;
+            while (k + 4 <= count) {
+                double x_values[2];
+                double x_values_2[2];
+                x_values[0] = x_val[A_colidx[pj_begin + k]];
+                x_values[1] = x_val[A_colidx[pj_begin + k + 1]];
+                x_values_2[0] = x_val[A_colidx[pj_begin + k + 2]];
+                x_values_2[1] = x_val[A_colidx[pj_begin + k + 3]];
+                #pragma omp simd
+                for (int lane = 0; lane < 2; lane++) {
+                    x_values[lane] = A_val[pj_begin + k + lane] * x_values[lane];
+                    x_values[lane] += A_val[pj_begin + k + lane + 2] * x_values_2[lane];
                 }
-                y_sum += y_sum_1;
+                y_sum += x_values[0] + x_values[1];
+                k += 4;
+            }
+            if (k < count) {
+                y_sum += A_val[pj_begin + k] * x_val[A_colidx[pj_begin + k]];
+                if (k + 1 < count) {
+                    y_sum += A_val[pj_begin + k + 1] * x_val[A_colidx[pj_begin + k + 1]];
+                    if (k + 2 < count) {
+                        y_sum += A_val[pj_begin + k + 2] * x_val[A_colidx[pj_begin + k + 2]];
+                    }
+                }
             }
         }
         y_row[0] = y_sum;
@@ -242,7 +269,10 @@ static inline SPFGEN_INLINE int64_t spmv_run(
     return i;
 }
 
-/* Iterations over i, many of which have as many of pj as their neighbours. */
+/*
+ * Iterations over i, many of whose segments are as long as their neighbours; answers where they
+ * end.
+ */
 static SPFGEN_ALONE int64_t spmv_runs(
     int64_t i,
     int64_t last,
@@ -313,11 +343,11 @@ static SPFGEN_ALONE void spmv_part(
     int64_t *i_shared,
     double *y_parts,
     double *restrict y_val,
-    bool longer,
-    const double *restrict x_val,
-    const int32_t *restrict A_colidx,
+    bool steady,
+    bool far,
     const double *restrict A_val,
-    bool far)
+    const int32_t *restrict A_colidx,
+    const double *restrict x_val)
 {
     int64_t i_from;
     int64_t i_to;
@@ -340,47 +370,53 @@ static SPFGEN_ALONE void spmv_part(
         const int64_t i_last = piece ? i_stop : i_end;
         const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
         double *i_places = piece ? y_part : y_val + i_first;
-        if (longer) {
-            for (int64_t i = i_first; i < i_last; i++) {
-                double *y_row = i_places + (i - i_first);
-                const int64_t pj_end = i_ends[i - i_first];
-                double y_sum = 0.0;
-                if (pj_begin < pj_end) {
-                    /* four at a time, with vectors of what stands in order */
-                    int64_t pj_next = pj_begin;
-                    while (pj_next + 4 <= pj_end) {
-                        double x_values[2];
-                        double x_values_2[2];
-                        x_values[0] = x_val[A_colidx[pj_next]];
-                        x_values[1] = x_val[A_colidx[pj_next + 1]];
-                        x_values_2[0] = x_val[A_colidx[pj_next + 2]];
-                        x_values_2[1] = x_val[A_colidx[pj_next + 3]];
-                        #pragma omp simd
-                        for (int lane = 0; lane < 2; lane++) {
-                            x_values[lane] = A_val[pj_next + lane] * x_values[lane];
-                            x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
+        if (steady) {
+            if (spfgen_even_int32(i_ends, i_last - i_first)) {
+                /* short segments of equal length: loops that are written out for it */
+                pj_begin =
+                        spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
+                        A_colidx, x_val);
+            } else {
+                for (int64_t i = i_first; i < i_last; i++) {
+                    double *y_row = i_places + (i - i_first);
+                    const int64_t pj_end = i_ends[i - i_first];
+                    double y_sum = 0.0;
+                    if (pj_begin < pj_end) {
+                        if (far) {
+                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
+                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
                         }
-                        y_sum += x_values[0] + x_values[1];
-                        pj_next += 4;
-                    }
-                    if (pj_next < pj_end) {
-                        y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
-                        if (pj_next + 1 < pj_end) {
-                            y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
-                            if (pj_next + 2 < pj_end) {
-                                y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                        /* four at a time, with vectors of what stands in order */
+                        int64_t pj_next = pj_begin;
+                        while (pj_next + 4 <= pj_end) {
+                            double x_values[2];
+                            double x_values_2[2];
+                            x_values[0] = x_val[A_colidx[pj_next]];
+                            x_values[1] = x_val[A_colidx[pj_next + 1]];
+                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
+                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
+                            #pragma omp simd
+                            for (int lane = 0; lane < 2; lane++) {
+                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
+                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
+                            }
+                            y_sum += x_values[0] + x_values[1];
+                            pj_next += 4;
+                        }
+                        if (pj_next < pj_end) {
+                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
+                            if (pj_next + 1 < pj_end) {
+                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                                if (pj_next + 2 < pj_end) {
+                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                                }
                             }
                         }
                     }
+                    y_row[0] = y_sum;
+                    pj_begin = pj_end;
                 }
-                y_row[0] = y_sum;
-                pj_begin = pj_end;
             }
-        } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
-            /* short segments of equal length: loops that are written out for it */
-            pj_begin =
-                    spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
         } else {
             for (int64_t i = i_first; i < i_last; i++) {
                 double *y_row = i_places + (i - i_first);
@@ -444,8 +480,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
-    /* segments are long, on the average */
-    const bool longer = nnz >= 24 * nrow;
+    /* segments are long, on the average, or about as long as their neighbours */
+    const bool steady = nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* the first part of each thread is larger than those that it takes when it is done early */
@@ -468,13 +504,13 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, longer,
-                    x_val, A_colidx, A_val, far);
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
+                    far, A_val, A_colidx, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, longer,
-                    x_val, A_colidx, A_val, far);
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
+                    far, A_val, A_colidx, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

@@ -153,7 +153,9 @@ def _fetching(scan: Scan, mark: Mark, made: Collection[str]) -> Plan | None:
 
 def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
     inside = [n for n in walk(scan.body) if isinstance(n, Plan)]
-    loop = next((n for n in inside if isinstance(n, Scan | Find | Sweep)), None)
+    clears = [n for n in inside if isinstance(n, Clear)]
+    clearing = {n for clear in clears if clear.part is not None for n in walk(clear.part, PLANS)}
+    loop = next((n for n in inside if isinstance(n, Scan | Find | Sweep) and n not in clearing), None)
     if loop is not None:
         hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
         raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)
@@ -162,8 +164,9 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
         if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
             raise refused(shared.steps, mark, shared.meeting, "run side by side")
     if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq | Fold) for n in inside):
-        hints = ("searches and sums of their own do not run side by side: leave `vectorize` out",)
-        raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` does more", mark.span, hints)
+        more = f"clears values of `{clears[0].tensor}`" if clears else "does more"
+        hints = ("clearing, searches and sums of their own do not run side by side: leave `vectorize` out",)
+        raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` {more}", mark.span, hints)
     return replace(scan, vector=True)
 
 

@@ -74,7 +74,7 @@ def loops_of(generated: Generated) -> Loops:
     return Loops(
         tuple(names),
         frozenset(written.get(s.dim, s.dim) for s in scans if s.parallel),
-        tuple(dict.fromkeys(written.get(s.dim, s.dim) for s in inner)),
+        tuple(n for n in dict.fromkeys(written.get(s.dim, s.dim) for s in inner) if n in names),
         {position: tuple(found) for position, found in others.items()},
     )
 

@@ -15,7 +15,7 @@ from spfgen.cir.layout import field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.lang.expressions import did_you_mean
 from spfgen.run.tensor import Array, Tensor, extents_of, size_number
-from spfgen.run.threads import threads_allowed
+from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -148,31 +148,30 @@ class Bound:
             own, held = tensor.sizes, tensor.arrays
             structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
         self._structs = structs
-        self._wanted = self._allowed = threads
+        self._wanted = threads
         self._threads = ctypes.c_int(threads)
-        self._arguments = [
+        self._process: object = None
+        self._arguments: tuple[object, ...] = (
             *map(ctypes.byref, structs),
             *[ctypes.c_int64(sizes[name]) for name in program.parameters],
             self._threads,
-        ]
-        if program.levels:
-            self._arguments.append(None)
+            *([None] if program.levels else []),
+        )
 
     def keep_levels(self) -> Bound:
         """The same; what decides the order of its loops is found once and kept, for many calls."""
         if self.program.levels and self._arguments[-1] is None:
             kept = (Levels * self.program.levels)()
             weakref.finalize(self, _freed, kept)
-            self._arguments[-1] = kept
+            self._arguments = (*self._arguments[:-1], kept)
             self._function = _in_turn(self._function)
         return self
 
     def __call__(self) -> None:
         """Run once. Raises DataError when there is no memory for a workspace."""
-        if self._wanted != 1 and self._allowed != threads_allowed(self._wanted):
-            self._allowed = self._threads.value = threads_allowed(self._wanted)
-        status = self._function(*self._arguments)
-        if status:
+        if self._process is not Forks.process:
+            self._process, self._threads.value = Forks.process, threads_allowed(self._wanted)
+        if status := self._function(*self._arguments):
             self._fail(status)
 
     def _fail(self, status: int) -> None:

@@ -11,26 +11,32 @@ MOST_THREADS = max(1024, 8 * (os.cpu_count() or 1))
 """More are a mistake; OpenMP ends the process when the system refuses to start them."""
 
 
-class _Forks:
-    """GNU OpenMP does not survive a fork: a child of a process that has used threads would wait for them for ever."""
+class Forks:
+    """GNU OpenMP does not survive a fork: a child of a process that has used threads would wait for them for ever.
+
+    `process` is another object in each process: what was asked in one need not be asked there again.
+    """
 
     parallel = False
     child_of_parallel = False
+    process = object()
 
     @classmethod
     def after_in_child(cls) -> None:
         cls.child_of_parallel = cls.parallel or cls.child_of_parallel
+        cls.process = object()
 
 
-os.register_at_fork(after_in_child=_Forks.after_in_child)
+os.register_at_fork(after_in_child=Forks.after_in_child)
 
 
 def threads_allowed(wanted: int) -> int:
-    """That many threads (0: OpenMP's choice), or one where no more can be used; to be asked right before a call."""
-    if _Forks.child_of_parallel:
+    """That many threads (0: OpenMP's choice), or one where no more can be used; to be asked before the first call
+    in a process."""
+    if Forks.child_of_parallel:
         return 1
-    if wanted != 1 and not _Forks.parallel:  # to set it again would take longer than to ask
-        _Forks.parallel = True
+    if wanted != 1:
+        Forks.parallel = True
     return wanted
 
 

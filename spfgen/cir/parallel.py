@@ -14,7 +14,7 @@ from spfgen.cir.cost import cost_expr
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
-from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
@@ -634,6 +634,14 @@ def _step(found: Slice, dim: str) -> int | None:
     return place.coefficient(dim) if place.names() == {dim} else None
 
 
+def _is_held(carry: _Carry, dim: str) -> bool:
+    """Whether a row has one place, which is what an index array holds for it."""
+    match carry.slice.base:
+        case (Call(_, (Var(name),)),):
+            return name == dim and carry.single
+    return False
+
+
 def _in_pieces(
     low: Lowering,
     plan: Scan,
@@ -653,12 +661,27 @@ def _in_pieces(
     until = c.Name(low.names.new(f"{row}_until"))
     further = c.Bin("-", c.Name(row), first)
     after = c.Bin("+", pointer, c.Bin("+", first, c.Int(1)))
+    above: list[c.Stmt] = []
     declared: list[c.Stmt] = []
     at: c.Expr = c.Select(piece, carry.array, carry.start(parts.scope))
+    start: c.Expr
     if step is not None:
         start = carry.start(parts.scope, {plan.dim: variable(low, first)})
         declared.append(c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)))
         at = c.Bin("+", places, further if step == 1 else c.Bin("*", c.Int(step), further))
+    elif _is_held(carry, plan.dim):
+        array, kind = parts.array(carry.slice.base[0].function)  # type: ignore[attr-defined]
+        rows, none = c.Name(low.names.new(f"{row}_rows")), c.Name(low.names.new(f"{row}_none"))
+        above.append(c.Declare(f"const {TYPES[kind].c}", none.name, c.Int(0)))
+        low.arrays[f"{carry.target.tensor}.{carry.target.array}"] = None
+        start = c.Name(low.array_names[carry.target.tensor, carry.target.array])
+        declared += [
+            c.Declare(
+                f"const {TYPES[kind].c} *", rows.name, c.Select(piece, c.Un("&", none), c.Bin("+", array, first))
+            ),
+            c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)),
+        ]
+        at = c.Bin("+", places, c.Load(rows, further))
     inside = [
         c.Declare(f"const {INT}", first.name, c.Select(piece, parts.stop, parts.start)),
         c.Declare(f"const {INT}", last.name, c.Select(piece, past, parts.stop)),
@@ -667,6 +690,7 @@ def _in_pieces(
         loop(row, first, last, lines(at, c.Load(ends, further))),
     ]
     return [
+        *above,
         c.Declare(f"const {index}", until.name, c.Cast(index, end)),
         c.Comment("whole rows, then what this part has of the last one"),
         c.For("int", piece.name, c.Int(0), c.Bin("<", piece, c.Int(2)), 1, c.Block(tuple(inside))),

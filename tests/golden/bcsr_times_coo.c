@@ -377,30 +377,53 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
                              * within these bounds: equal values stand side by side
                              */
                             const int64_t p_after = B_idx_1_end[j];
-                            /*
-                             * 4 iterations over p in each round, to different places; then what
-                             * is left
-                             */
                             int64_t p_next = B_idx_1_at[j];
-                            while (p_next + 4 <= p_after) {
-                                double C_values[2];
-                                double C_values_2[2];
-                                C_values[0] = C_row[r * n_2 + B_idx_2[p_next]];
-                                C_values[1] = C_row[r * n_2 + B_idx_2[p_next + 1]];
-                                C_values_2[0] = C_row[r * n_2 + B_idx_2[p_next + 2]];
-                                C_values_2[1] = C_row[r * n_2 + B_idx_2[p_next + 3]];
-                                #pragma omp simd
-                                for (int lane = 0; lane < 2; lane++) {
-                                    C_values[lane] += A_value * B_val[p_next + lane];
-                                    C_values_2[lane] += A_value * B_val[p_next + lane + 2];
+                            if (p_after - p_next >= 12) {
+                                /*
+                                 * a long segment: four at a time are read, added to and stored,
+                                 * as no two of their places are the same
+                                 */
+                                while (p_next + 4 <= p_after) {
+                                    double C_values[2];
+                                    double C_values_2[2];
+                                    C_values[0] = C_row[r * n_2 + B_idx_2[p_next]];
+                                    C_values[1] = C_row[r * n_2 + B_idx_2[p_next + 1]];
+                                    C_values_2[0] = C_row[r * n_2 + B_idx_2[p_next + 2]];
+                                    C_values_2[1] = C_row[r * n_2 + B_idx_2[p_next + 3]];
+                                    #pragma omp simd
+                                    for (int lane = 0; lane < 2; lane++) {
+                                        C_values[lane] += A_value * B_val[p_next + lane];
+                                        C_values_2[lane] += A_value * B_val[p_next + lane + 2];
+                                    }
+                                    C_row[r * n_2 + B_idx_2[p_next]] = C_values[0];
+                                    C_row[r * n_2 + B_idx_2[p_next + 1]] = C_values[1];
+                                    C_row[r * n_2 + B_idx_2[p_next + 2]] = C_values_2[0];
+                                    C_row[r * n_2 + B_idx_2[p_next + 3]] = C_values_2[1];
+                                    p_next += 4;
                                 }
-                                C_row[r * n_2 + B_idx_2[p_next]] = C_values[0];
-                                C_row[r * n_2 + B_idx_2[p_next + 1]] = C_values[1];
-                                C_row[r * n_2 + B_idx_2[p_next + 2]] = C_values_2[0];
-                                C_row[r * n_2 + B_idx_2[p_next + 3]] = C_values_2[1];
-                                p_next += 4;
                             }
-                            for (int64_t p = p_next; p < p_after; p++) {
+                            /* 4 iterations over p in each round, then what is left */
+                            int64_t p_next_2 = p_next;
+                            while (p_next_2 + 4 <= p_after) {
+                                {
+                                    const int64_t p = p_next_2;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next_2 + 1;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next_2 + 2;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                {
+                                    const int64_t p = p_next_2 + 3;
+                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
+                                }
+                                p_next_2 += 4;
+                            }
+                            for (int64_t p = p_next_2; p < p_after; p++) {
                                 C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
                             }
                         }

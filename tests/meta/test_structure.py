@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,16 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All that a file consists of."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path: Path) -> set[str]:
     """The spfgen modules that a file imports, at its top or inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("spfgen"):
             found.add(node.module)
             if node.module == "spfgen":
@@ -56,7 +63,7 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
 def sole_importers(library: str) -> set[str]:
     found = set()
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if any(n.split(".")[0] == library for n in names):
@@ -74,7 +81,7 @@ def test_no_layout_is_known_by_name() -> None:
     """A layout's name in a string of the compiler would be a special case."""
     names = set(builtin_names())
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 assert node.value not in names, f"{path}:{node.lineno} names the layout {node.value!r}"
 

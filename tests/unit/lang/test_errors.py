@@ -106,7 +106,7 @@ def test_the_command_line_refuses(path: Path, tmp_path: Path, capsys: pytest.Cap
     case = read_case(path)
     file = path
     if not kernels_of(path):
-        shutil.copytree(ERRORS, tmp_path / "errors")
+        shutil.copytree(ERRORS / "parts", tmp_path / "errors" / "parts")
         file = tmp_path / "errors" / path.name
         file.write_text(with_kernel(path.read_text(encoding="utf-8")), encoding="utf-8")
     code, shown = 0, ""

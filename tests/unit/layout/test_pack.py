@@ -155,6 +155,15 @@ def dense_of(layout, packed, shape):
 
 def storable(layout, shape, dense):
     """The dense tensor without the entries that the layout cannot store beside those before them."""
+    try:
+        packed_dense(layout, dense)
+    except DataError:
+        return some_storable(layout, shape, dense)
+    return dense
+
+
+def some_storable(layout, shape, dense):
+    """The same for one that cannot be stored as it is."""
     kept = np.full(shape, layout.fill)
     alone = np.zeros(shape, dtype=bool)
     for at in product(*map(range, shape)):

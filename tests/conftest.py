@@ -31,9 +31,13 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels compiled by the tests do not go to the user's cache."""
+    """Kernels compiled by the tests do not go to the user's cache. The processes of `-n` share one: what one has proved
+    or compiled the others need not."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "cache_of_all"
+    folder.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPFGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("SPFGEN_CACHE_DIR", str(folder))
         yield
 
 

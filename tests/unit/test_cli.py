@@ -429,6 +429,7 @@ def test_no_compiler(run, tmp_path, monkeypatch) -> None:
     assert "no C compiler found" in out
 
 
+@pytest.mark.usefixtures("as_users_have_it")
 def test_a_compiler_that_fails(run, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("SPFGEN_CC", "/bin/false")
     code, _, err = run(*SMALL)

@@ -15,6 +15,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.fours import in_fours, stands_in_order
+from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
@@ -32,6 +33,9 @@ SHORT = 16
 LONG = 32
 """Loops that are longer have two vectors of sums."""
 SIMD = "omp simd"
+FEW = 4
+"""Lanes of which compilers make vectors, if they are not fewer and more than a vector of so many bytes:"""
+PAIR = 16
 VECTOR = 32
 """Bytes of a vector of sums: wider ones take longer to add up in the end than they save."""
 
@@ -333,13 +337,43 @@ def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
         total = loop(lane.name, c.Int(0), c.Int(plan.lanes), [added])
         last = [c.Declare(kind.c, value.name, zero(kind)), total, stored]
     number = plan.count * plan.lanes
+    body = low.plan(plan.body, replace(scope, rows=rows))
+    width = PAIR // kind.bytes
+    if kind.kind == "f" and width < plan.lanes < FEW:
+        body = [_by_pairs(low, s, plan.count, plan.lanes, width) for s in body]
     return [
         c.Comment(f"{number} sums, in registers: {plan.because}"),
         c.Declare(kind.c, name.name, length=plan.count, width=plan.lanes if plan.lanes > 1 else 0),
         loop(at, c.Int(0), c.Int(plan.count), zeros),
-        *low.plan(plan.body, replace(scope, rows=rows)),
+        *body,
         loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), last),
     ]
+
+
+def _by_pairs(low: Lowering, line: c.Stmt, count: int, lanes: int, width: int) -> c.Stmt:
+    """With the loops over rows of three lanes written out, a vector of two and the third for each: compilers make no
+    vectors of them, and of loops over rows that have some they do not keep the sums in registers."""
+
+    def rule(node: object) -> c.Stmt | None:
+        match node:
+            case c.For(
+                variable=name,
+                start=c.Int(0),
+                condition=c.Bin("<", _, c.Int(rows)),
+                body=c.Block((*above, c.For(start=c.Int(0), condition=c.Bin("<", _, c.Int(last)), step=1) as inner)),
+                pragmas=(),
+            ) if (rows, last, inner.pragmas) == (count, lanes, ()):
+                assert isinstance(inner.body, c.Block)
+                vector = loop(inner.variable, c.Int(0), c.Int(width), inner.body.statements, SIMD)
+                left = between(low.names, inner.variable, c.Int(width), c.Int(lanes), inner.body.statements, lanes)
+                if left is None:
+                    return None
+                written = between(low.names, name, c.Int(0), c.Int(count), [*above, vector, *left[1:]], count)
+                return None if written is None else c.Block(tuple(written))
+        return None
+
+    result: c.Stmt = rewrite(rule, line)
+    return result
 
 
 def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr, some: bool) -> list[c.Stmt]:

@@ -59,6 +59,7 @@ def test_a_schedule_keeps_its_loops() -> None:
     ("layout", "kind", "op"),
     [
         ("bcsr(R=3,C=2)", np.float64, "="),
+        ("bcsr(R=2,C=3)", np.float64, "+="),
         ("bcsr(R=2,C=2)", np.complex64, "+="),
         ("bcsr(R=2,C=2)", np.bool_, "="),
         ("sell(C=4)", np.int32, "="),
@@ -69,6 +70,7 @@ def test_results(layout: str, kind: type, op: str) -> None:
     """Rows and columns that are whole blocks, and one or two too many or too few; blocks of rows that are empty."""
     rng = np.random.default_rng(3)
     kernel = spfgen.compile(f"y[i] {op} A[i,j]*x[j]", A=layout, x="dense", y="dense")
+    assert ("omp simd" in kernel.source) == ("C=3" in layout), "three values of a row are a vector and one"
     for shape in [(0, 0), (1, 1), (6, 6), (7, 6), (8, 9), (9, 7), (12, 1), (1, 12)]:
         dense = (rng.integers(1, 5, shape) * (rng.random(shape) < 0.4)).astype(kind)
         dense[4:8] = 0

@@ -276,21 +276,20 @@ def _in_long_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c
     assert isinstance(do, Do)
     kind, own = low.compute_type(plan.body, do.target), replace(do.target, place=(), extents=())
     body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
-    words = (f"{low.names[plan.dim]}_next", f"{low.names[plan.dim]}_first", *[f"{do.target.tensor}_sum"] * 2)
-    at, first, *sums = (c.Name(low.names.new(word)) for word in words)
+    words = (f"{low.names[plan.dim]}_next", f"{low.names[plan.dim]}_first", *[f"{do.target.tensor}_sum"] * 3)
+    at, first, total, one, other = (c.Name(low.names.new(word)) for word in words)
     low.names.table |= {f"@{n.name}": n.name for n in (at, first)}
     here: Expr = Var(f"@{at.name}")
+    known = {plan.dim: Var(f"@{first.name}")}
 
     def further(by: int) -> dict[str, Expr]:
         return {plan.dim: Bin("+", here, Num(by)) if by else here}
 
-    def summed(by: int) -> list[c.Stmt]:
-        inside = scope.summed(own, sums[by % 2].name, kind)
-        return _alone(low.plan(substitute(body, further(by)), inside))
+    def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
+        return _alone(low.plan(substitute(body, further(by)), scope.summed(own, sum_.name, kind)))
 
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
-        known = {plan.dim: Var(f"@{first.name}")}
         reached = c.Bin("<", c.Bin("+", at, c.Int(by)) if by else at, end)
         calls = [(substitute(call, further(by)), substitute(call, known)) for call in plan.runs]
         return joined("&&", [reached, *(c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in calls)])
@@ -298,15 +297,28 @@ def _in_long_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c
     def moved(by: int) -> c.Stmt:
         return c.Assign(at, "+=", c.Int(by))
 
-    place = tuple(substitute(e, {plan.dim: Var(f"@{first.name}")}) for e in written_out(plan.body, do.target.place))
+    def started(*sums: c.Name) -> list[c.Stmt]:
+        return [c.Declare(kind.c, s.name, zero(kind)) for s in sums]
+
+    def added(to: c.Name, what: c.Name) -> c.Stmt:
+        return low.combine(to, "+=", what, kind, kind)
+
+    four = [line for k in range(4) for line in summed(k, (one, other)[k % 2])]
+    last: list[c.Stmt] = []
+    for k in reversed(range(3)):
+        last = [c.If(same(k), c.Block((*summed(k, one), *last, moved(1))))]
+    place = tuple(substitute(e, known) for e in written_out(plan.body, do.target.place))
     target = low.place(replace(do.target, place=place), scope)
     run = [
         c.Declare(f"const {INT}", first.name, at),
-        *(c.Declare(kind.c, s.name, zero(kind)) for s in sums),
-        c.While(same(3), c.Block((*(line for k in range(4) for line in summed(k)), moved(4)))),
-        c.While(same(0), c.Block((*summed(0), moved(1)))),
-        low.combine(sums[0], "+=", sums[1], kind, kind),
-        low.combine(target, "+=", sums[0], low.kinds[do.target.tensor], kind),
+        *started(total),
+        *summed(0, total),
+        moved(1),
+        c.While(same(3), c.Block((*started(one, other), *four, added(one, other), added(total, one), moved(4)))),
+        *started(one),
+        *last,
+        added(total, one),
+        low.combine(target, "+=", total, low.kinds[do.target.tensor], kind),
     ]
     return [
         c.Comment("long runs: four at a time"),

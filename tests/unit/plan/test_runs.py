@@ -32,7 +32,16 @@ def test_results(kind: type, threads: int) -> None:
     """No entry, one, and runs of each length, up to one that all threads share."""
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="coo", x="dense", y="dense", threads=threads)
     assert "spfgen_long_runs_int32" in kernel.source
-    for lengths in ([], [0, 0], [1], [0, 1, 0], [3, 0, 1, 1, 2, 9, 0], [1, 20_000, 2], [17, 4, 0, 8, 1, 3, 40] * 6):
+    for lengths in (
+        [],
+        [0, 0],
+        [1],
+        [0, 1, 0],
+        [3, 0, 1, 1, 2, 9, 0],
+        [1, 20_000, 2],
+        [17, 4, 0, 8, 1, 3, 40] * 6,
+        [31] * 9,
+    ):
         dense = np.zeros((len(lengths), 20_000), kind)
         for row, length in enumerate(lengths):
             dense[row, :length] = 1

@@ -21,6 +21,7 @@ from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
+from spfgen.plan.prefetch import SOON
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand, Read
@@ -152,16 +153,48 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     fetching = fetched(low, plan, scope, first, end, some=True)
     if rounds is not None:
         steady, rounded = rounds
-        each = rounded if steady is None else [c.If(steady, c.Block(tuple(rounded)), c.Block(tuple(each)))]
+        if steady is not None:
+            unsteady = _fetching_each(low, plan, scope, (name, kind), (first, end), each)
+            rounded, fetching = [c.If(steady, c.Block((*fetching, *rounded)), unsteady)], []
+        each = rounded
     body = [*fetching, *each]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
+def _fetching_each(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    total: tuple[str, ElementType],
+    limits: tuple[c.Expr, c.Expr],
+    plain: Sequence[c.Stmt],
+) -> c.Block:
+    """The plain loop; where there is more than caches hold, another one that fetches ahead in each round: some segments
+    are much longer than others."""
+    ahead = plan.ahead
+    if ahead is None or not ahead.when or not variables(ahead.when[0]) <= low.program.size_of.keys():
+        return c.Block(tuple(plain))
+    why = "more than caches hold: where segments are of many lengths, all that comes next is fetched"
+    large = low.chosen("const bool", "large", low.condition(ahead.when[0], scope), why)
+    always = replace(plan, ahead=replace(ahead, places=SOON, when=()))
+    at = c.Name(low.names[plan.dim])
+    fetching = fetched(low, always, scope, at, limits[1], some=True, function="spfgen_prefetch_soon")
+    other = _in_turn(low, plan, scope, *total, limits, fetching)
+    return c.Block((c.If(large, c.Block(tuple(other)), c.Block(tuple(plain))),))
+
+
 def _in_turn(
-    low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    name: str,
+    kind: ElementType,
+    limits: tuple[c.Expr, c.Expr],
+    before: Sequence[c.Stmt] = (),
 ) -> list[c.Stmt]:
-    """The loop from one limit to the other, with its values in turn for two sums."""
+    """The loop from one limit to the other, with its values in turn for two sums; each round begins with what comes
+    `before`."""
     position, (first, end) = low.names[plan.dim], limits
     at = c.Name(position)
     few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
@@ -181,7 +214,7 @@ def _in_turn(
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
         group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
-    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block(tuple(group)))
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
     comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
     return [comment, other, pairs, added] if few else [comment, pairs]
 
@@ -388,7 +421,15 @@ def _by_pairs(low: Lowering, line: c.Stmt, count: int, lanes: int, width: int) -
     return result
 
 
-def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr, some: bool) -> list[c.Stmt]:
+def fetched(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    start: c.Expr,
+    end: c.Expr,
+    some: bool,
+    function: str = "spfgen_prefetch_far",
+) -> list[c.Stmt]:
     """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty; `some` says that it
     is not."""
     if plan.ahead is None:
@@ -402,7 +443,7 @@ def fetched(low: Lowering, plan: Scan, scope: Scope, start: c.Expr, end: c.Expr,
             "+", _renamed(place.index, plan, low, c.Name(name) if plan.ahead.each else start), c.Int(plan.ahead.places)
         )
         size = low.element_type(read).bytes
-        lines.append(c.Do(c.Call("spfgen_prefetch_far", (place.array, c.Bin("*", later, c.Int(size))))))
+        lines.append(c.Do(c.Call(function, (place.array, c.Bin("*", later, c.Int(size))))))
     if plan.ahead.each:
         more = c.Bin("<", c.Name(name), end)
         lines = [c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines)))]

@@ -31,7 +31,7 @@ def _within(node: c.Stmt, flags: Collection[str]) -> c.Stmt:
             if len(asked) != 1:
                 return replace(node, body=_within(body, flags))
             (question,) = asked
-            yes, no = (_answered(node, question, answer) for answer in (question.then, question.orelse))
+            yes, no = (_within(_answered(node, question, a), flags) for a in (question.then, question.orelse))
             return c.If(question.condition, c.Block((yes,)), c.Block((no,)))
         case c.If(then=then, orelse=otherwise):
             return replace(

@@ -76,7 +76,7 @@ class Clear(Plan):
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
-    hold: on what there is and how short the runs are. What lies there for the first place of the run; or, with
+    hold: on how much there is, then on how short the runs are. What lies there for the first place of the run; or, with
     `each`, for one place out of so many. `long` says when the `rows` runs are long, on the average; `begins` is the
     first element of the array that says where they begin, if there is one."""
 

@@ -48,6 +48,8 @@ AHEAD = 8
 """Iterations: about as many memory accesses as a core has on their way at once."""
 PLACES = 512
 """How far ahead a stream is fetched: a page of numbers."""
+SOON = 256
+"""How far, where all of it is fetched, and not only where each segment begins."""
 LARGE = 1 << 20
 """Values of a stream that caches do not hold."""
 SHORT = 8

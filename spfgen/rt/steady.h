@@ -1,5 +1,5 @@
 /* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, nearly
-   all where they are very short: 32 of them say so. Of few segments a processor remembers the lengths. */
+   all where they are very short: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
 static inline bool spfgen_steady_TYPE(const TYPE_t *begins, int64_t count) {
     if (count < 256) {
         return true;
@@ -7,12 +7,14 @@ static inline bool spfgen_steady_TYPE(const TYPE_t *begins, int64_t count) {
     const double most = (double)begins[count] - (double)begins[0] < 4.0 * (double)count ? 0.05 : 0.15;
     const int64_t step = (count - 2) / 32;
     double apart = 0.0;
+    int seen = 0;
     for (int k = 0; k < 32; k++) {
         const TYPE_t *const at = begins + k * step;
         const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
-        if (length != other) {
+        if (length + other > 0.0) {
             apart += (length < other ? other - length : length - other) / (length + other);
+            seen++;
         }
     }
-    return apart <= 32.0 * most;
+    return apart <= seen * most;
 }

@@ -79,6 +79,17 @@ static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 #endif
 }
 
+/* Asks for memory `bytes` behind the start of an array, needed soon, to the first cache. It may lie outside of the array:
+   no pointer to it is made, and nothing is read. */
+static inline void spfgen_prefetch_soon(const void *array, int64_t bytes) {
+#ifdef __GNUC__
+    __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 3);
+#else
+    (void)array;
+    (void)bytes;
+#endif
+}
+
 /* The number of the calling thread in its team: 0 for the first, and where there is only one. */
 static inline int spfgen_thread(void) {
 #ifdef _OPENMP
@@ -195,7 +206,7 @@ static inline bool spfgen_even_int32(const int32_t *ends, int64_t count) {
 }
 
 /* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, nearly
-   all where they are very short: 32 of them say so. Of few segments a processor remembers the lengths. */
+   all where they are very short: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
 static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count) {
     if (count < 256) {
         return true;
@@ -203,14 +214,16 @@ static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count) {
     const double most = (double)begins[count] - (double)begins[0] < 4.0 * (double)count ? 0.05 : 0.15;
     const int64_t step = (count - 2) / 32;
     double apart = 0.0;
+    int seen = 0;
     for (int k = 0; k < 32; k++) {
         const int32_t *const at = begins + k * step;
         const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
-        if (length != other) {
+        if (length + other > 0.0) {
             apart += (length < other ? other - length : length - other) / (length + other);
+            seen++;
         }
     }
-    return apart <= 32.0 * most;
+    return apart <= seen * most;
 }
 
 /* Iterations over i that have a count; answers the first that has another. */
@@ -347,7 +360,8 @@ static SPFGEN_ALONE void spmv_part(
     bool far,
     const double *restrict A_val,
     const int32_t *restrict A_colidx,
-    const double *restrict x_val)
+    const double *restrict x_val,
+    bool large)
 {
     int64_t i_from;
     int64_t i_to;
@@ -417,16 +431,41 @@ static SPFGEN_ALONE void spmv_part(
                     pj_begin = pj_end;
                 }
             }
+        } else if (large) {
+            for (int64_t i = i_first; i < i_last; i++) {
+                double *y_row = i_places + (i - i_first);
+                const int64_t pj_end = i_ends[i - i_first];
+                double y_sum = 0.0;
+                if (pj_begin < pj_end) {
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                        spfgen_prefetch_soon(A_val, (pj + 256) * 8);
+                        spfgen_prefetch_soon(A_colidx, (pj + 256) * 4);
+                        double y_sum_1_2 = 0.0;
+                        y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
+                        if (pj + 1 < pj_end) {
+                            double y_sum_2_2 = 0.0;
+                            y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                }
+                            }
+                            y_sum_1_2 += y_sum_2_2;
+                        }
+                        y_sum += y_sum_1_2;
+                    }
+                }
+                y_row[0] = y_sum;
+                pj_begin = pj_end;
+            }
         } else {
             for (int64_t i = i_first; i < i_last; i++) {
                 double *y_row = i_places + (i - i_first);
                 const int64_t pj_end = i_ends[i - i_first];
                 double y_sum = 0.0;
                 if (pj_begin < pj_end) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
-                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
-                    }
                     /* four at a time, so that one addition need not wait for the other */
                     for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
                         double y_sum_1 = 0.0;
@@ -484,6 +523,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     const bool steady = nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
+    /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
+    const bool large = nnz >= 1048576;
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
@@ -505,12 +546,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
             spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    far, A_val, A_colidx, x_val);
+                    far, A_val, A_colidx, x_val, large);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    far, A_val, A_colidx, x_val);
+                    far, A_val, A_colidx, x_val, large);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

@@ -76,3 +76,13 @@ def test_large_and_short(layout: str) -> None:
     kernel = spfgen.compile(STATEMENT, A=layout, x="dense", y="dense")
     expected = np.full(a.shape[0], a.shape[1])
     assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)
+
+
+def test_large_and_of_many_lengths() -> None:
+    """As much, in segments of which each is much longer or shorter than its neighbours."""
+    lengths = np.tile([0, 1, 14, 2, 23], LARGE // 40 + 1)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    assert indptr[-1] >= LARGE
+    a = csr_array((np.ones(indptr[-1]), np.arange(indptr[-1]) % 23, indptr), shape=(len(lengths), 23))
+    kernel = spfgen.compile(STATEMENT, A="csr", x="dense", y="dense")
+    assert np.array_equal(kernel(A=a, x=np.ones(23)), lengths)

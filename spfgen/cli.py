@@ -86,12 +86,16 @@ def run(arguments: list[str]) -> int:
 
 def _not_lost(lost: sys.UnraisableHookArgs) -> None:
     """An interrupt that fell into a finaliser, where Python drops exceptions, comes again a moment later."""
-    if isinstance(lost.exc_value, KeyboardInterrupt):
-        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True
-        again.start()
-    else:
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
+        return
+    while True:
+        again = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        # On a busy machine it comes while we are here, where it would be dropped once more.
+        with contextlib.suppress(KeyboardInterrupt):
+            again.start()
+            return
 
 
 def _drop_half_made(error: BaseException) -> None:

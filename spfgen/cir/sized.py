@@ -45,7 +45,7 @@ def sized(function: c.Function) -> list[c.Function]:
         chosen = _chosen(one, size, fresh(f"{function.name}_sizes", taken))
         taken.add(chosen.name)
         made.extend((one, chosen))
-        return _called(node, chosen, limits, fresh("part", taken))
+        return _called(node, _for_large(node, size, function), chosen, limits, fresh("part", taken))
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
@@ -95,16 +95,52 @@ def _chosen(one: c.Function, size: c.Name, name: str) -> c.Function:
     return c.Function(f"{ALONE} void", name, one.params, c.Block((chain,)), doc, static=True)
 
 
-def _called(outer: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
-    """The call where the size is small, for each thread one if the loop is parallel; else the loop as it is: to be in
-    a function of its own would only slow it down."""
+def _for_large(outer: c.For, size: c.Name, function: c.Function) -> c.For:
+    """The loop for a size that is not small, without what is done only where it is."""
+    flags = {
+        s.name
+        for s in function.body.statements
+        if isinstance(s, c.Declare) and s.type == "const bool" and s.value is not None and _is_small(s.value, size)
+    }
+
+    def rule(node: object) -> c.Stmt | None:
+        match node:
+            case c.Block(lines):
+                kept = tuple(s for s in lines if not _asks(s, flags))
+                return c.Block(kept) if len(kept) < len(lines) else None
+        return None
+
+    result: c.For = rewrite(rule, outer, c.Stmt)
+    return result
+
+
+def _is_small(condition: c.Expr, size: c.Name) -> bool:
+    """Whether the condition says so."""
+    match condition:
+        case c.Bin("&&", left, right):
+            return _is_small(left, size) or _is_small(right, size)
+        case c.Bin("<=", found, c.Int(most)):
+            return found == size and most <= LARGEST
+    return False
+
+
+def _asks(line: c.Stmt, flags: Collection[str]) -> bool:
+    match line:
+        case c.If(c.Name(flag), _, None):
+            return flag in flags
+    return False
+
+
+def _called(outer: c.For, large: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
+    """The call where the size is small, for each thread one if the loop is parallel; else the loop: to be in a function
+    of its own would only slow it down."""
     assert isinstance(outer.condition, c.Bin)
     size, _, _, *others = (c.Name(p.name) for p in chosen.params)
     start, last = outer.start, outer.condition.right
     small = c.Bin("<=", size, c.Int(LARGEST))
     if not outer.pragmas:
         call: c.Stmt = c.Do(c.Call(chosen.name, (size, start, last, *others)))
-        return c.If(small, c.Block((call,)), c.Block((outer,)))
+        return c.If(small, c.Block((call,)), c.Block((large,)))
     threads, number = c.Name("threads"), c.Name(part)
     following = c.Bin("+", number, c.Int(1))
     lines = [
@@ -113,4 +149,4 @@ def _called(outer: c.For, chosen: c.Function, limits: Sequence[str], part: str) 
     ]
     call = c.Do(c.Call(chosen.name, (size, *map(c.Name, limits), *others)))
     parts = c.For("int", part, c.Int(0), c.Bin("<", number, threads), 1, c.Block((*lines, call)), (EACH,))
-    return c.If(small, c.Block((parts,)), c.Block((outer,)))
+    return c.If(small, c.Block((parts,)), c.Block((large,)))

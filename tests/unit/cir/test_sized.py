@@ -75,3 +75,14 @@ def test_products(kind: type) -> None:
             packed.arrays["val"][packed.arrays["colidx"] < 0] = np.nan
             np.testing.assert_array_equal(kernel(A=packed, x=x), expected)
     assert "kernel_sizes(" in kernel.source
+
+
+def test_what_is_done_only_for_small_sizes_is_left_out_for_others() -> None:
+    few = c.Declare("const bool", "few", c.Bin("&&", c.Bin(">", N, c.Int(99)), c.Bin("<=", WIDTH, c.Int(8))))
+    fetching = c.If(c.Name("few"), c.Block((c.Do(c.Call("fetch", (ROW,))),)))
+    lines = c.Block((SIZE, few, loop("i", c.Int(0), N, (SUM, fetching, INNER, STORED))))
+    fetched = [
+        any(isinstance(n, c.Call) and n.function == "fetch" for n in walk(f))
+        for f in sized(c.Function("void", "product", PARAMS, lines))
+    ]
+    assert fetched == [True, False, False]

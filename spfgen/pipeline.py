@@ -8,7 +8,8 @@
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | simplify | cir    | the same with less                              | cir/simplify.py      |                 |
-| sized    | cir    | loops over a small size written out for it      | cir/sized.py    |                 |
+| sized    | cir    | loops over a small size written out for it      | cir/sized.py         |                 |
+| unswitch | cir    | what has one answer is asked before the loop    | cir/unswitch.py      |                 |
 | even     | cir    | short segments of equal length written out      | cir/even.py          |                 |
 | teams    | cir    | one thread does its part without a team         | cir/teams.py         | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |

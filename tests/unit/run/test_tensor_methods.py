@@ -235,7 +235,7 @@ def test_save_and_load(layout, kind, tmp_path) -> None:
     made = spfgen.pack(DENSE.astype(kind), layout)
     made.save(tmp_path / "t.npz")
     found = spfgen.load_tensor(tmp_path / "t.npz")
-    assert found.layout is made.layout
+    assert found.layout == made.layout
     assert found.sizes == made.sizes
     for name, array in made.arrays.items():
         assert found.arrays[name].dtype == array.dtype

@@ -83,6 +83,7 @@ def test_large_and_of_many_lengths() -> None:
     lengths = np.tile([0, 1, 14, 2, 23], LARGE // 40 + 1)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     assert indptr[-1] >= LARGE
-    a = csr_array((np.ones(indptr[-1]), np.arange(indptr[-1]) % 23, indptr), shape=(len(lengths), 23))
+    columns = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
+    a = csr_array((np.ones(indptr[-1]), columns, indptr), shape=(len(lengths), 23))
     kernel = spfgen.compile(STATEMENT, A="csr", x="dense", y="dense")
     assert np.array_equal(kernel(A=a, x=np.ones(23)), lengths)

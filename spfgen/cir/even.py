@@ -126,6 +126,8 @@ def _segments(loop: c.For, over: _Over) -> _Segments | None:
 def _rounds(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:
     """The position of a loop in rounds through a segment."""
     match loop:
+        case c.While(body=c.Block((c.Do(), *_))):  # what is fetched in each round is not short
+            return None
         case c.While(c.Bin("<=", c.Bin("+", c.Name(name) as position, c.Int()), last)) if last == end:
             declared = [n for s in around for n in walk(s, c.Stmt) if isinstance(n, c.Declare) and n.name == name]
             return position if [d.value for d in declared] == [begin] else None

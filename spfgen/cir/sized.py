@@ -7,7 +7,7 @@ Where a compiler knows how often the inner loop runs, nothing is spent on its en
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from spfgen.cir import nodes as c
@@ -36,11 +36,12 @@ def sized(function: c.Function) -> list[c.Function]:
             return None
         assert isinstance(node, c.For)
         assert isinstance(node.condition, c.Bin)
-        params = params_for([node.body], (size.name, node.variable), types)
+        small = _for_small(node, size, function)
+        params = params_for([small.body], (size.name, node.variable), types)
         if params is None:
             return None
         limits = [fresh(f"{node.variable}_{word}", taken) for word in ("begin", "end")]
-        one = _one(node, size, limits, params, fresh(f"{function.name}_rows", taken))
+        one = _one(small, size, limits, params, fresh(f"{function.name}_rows", taken))
         taken.add(one.name)
         chosen = _chosen(one, size, fresh(f"{function.name}_sizes", taken))
         taken.add(chosen.name)
@@ -95,13 +96,29 @@ def _chosen(one: c.Function, size: c.Name, name: str) -> c.Function:
     return c.Function(f"{ALONE} void", name, one.params, c.Block((chain,)), doc, static=True)
 
 
+def _for_small(outer: c.For, size: c.Name, function: c.Function) -> c.For:
+    """The loop for a small size, without what is done instead where it is not."""
+    flags = _flags(function, size, _is_large)
+
+    def rule(node: object) -> c.Stmt | None:
+        match node:
+            case c.If(c.Name(flag), _, c.Block() as other) if flag in flags:
+                return other
+        return None
+
+    result: c.For = rewrite(rule, outer, c.Stmt)
+    return result
+
+
+def _flags(function: c.Function, size: c.Name, say: Callable[[c.Expr, c.Name], bool]) -> set[str]:
+    """The answers found out at the begin that say so of the size."""
+    answers = (s for s in function.body.statements if isinstance(s, c.Declare) and s.type == "const bool")
+    return {s.name for s in answers if s.value is not None and say(s.value, size)}
+
+
 def _for_large(outer: c.For, size: c.Name, function: c.Function) -> c.For:
     """The loop for a size that is not small, without what is done only where it is."""
-    flags = {
-        s.name
-        for s in function.body.statements
-        if isinstance(s, c.Declare) and s.type == "const bool" and s.value is not None and _is_small(s.value, size)
-    }
+    flags = _flags(function, size, _is_small)
 
     def rule(node: object) -> c.Stmt | None:
         match node:
@@ -121,6 +138,16 @@ def _is_small(condition: c.Expr, size: c.Name) -> bool:
             return _is_small(left, size) or _is_small(right, size)
         case c.Bin("<=", found, c.Int(most)):
             return found == size and most <= LARGEST
+    return False
+
+
+def _is_large(condition: c.Expr, size: c.Name) -> bool:
+    """Whether the condition says the opposite."""
+    match condition:
+        case c.Bin("&&", left, right):
+            return _is_large(left, size) or _is_large(right, size)
+        case c.Bin(">", found, c.Int(least)):
+            return found == size and least >= LARGEST
     return False
 
 

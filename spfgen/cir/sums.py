@@ -17,7 +17,7 @@ from spfgen.cir.elements import zero
 from spfgen.cir.fours import in_fours, stands_in_order
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
-from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
@@ -153,13 +153,42 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     fetching = fetched(low, plan, scope, first, end, some=True)
     if rounds is not None:
         steady, rounded = rounds
+        rounded, fetching = _fetching_values(low, plan, scope, end, fetching, rounded), []
         if steady is not None:
             unsteady = _fetching_each(low, plan, scope, (name, kind), (first, end), each)
-            rounded, fetching = [c.If(steady, c.Block((*fetching, *rounded)), unsteady)], []
+            rounded = [c.If(steady, c.Block(tuple(rounded)), unsteady)]
         each = rounded
     body = [*fetching, *each]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
+
+
+def _fetching_values(
+    low: Lowering, plan: Scan, scope: Scope, end: c.Expr, fetching: Sequence[c.Stmt], rounds: Sequence[c.Stmt]
+) -> list[c.Stmt]:
+    """The rounds, behind what fetches ahead for short segments; where there is more than caches hold and segments are
+    not short, others that fetch values in each round: index arrays are smaller, and a processor fetches them itself."""
+    ahead, plain = plan.ahead, [*fetching, *rounds]
+    match ahead.when if ahead is not None else ():
+        case (Compare(">=") as much, Compare("<=", left, right)):
+            when = (much, Compare(">", left, right))
+        case _:
+            return plain
+    if ahead is None or not {v for f in when for v in variables(f)} <= low.program.size_of.keys():
+        return plain
+    why = "long segments, more than caches hold: the values that come next are fetched in each round"
+    streamed = low.chosen("const bool", "streamed", low.all(when, scope), why)
+    always = replace(plan, ahead=replace(ahead, arrays=ahead.arrays[:1], places=SOON, when=()))
+
+    def rule(node: object) -> c.Stmt | None:
+        match node:
+            case c.While(more, c.Block((*lines, c.Assign(c.Name() as at, "+=") as last))):
+                fetch = fetched(low, always, scope, at, end, some=True, function="spfgen_prefetch_soon")
+                return c.While(more, c.Block((*fetch, *lines, last)))
+        return None
+
+    other: c.Block = rewrite(rule, c.Block(tuple(rounds)), c.Stmt)
+    return [c.If(streamed, other, c.Block(tuple(plain)))]
 
 
 def _fetching_each(

@@ -357,10 +357,11 @@ static SPFGEN_ALONE void spmv_part(
     double *y_parts,
     double *restrict y_val,
     bool steady,
-    bool far,
+    bool streamed,
     const double *restrict A_val,
-    const int32_t *restrict A_colidx,
     const double *restrict x_val,
+    const int32_t *restrict A_colidx,
+    bool far,
     bool large)
 {
     int64_t i_from;
@@ -385,7 +386,44 @@ static SPFGEN_ALONE void spmv_part(
         const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
         double *i_places = piece ? y_part : y_val + i_first;
         if (steady) {
-            if (spfgen_even_int32(i_ends, i_last - i_first)) {
+            if (streamed) {
+                for (int64_t i = i_first; i < i_last; i++) {
+                    double *y_row = i_places + (i - i_first);
+                    const int64_t pj_end = i_ends[i - i_first];
+                    double y_sum = 0.0;
+                    if (pj_begin < pj_end) {
+                        /* four at a time, with vectors of what stands in order */
+                        int64_t pj_next = pj_begin;
+                        while (pj_next + 4 <= pj_end) {
+                            spfgen_prefetch_soon(A_val, (pj_next + 256) * 8);
+                            double x_values[2];
+                            double x_values_2[2];
+                            x_values[0] = x_val[A_colidx[pj_next]];
+                            x_values[1] = x_val[A_colidx[pj_next + 1]];
+                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
+                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
+                            #pragma omp simd
+                            for (int lane = 0; lane < 2; lane++) {
+                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
+                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
+                            }
+                            y_sum += x_values[0] + x_values[1];
+                            pj_next += 4;
+                        }
+                        if (pj_next < pj_end) {
+                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
+                            if (pj_next + 1 < pj_end) {
+                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                                if (pj_next + 2 < pj_end) {
+                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                                }
+                            }
+                        }
+                    }
+                    y_row[0] = y_sum;
+                    pj_begin = pj_end;
+                }
+            } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
                 /* short segments of equal length: loops that are written out for it */
                 pj_begin =
                         spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
@@ -523,6 +561,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     const bool steady = nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
+    /* long segments, more than caches hold: the values that come next are fetched in each round */
+    const bool streamed = nnz >= 1048576 && nnz > 8 * nrow;
     /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
     const bool large = nnz >= 1048576;
     /* the first part of each thread is larger than those that it takes when it is done early */
@@ -546,12 +586,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
             spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    far, A_val, A_colidx, x_val, large);
+                    streamed, A_val, x_val, A_colidx, far, large);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    far, A_val, A_colidx, x_val, large);
+                    streamed, A_val, x_val, A_colidx, far, large);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

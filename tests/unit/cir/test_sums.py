@@ -78,6 +78,19 @@ def test_large_and_short(layout: str) -> None:
     assert np.array_equal(kernel(A=a, x=np.ones(a.shape[1])), expected)
 
 
+@pytest.mark.parametrize("layout", ["csr", "dcsr", "ell"])
+def test_large_and_long(layout: str) -> None:
+    """As much, in segments as long, as it takes to fetch values in each round; one is shorter than a round."""
+    lengths = np.full(LARGE // 13 + 2, 13)
+    lengths[7] = 2
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    a = csr_array((np.ones(indptr[-1]), np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths), indptr),
+                  shape=(len(lengths), 13))  # fmt: skip
+    assert a.nnz >= LARGE
+    kernel = spfgen.compile(STATEMENT, A=layout, x="dense", y="dense")
+    assert np.array_equal(kernel(A=spfgen.pack(a, layout), x=np.ones(13)), lengths)
+
+
 def test_large_and_of_many_lengths() -> None:
     """As much, in segments of which each is much longer or shorter than its neighbours."""
     lengths = np.tile([0, 1, 14, 2, 23], LARGE // 40 + 1)

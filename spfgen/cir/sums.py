@@ -176,7 +176,7 @@ def _fetching_values(
             return plain
     if ahead is None or not {v for f in when for v in variables(f)} <= low.program.size_of.keys():
         return plain
-    why = "long segments, more than caches hold: the values that come next are fetched in each round"
+    why = "long segments, more than caches hold: the values that come next are fetched all along"
     streamed = low.chosen("const bool", "streamed", low.all(when, scope), why)
     always = replace(plan, ahead=replace(ahead, arrays=ahead.arrays[:1], places=SOON, when=()))
 

@@ -561,7 +561,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     const bool steady = nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    /* long segments, more than caches hold: the values that come next are fetched in each round */
+    /* long segments, more than caches hold: the values that come next are fetched all along */
     const bool streamed = nnz >= 1048576 && nnz > 8 * nrow;
     /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
     const bool large = nnz >= 1048576;

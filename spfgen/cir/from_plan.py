@@ -26,6 +26,7 @@ from spfgen.cir.transpose import transpose
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
+from spfgen.cir.window import window
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ZERO, Bin, Call, Expr, Not, Num, Var, substitute, variables
@@ -250,6 +251,8 @@ class Lowering(Values):
                 return self.clear(tensor)
             case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
                 return self.plan(body, scope)
+            case Clear(window=count) if count:
+                return window(self, plan, scope)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
                 clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
                 if scope.cleared_first is not None and plan.lines is not None:

@@ -30,7 +30,7 @@ from spfgen.sets.uf import linear
 from spfgen.space.nodes import Change, Instance, Operand, Read
 from spfgen.space.transform import changed
 
-SIZE = 256
+SIZE = 128
 """Places of a block: with what is read beside them they take a small part of the first cache."""
 
 

@@ -66,6 +66,7 @@ from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
 from spfgen.plan.together import one_by_one, together
 from spfgen.plan.transpose import with_transposed
+from spfgen.plan.window import with_windows
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
@@ -125,6 +126,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
         variants = [replace(v, body=with_lanes(instance, v.body)) for v in variants]
         variants = [replace(v, body=with_flat(instance, v.body)) for v in variants]
+        variants = [replace(v, body=with_windows(v.body, context.types)) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
     if not context.named:

@@ -62,7 +62,8 @@ class Clear(Plan):
     places too that no iteration writes. `lines`: how many lines of memory the loop around adds to at most, where that
     may be so few that all values are better cleared before it. `span`: the part is what lies between the places of
     neighbouring iterations of the loop around, from the one to before the other of these names: it is cleared once,
-    before they run."""
+    before they run. `window`: the part is a loop over so many places at most, which are summed in an array of their own
+    and stored in the end."""
 
     tensor: str
     because: str = ""
@@ -71,6 +72,7 @@ class Clear(Plan):
     gaps: bool = False
     lines: Expr | None = None
     span: tuple[str, str] | None = None
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
 from spfgen.layout.proofs import stored_once
 from spfgen.run.form import form_of, remember
-from spfgen.run.functions import Function, loaded, zeros
+from spfgen.run.functions import Function, empty, loaded, zeros
 
 MOST_KNOWN = 256
 ENOUGH = 1_000_000
@@ -188,11 +188,12 @@ class Room:
         try:
             for name, shape, kind, rest in self.arrays:
                 if rest is None:
-                    found[name] = np.empty(shape, kind)
+                    found[name] = empty(shape, kind)
                 elif rest == 0:
                     found[name] = zeros(shape, kind)
                 else:
-                    found[name] = np.full(shape, rest, kind)
+                    found[name] = empty(shape, kind)
+                    found[name].fill(rest)
         except (MemoryError, ValueError):
             raise DataError(f"expected arrays of layout `{layout.name}` that fit in memory, but they do not") from None
         return found

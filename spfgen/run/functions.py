@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from spfgen.run.compile import build, load
 
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
 LARGE = 2**21
+LINE = 64
+"""Bytes of a line of memory."""
 
 NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
@@ -137,9 +140,23 @@ def ordering_text(place: str, key: str, value: str) -> str:
     return f"{headers}{pieces}\n"
 
 
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array that holds anything and begins where a line of memory does: vectors that reach over the end of one take
+    longer to read. Raises MemoryError, ValueError."""
+    return _in_lines(np.empty, shape, dtype)
+
+
+def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size = prod(shape) * dtype.itemsize
+    memory = make(size + LINE, np.uint8)
+    begin = -address(memory) % LINE
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
 def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Zeros; where they are new memory, in large pages: numpy asks for these only where it does not clear."""
-    array = np.zeros(shape, dtype)
+    """The same with zeros; where they are new memory, in large pages: numpy asks for these only where it does not
+    clear."""
+    array = _in_lines(np.zeros, shape, dtype)
     if array.nbytes >= LARGE:
         shared("in_large_pages")(address(array), array.nbytes)
     return array

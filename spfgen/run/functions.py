@@ -28,6 +28,8 @@ KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "fals
 LARGE = 2**21
 LINE = 64
 """Bytes of a line of memory."""
+PAGE = 512
+"""Arrays with fewer elements lie where they come to lie."""
 
 NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
@@ -147,10 +149,12 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size = prod(shape) * dtype.itemsize
-    memory = make(size + LINE, np.uint8)
-    begin = -address(memory) % LINE
-    return memory[begin : begin + size].view(dtype).reshape(shape)
+    size, more = prod(shape), LINE // dtype.itemsize
+    if size < PAGE:
+        return make(shape, dtype)
+    memory = make(size + more, dtype)  # of this type: scipy copies what is a small part of the array it looks into
+    begin = -address(memory) % LINE // dtype.itemsize
+    return memory[begin : begin + size].reshape(shape)
 
 
 def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -282,8 +282,9 @@ def together(low: Lowering, plan: Together, scope: Scope) -> list[c.Stmt]:
 
 
 def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
-    """One sum for the positions of a place, added to it when the next one has another; where most belong to long runs,
-    as samples say, four at a time. In short ones that gains nothing: a processor foresees less often where they end."""
+    """What belongs to one place is summed, four positions at a time, then added to it. Where short runs are of many
+    lengths, as samples say, each position adds to its place: a processor waits less for one to come back from memory
+    than it loses with each end of a run that it does not foresee."""
     lines: list[c.Stmt] = []
     limits: list[c.Expr] = [low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)]
     for k, word in enumerate(("begin", "end")):
@@ -294,44 +295,21 @@ def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     first, end = limits
     key = low.expr(substitute(plan.runs[-1], {plan.dim: Num(0)}), scope)
     assert isinstance(key, c.Load)
-    long = c.Call(
-        f"spfgen_long_runs_{low.element_type(plan.runs[-1]).name}", (c.Bin("+", key.array, first), minus(end, first))
+    steady = c.Call(
+        f"spfgen_steady_runs_{low.element_type(plan.runs[-1]).name}", (c.Bin("+", key.array, first), minus(end, first))
     )
+    single = c.Comment("short runs of many lengths: where they end would not be foreseen")
     return [
         *lines,
-        c.Comment("what belongs to one place is summed, then added to it; places come in order"),
         c.If(
-            long,
-            c.Block(tuple(_in_long_runs(low, plan, scope, first, end))),
-            c.Block(tuple(_in_short_runs(low, plan, scope, end))),
+            steady,
+            c.Block(tuple(_in_steady_runs(low, plan, scope, first, end))),
+            c.Block((single, low.loop(plan, scope, low.plan(plan.body, scope)))),
         ),
     ]
 
 
-def _in_short_runs(low: Lowering, plan: Scan, scope: Scope, high: c.Expr) -> list[c.Stmt]:
-    """One position after the other, each of which may end a run."""
-    do = list(chain(plan.body))[-1]
-    assert isinstance(do, Do)
-    place = written_out(plan.body, do.target.place)
-    kind = low.compute_type(plan.body, do.target)
-    name, at = low.names.new(f"{do.target.tensor}_sum"), low.names[plan.dim]
-    own = replace(do.target, place=(), extents=())
-    body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
-    following = c.Bin("+", c.Name(at), c.Int(1))
-    changes: list[c.Expr] = [c.Bin("==", following, high)]
-    for call in plan.runs:
-        after = substitute(call, {plan.dim: Bin("+", Var(plan.dim), Num(1))})
-        changes.append(c.Bin("!=", low.expr(after, scope), low.expr(call, scope)))
-    target = low.place(replace(do.target, place=place), scope)
-    added = low.combine(target, "+=", c.Name(name), low.kinds[do.target.tensor], kind)
-    end = c.If(joined("||", changes), c.Block((added, c.Assign(c.Name(name), "=", zero(kind)))))
-    return [
-        c.Declare(kind.c, name, zero(kind)),
-        low.loop(plan, scope, [*low.plan(body, scope.summed(own, name, kind)), end]),
-    ]
-
-
-def _in_long_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c.Expr) -> list[c.Stmt]:
+def _in_steady_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c.Expr) -> list[c.Stmt]:
     """Places come in order: where four positions begin and end with one, all of them belong to it. That is one question
     for four values, which go to two sums in turn."""
     do = list(chain(plan.body))[-1]
@@ -383,7 +361,7 @@ def _in_long_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c
         low.combine(target, "+=", total, low.kinds[do.target.tensor], kind),
     ]
     return [
-        c.Comment("long runs: four at a time"),
+        c.Comment("what belongs to one place is summed, four at a time, then added to it; places come in order"),
         c.Declare(INT, at.name, begin),
         c.While(c.Bin("<", at, end), c.Block(tuple(run))),
     ]

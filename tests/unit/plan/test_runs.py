@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array
 
 import spfgen
 from spfgen.ir import walk
@@ -31,7 +32,7 @@ def test_where_there_are_runs(statement: str, layouts: dict[str, str], keys: int
 def test_results(kind: type, threads: int) -> None:
     """No entry, one, and runs of each length, up to one that all threads share."""
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="coo", x="dense", y="dense", threads=threads)
-    assert "spfgen_long_runs_int32" in kernel.source
+    assert "spfgen_steady_runs_int32" in kernel.source
     for lengths in (
         [],
         [0, 0],
@@ -40,13 +41,46 @@ def test_results(kind: type, threads: int) -> None:
         [3, 0, 1, 1, 2, 9, 0],
         [1, 20_000, 2],
         [17, 4, 0, 8, 1, 3, 40] * 6,
-        [31] * 9,
+        [31] * 40,
+        [5] * 300,
+        [1] * 1100,
+        [1, 2, 0, 3, 1, 5, 2, 4] * 80,
     ):
         dense = np.zeros((len(lengths), 20_000), kind)
         for row, length in enumerate(lengths):
             dense[row, :length] = 1
         x = (np.arange(20_000) % 3 == 0).astype(kind)
         assert np.array_equal(kernel(A=spfgen.pack(dense, "coo"), x=x), dense @ x)
+
+
+def in_fours(values: np.ndarray) -> float:
+    """The first value, then four at a time in turn for two sums, then the others."""
+    total, at = values[0], 1
+    for at in range(1, len(values) - 3, 4):
+        total += (values[at] + values[at + 2]) + (values[at + 1] + values[at + 3])
+    rest = values[1 + (len(values) - 1) // 4 * 4 :]
+    return float(total + sum(rest[1:], rest[0])) if len(rest) else float(total)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "summed"),
+    [
+        ([5] * 300, True),
+        ([40, 9, 75, 20, 33] * 60, True),
+        ([6, 3, 7, 4, 2, 5, 3, 6, 2] * 60, False),
+        ([5] * 30, False),  # too few to look
+    ],
+)
+def test_only_runs_whose_ends_are_foreseen_are_summed(lengths: list[int], summed: bool) -> None:
+    """Which sums there are shows in what is rounded."""
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="coo", x="dense", y="dense", threads=1)
+    pointer = np.cumsum([0, *lengths])
+    values = np.random.default_rng(3).normal(size=pointer[-1])
+    columns = np.concatenate([np.arange(n) for n in lengths])
+    rows = [values[a:b] for a, b in zip(pointer[:-1], pointer[1:], strict=True)]
+    result = kernel(A=coo_array((values, (np.repeat(np.arange(len(rows)), lengths), columns))), x=np.ones(max(lengths)))
+    orders = [[in_fours(row) for row in rows], [sum(row[1:], row[0]) for row in rows]]
+    assert [np.array_equal(result, order) for order in orders] == [summed, not summed]
 
 
 @pytest.mark.parametrize("longest", [3, 60])

@@ -159,21 +159,23 @@ def _asks(line: c.Stmt, flags: Collection[str]) -> bool:
 
 
 def _called(outer: c.For, large: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
-    """The call where the size is small, for each thread one if the loop is parallel; else the loop: to be in a function
-    of its own would only slow it down."""
+    """The call where the size is small, else the loop; each thread does so with its part if the loop is parallel."""
     assert isinstance(outer.condition, c.Bin)
     size, _, _, *others = (c.Name(p.name) for p in chosen.params)
+
+    def between(first: c.Expr, last: c.Expr) -> c.If:
+        call = c.Do(c.Call(chosen.name, (size, first, last, *others)))
+        assert isinstance(large.condition, c.Bin)
+        rows = replace(large, start=first, condition=replace(large.condition, right=last), pragmas=())
+        return c.If(c.Bin("<=", size, c.Int(LARGEST)), c.Block((call,)), c.Block((rows,)))
+
     start, last = outer.start, outer.condition.right
-    small = c.Bin("<=", size, c.Int(LARGEST))
     if not outer.pragmas:
-        call: c.Stmt = c.Do(c.Call(chosen.name, (size, start, last, *others)))
-        return c.If(small, c.Block((call,)), c.Block((large,)))
-    threads, number = c.Name("threads"), c.Name(part)
-    following = c.Bin("+", number, c.Int(1))
-    lines = [
-        c.Declare(f"const {INT}", limit, c.Call("spfgen_part", (start, last, at, threads)))
-        for limit, at in zip(limits, (number, following), strict=True)
+        return between(start, last)
+    number = c.Name(part)
+    lines: list[c.Stmt] = [
+        c.Declare(f"const {INT}", limit, c.Call("spfgen_part", (start, last, at, c.Name("threads"))))
+        for limit, at in zip(limits, (number, c.Bin("+", number, c.Int(1))), strict=True)
     ]
-    call = c.Do(c.Call(chosen.name, (size, *map(c.Name, limits), *others)))
-    parts = c.For("int", part, c.Int(0), c.Bin("<", number, threads), 1, c.Block((*lines, call)), (EACH,))
-    return c.If(small, c.Block((parts,)), c.Block((large,)))
+    body = c.Block((*lines, between(*map(c.Name, limits))))
+    return c.For("int", part, c.Int(0), c.Bin("<", number, c.Name("threads")), 1, body, (EACH,))

@@ -40,6 +40,8 @@ def test_the_loop_gets_a_function_of_the_size(pragmas: tuple[str, ...]) -> None:
     assert len(parts) == len(pragmas) + 2, "the loop as it is, for other sizes"
     limits = (c.Name("i_begin"), c.Name("i_end")) if pragmas else (c.Int(0), N)
     assert call.arguments == (WIDTH, *limits, c.Name("a"), c.Name("y"))
+    large = next(n for n in parts if n.variable == "i")
+    assert (large.start, large.condition, large.pragmas) == (limits[0], c.Bin("<", ROW, limits[1]), ())
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,15 @@ def test_products(kind: type) -> None:
             packed.arrays["val"][packed.arrays["colidx"] < 0] = np.nan
             np.testing.assert_array_equal(kernel(A=packed, x=x), expected)
     assert "kernel_sizes(" in kernel.source
+
+
+def test_what_has_one_answer_is_asked_before_the_rows() -> None:
+    """Also where rows have many slots."""
+    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="ell", x="dense", y="dense")
+    rows = kernel.source[kernel.source.index("One part of a loop") :]
+    assert rows.index("(streamed)") < rows.index("for (int64_t i = ")
+    assert rows.count("(streamed)") == 1
+    assert rows.count("omp parallel") == 1
 
 
 def test_what_is_done_only_for_small_sizes_is_left_out_for_others() -> None:

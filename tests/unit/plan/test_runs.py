@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
@@ -77,7 +79,7 @@ def test_only_runs_whose_ends_are_foreseen_are_summed(lengths: list[int], summed
     pointer = np.cumsum([0, *lengths])
     values = np.random.default_rng(3).normal(size=pointer[-1])
     columns = np.concatenate([np.arange(n) for n in lengths])
-    rows = [values[a:b] for a, b in zip(pointer[:-1], pointer[1:], strict=True)]
+    rows = [values[a:b] for a, b in pairwise(pointer)]
     result = kernel(A=coo_array((values, (np.repeat(np.arange(len(rows)), lengths), columns))), x=np.ones(max(lengths)))
     orders = [[in_fours(row) for row in rows], [sum(row[1:], row[0]) for row in rows]]
     assert [np.array_equal(result, order) for order in orders] == [summed, not summed]

@@ -11,7 +11,7 @@ from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
-from spfgen.cir.clearing import cleared_first, cleared_span
+from spfgen.cir.clearing import cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
 from spfgen.cir.layout import field_name, structs
@@ -255,8 +255,6 @@ class Lowering(Values):
                 return window(self, plan, scope)
             case Clear(tensor, why, part, body) if part is not None and body is not None:
                 clearing = [c.Comment(f"{tensor} is cleared here: {why}"), *self.plan(part, scope)]
-                if scope.cleared_first is not None and plan.lines is not None:
-                    clearing = [c.If(c.Un("!", scope.cleared_first), c.Block(tuple(clearing)))]
                 if _stores(body):  # where blocks are whole nothing needs to be cleared
                     return self.plan(body, replace(scope, cleared=tuple(clearing)))
                 return [*clearing, *self.plan(body, scope)]
@@ -373,8 +371,9 @@ class Lowering(Values):
     def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         if plan.collapse == 1:  # between loops that run as one nothing may stand
             return [self.loop(plan, scope, self.plan(plan.body, replace(scope, looped=True)))]
-        comment, scope = cleared_first(self, plan, scope)
-        comment += [c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}")] if plan.parallel else []
+        comment: list[c.Stmt] = []
+        if plan.parallel:
+            comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         return [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]

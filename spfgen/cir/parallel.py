@@ -239,8 +239,7 @@ class _Parts:
             value = c.Cast(INT, cost_expr(weight.each, self.low, self.outside))
             comment = "what an iteration clears, in iterations of the loop inside"
             self.cost = self.low.chosen(f"const {INT}", f"{self.name}_cost", value, comment)
-        cleared = self.outside.cleared_first
-        return self.cost if cleared is None else c.Select(cleared, c.Int(1), self.cost)
+        return self.cost
 
     def loop(self, body: list[c.Stmt]) -> list[c.Stmt]:
         """The loop over parts, below what says that no thread has taken more than its first one."""

@@ -64,9 +64,8 @@ class Scope:
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
     were read above the loop; `rows` are places whose values are kept elsewhere: in a tile, or for each of several
     neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
-    inspector around; `falling` are sums that hold what is left of a value when they are taken off it; `cleared_first`
-    says whether the result was cleared as a whole before the loop that clears it part by part; `clears` is the result
-    that the next loop on threads clears as it clears copies of it."""
+    inspector around; `falling` are sums that hold what is left of a value when they are taken off it; `clears` is
+    the result that the next loop on threads clears as it clears copies of it."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -87,7 +86,6 @@ class Scope:
     paired: Paired | None = None
     falling: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
-    cleared_first: c.Expr | None = None
     picking: Picking | None = None
 
     def inlined(self, dim: str, call: Call) -> Scope:

@@ -8,9 +8,6 @@ It is right too when the place is what an index array holds for the loop's value
 iteration clears as well what lies between the place before and its own, which no iteration writes. Where several
 iterations in turn write one place, the first of them clears it. Where a place is one value, iterations would take
 longer to find out what lies between than to clear it: a thread clears what lies between all of a part, then runs it.
-
-Where the result is large and little is added to it, most of it would be read into the caches only to be cleared: then
-one pass over all of it goes first, which writes to memory past the caches. That is known when the kernel is called.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, rename, variables, within
 from spfgen.facts.prove import implied
-from spfgen.ir import rewrite, walk
+from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
 from spfgen.plan.nodes import (
     Clear,
@@ -86,22 +83,6 @@ def cleared_before(plan: Plan) -> Plan:
         return plan
     alone = rewrite(lambda n: n.body if n is clear else None, nest)
     return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
-
-
-def cleared_for_few(plan: Plan) -> Plan:
-    """The plan that clears all of a result of several dimensions before its parallel loop where little is added."""
-    nest = plan.parts[-1] if isinstance(plan, Seq) else plan
-    nodes = list(chain(nest))
-    loop = next((n for n in nodes if isinstance(n, Scan) and n.parallel and n.share is not None), None)
-    clear = next((n for n in nodes if isinstance(n, Clear) and n.part is not None), None)
-    if loop is None or loop.share is None or clear is None or clear.part is None or clear not in chain(loop):
-        return plan
-    written = next((n.target for n in walk(clear.part) if isinstance(n, Do)), None)
-    if written is None or len(written.extents) < 2:
-        return plan
-    told = replace(clear, lines=loop.share.lines)
-    result: Plan = rewrite(lambda n: told if n is clear else None, plan)
-    return result
 
 
 def _by_rows(share: Share) -> bool:

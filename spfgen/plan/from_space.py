@@ -15,7 +15,7 @@ from spfgen.ir import walk
 from spfgen.plan.apart import with_apart
 from spfgen.plan.blocks import blocked, fetched
 from spfgen.plan.check import check_nest
-from spfgen.plan.clearing import cleared_before, cleared_for_few, cleared_inside
+from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.cover import covers_by_segments
 from spfgen.plan.depend import (
@@ -118,9 +118,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
-    variants = [
-        replace(v, body=cleared_for_few(cleared_before(on_threads(instance, v.body, context)))) for v in variants
-    ]
+    variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
     if not context.named:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]

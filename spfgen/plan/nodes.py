@@ -59,18 +59,15 @@ class Seq(Plan):
 @dataclass(frozen=True, slots=True)
 class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
-    places too that no iteration writes. `lines`: how many lines of memory the loop around adds to at most, where that
-    may be so few that all values are better cleared before it. `span`: the part is what lies between the places of
-    neighbouring iterations of the loop around, from the one to before the other of these names: it is cleared once,
-    before they run. `window`: the part is a loop over so many places at most, which are summed in an array of their own
-    and stored in the end."""
+    places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
+    the loop around, from the one to before the other of these names: it is cleared once, before they run. `window`: the
+    part is a loop over so many places at most, which are summed in an array of their own and stored in the end."""
 
     tensor: str
     because: str = ""
     part: Plan | None = None
     body: Plan | None = None
     gaps: bool = False
-    lines: Expr | None = None
     span: tuple[str, str] | None = None
     window: int = 0
 
@@ -121,7 +118,7 @@ class Share:
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `slice` are the places of one key: those of
     a row that two threads share, when the loop inside over `row` is split. `work` is how long the loop takes in
-    nanoseconds (None: not known), and `lines` to how many lines of memory it adds at most, where that is known.
+    nanoseconds (None: not known).
     `fixed`: the parts do not depend on the number of threads.
     """
 
@@ -133,7 +130,6 @@ class Share:
     slice: Slice | None = None
     row: str = ""
     fixed: bool = False
-    lines: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

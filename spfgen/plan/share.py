@@ -92,7 +92,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, share=Share(found.nanoseconds, weight, uneven, lines=found.lines))
+    result: Plan = replace(loop, share=Share(found.nanoseconds, weight, uneven))
     return _around(nodes[:first], result)
 
 

@@ -44,7 +44,7 @@ def _window(clear: Clear, types: Mapping[str, str]) -> Plan | None:
     count = _longest(part)
     *around, do = chain(body)
     scans = [n for n in around if isinstance(n, Scan)]
-    if count is None or not FEWEST <= count[1] <= MOST or len(scans) < 2 or not isinstance(do, Do) or clear.lines:
+    if count is None or not FEWEST <= count[1] <= MOST or len(scans) < 2 or not isinstance(do, Do):
         return None
     if not all(isinstance(n, Load | Locate) or (isinstance(n, Scan) and _plain(n)) for n in around):
         return None

@@ -242,7 +242,6 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     int thread,
     const int32_t *restrict A_rowptr,
     int64_t nrow,
-    bool C_cleared,
     int64_t i_cost,
     int parts,
     int threads,
@@ -258,20 +257,17 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     const double *restrict B_val)
 {
     const int64_t i_begin =
-            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared ? 1 : i_cost,
-            spfgen_unit(part, parts, threads), units);
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads), units);
     const int64_t i_end =
-            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared ? 1 : i_cost,
-            spfgen_unit(part + 1, parts, threads), units);
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part + 1, parts, threads),
+            units);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
     for (int64_t i = i_begin; i < i_end; i++) {
         const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
-        if (!C_cleared) {
-            /* C is cleared here: no other iteration writes this part of it */
-            for (int64_t j = 0; j < ncol; j++) {
-                C_val[i * ncol + j] = 0.0;
-            }
+        /* C is cleared here: no other iteration writes this part of it */
+        for (int64_t j = 0; j < ncol; j++) {
+            C_val[i * ncol + j] = 0.0;
         }
         const int64_t bi = i / 2;
         const int64_t r = i - 2 * bi;
@@ -311,7 +307,6 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     int part_2,
     const int32_t *restrict A_rowptr,
     int64_t nrow,
-    bool C_cleared_2,
     int64_t i_cost,
     int parts,
     int threads,
@@ -325,20 +320,18 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     const double *restrict B_val)
 {
     const int64_t i_begin_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared_2 ? 1 : i_cost,
-            spfgen_unit(part_2, parts, threads), units);
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2, parts, threads),
+            units);
     const int64_t i_end_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, C_cleared_2 ? 1 : i_cost,
-            spfgen_unit(part_2 + 1, parts, threads), units);
+            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2 + 1, parts, threads),
+            units);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
     for (int64_t i = i_begin_2; i < i_end_2; i++) {
         const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
-        if (!C_cleared_2) {
-            /* C is cleared here: no other iteration writes this part of it */
-            for (int64_t j = 0; j < ncol; j++) {
-                C_val[i * ncol + j] = 0.0;
-            }
+        /* C is cleared here: no other iteration writes this part of it */
+        for (int64_t j = 0; j < ncol; j++) {
+            C_val[i * ncol + j] = 0.0;
         }
         const int64_t bi = i / 2;
         const int64_t r = i - 2 * bi;
@@ -434,23 +427,6 @@ int csr_times_bcsr(
     }
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
-        /*
-         * where little is added to a large C, one pass over it takes less than clearing parts of
-         * it
-         */
-        const bool C_cleared = nrow * ncol > 8388608 && 16.0 * (double)nnz < (double)(nrow * ncol);
-        if (C_cleared) {
-            if (threads > 1) {
-                #pragma omp parallel for schedule(static) num_threads(threads)
-                for (int64_t p = 0; p < nrow * ncol; p++) {
-                    C_val[p] = 0.0;
-                }
-            } else {
-                for (int64_t p = 0; p < nrow * ncol; p++) {
-                    C_val[p] = 0.0;
-                }
-            }
-        }
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
         spfgen_untaken(parts_taken, threads);
@@ -458,36 +434,18 @@ int csr_times_bcsr(
             #pragma omp parallel num_threads(threads)
             for (int part = spfgen_own_part(parts, threads); part < parts; part =
                     spfgen_part_after(part, parts_taken, parts, threads)) {
-                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, C_cleared, i_cost, parts,
-                        threads, units, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first,
-                        B_bcolidx, A_colidx, A_val, B_val);
-            }
-        } else {
-            for (int part = 0; part < parts; part++) {
-                csr_times_bcsr_part(part, 0, A_rowptr, nrow, C_cleared, i_cost, parts, threads,
+                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, threads,
                         units, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
                         A_colidx, A_val, B_val);
             }
-        }
-    } else {
-        /*
-         * where little is added to a large C, one pass over it takes less than clearing parts of
-         * it
-         */
-        const bool C_cleared_2 = nrow * ncol > 8388608
-                && 16.0 * (double)nnz < (double)(nrow * ncol);
-        if (C_cleared_2) {
-            if (threads > 1) {
-                #pragma omp parallel for schedule(static) num_threads(threads)
-                for (int64_t p_2 = 0; p_2 < nrow * ncol; p_2++) {
-                    C_val[p_2] = 0.0;
-                }
-            } else {
-                for (int64_t p_2 = 0; p_2 < nrow * ncol; p_2++) {
-                    C_val[p_2] = 0.0;
-                }
+        } else {
+            for (int part = 0; part < parts; part++) {
+                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
+                        C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx, A_colidx,
+                        A_val, B_val);
             }
         }
+    } else {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
         spfgen_untaken(part_2s_taken, threads);
@@ -495,13 +453,13 @@ int csr_times_bcsr(
             #pragma omp parallel num_threads(threads)
             for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
                     spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, C_cleared_2, i_cost, parts, threads,
-                        units, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
+                        C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         } else {
             for (int part_2 = 0; part_2 < parts; part_2++) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, C_cleared_2, i_cost, parts, threads,
-                        units, ncol, C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
+                        C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         }
     }

@@ -186,7 +186,6 @@ static SPFGEN_ALONE void mttkrp_part(
     int parts,
     int threads,
     int units,
-    bool D_cleared,
     const int32_t *restrict A_idx_1,
     int64_t B_n_2,
     double *restrict D_val,
@@ -210,28 +209,26 @@ static SPFGEN_ALONE void mttkrp_part(
     /* where one segment ends the next one begins */
     int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
     for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
-        if (!D_cleared) {
-            /* D is cleared here: no other iteration writes it, or any what lies before it */
-            if (p_1 == 0) {
-                for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
+        /* D is cleared here: no other iteration writes it, or any what lies before it */
+        if (p_1 == 0) {
+            for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
+                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                    D_val[val_1 * B_n_2 + val_2] = 0.0;
                 }
             }
-            if (p_1 > 0) {
-                for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1]
-                        + 1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
+        }
+        if (p_1 > 0) {
+            for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1] + 1;
+                    val_1++) {
+                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                    D_val[val_1 * B_n_2 + val_2] = 0.0;
                 }
             }
-            if (p_1 == nnz_1 - 1) {
-                for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
-                    for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                        D_val[val_1 * B_n_2 + val_2] = 0.0;
-                    }
+        }
+        if (p_1 == nnz_1 - 1) {
+            for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
+                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
+                    D_val[val_1 * B_n_2 + val_2] = 0.0;
                 }
             }
         }
@@ -403,43 +400,23 @@ int mttkrp(
             }
         }
     }
-    {
-        /*
-         * where little is added to a large D, one pass over it takes less than clearing parts of
-         * it
-         */
-        const bool D_cleared = n_1 * B_n_2 > 8388608
-                && 16.0 * ((double)nnz_1 * (double)B_n_2) < (double)(n_1 * B_n_2);
-        if (D_cleared) {
-            if (threads > 1) {
-                #pragma omp parallel for schedule(static) num_threads(threads)
-                for (int64_t p_4 = 0; p_4 < n_1 * B_n_2; p_4++) {
-                    D_val[p_4] = 0.0;
-                }
-            } else {
-                for (int64_t p_4 = 0; p_4 < n_1 * B_n_2; p_4++) {
-                    D_val[p_4] = 0.0;
-                }
-            }
+    /*
+     * parallel over p_1: its iterations write different places of D (by Z3 from the declared
+     * properties)
+     */
+    /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
+    spfgen_untaken(parts_taken, threads);
+    if (threads > 1) {
+        #pragma omp parallel num_threads(threads)
+        for (int part = spfgen_own_part(parts, threads); part < parts; part =
+                spfgen_part_after(part, parts_taken, parts, threads)) {
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
+                    n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
-        /*
-         * parallel over p_1: its iterations write different places of D (by Z3 from the declared
-         * properties)
-         */
-        /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
-        spfgen_untaken(parts_taken, threads);
-        if (threads > 1) {
-            #pragma omp parallel num_threads(threads)
-            for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                    spfgen_part_after(part, parts_taken, parts, threads)) {
-                mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, D_cleared,
-                        A_idx_1, B_n_2, D_val, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
-            }
-        } else {
-            for (int part = 0; part < parts; part++) {
-                mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, D_cleared,
-                        A_idx_1, B_n_2, D_val, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
-            }
+    } else {
+        for (int part = 0; part < parts; part++) {
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
+                    n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
     }
     free(parts_taken);

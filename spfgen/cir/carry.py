@@ -9,7 +9,7 @@ and only what each iteration reads whatever the data are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import TypeVar
@@ -95,6 +95,8 @@ def _evaluated(statement: c.Stmt) -> Iterator[c.Expr]:
             yield condition
         case c.If(condition=condition) | c.While(condition=condition):
             yield condition
+        case c.Scope(body):
+            yield from _evaluated(body)
         case c.Block(lines):
             for line in lines:
                 yield from _evaluated(line)
@@ -130,19 +132,42 @@ def _rotated(loop: c.For, arrays: Sequence[str], names: Names) -> c.Stmt:
     before.append(c.Comment("where one segment ends the next one begins"))
     for array in arrays:
         reads = [s for s in body if any(n == _element(loop, array, 1) for n in walk(s))]
-        held = [s.name for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]
+        held = [s for s in reads[:1] if isinstance(s, c.Declare) and s.value == _element(loop, array, 1)]
         here = names.new(f"{array}_{loop.variable}")
-        end = held[0] if held else names.new(f"{array}_{loop.variable}_1")
-        replaced = {_element(loop, array, 0): c.Name(here), _element(loop, array, 1): c.Name(end)}
-        body = [s if isinstance(s, c.Declare) and s.name == end else _replaced(s, replaced) for s in body]
-        if not held:
-            body.insert(0, c.Declare(f"const {INT}", end, _element(loop, array, 1)))
-        body.append(c.Assign(c.Name(here), "=", c.Name(end)))
-        first = c.Load(c.Name(array), start)
-        before.append(c.Declare(INT, here, c.Select(some, first, c.Int(0))))
+        own = (
+            held[0]
+            if held
+            else c.Declare(f"const {INT}", names.new(f"{array}_{loop.variable}_1"), _element(loop, array, 1))
+        )
+        replaced = {_element(loop, array, k): c.Name(name) for k, name in enumerate((here, own.name))}
+        body = _without(body if held else [own, *body], replaced, own)
+        body.append(c.Assign(c.Name(here), "=", c.Name(own.name)))
+        before.append(c.Declare(INT, here, c.Select(some, c.Load(c.Name(array), start), c.Int(0))))
     return c.Block((*before, replace(loop, start=start, body=c.Block(tuple(body)))))
 
 
-def _replaced(statement: c.Stmt, by: dict[c.Load, c.Name]) -> c.Stmt:
-    result: c.Stmt = rewrite(lambda n: by.get(n) if isinstance(n, c.Load) else None, statement)
-    return result
+def _without(body: Sequence[c.Stmt], by: Mapping[c.Load, c.Name], own: c.Declare) -> list[c.Stmt]:
+    """The statements with these names instead of the elements, and instead of other names for them than their own."""
+    declared: dict[str, set[tuple[str, c.Expr | None]]] = {}
+    for line in (n for s in body for n in walk(s) if isinstance(n, c.Declare)):
+        declared.setdefault(line.name, set()).add((line.type, line.value))
+    alike = {name: found.pop() for name, found in declared.items() if len(found) == 1}
+    known = {n: by[v] for n, (kind, v) in alike.items() if kind == f"const {INT}" and isinstance(v, c.Load) and v in by}
+
+    def rule(node: object) -> c.Expr | c.Block | None:
+        match node:
+            case c.Load():
+                return by.get(node)
+            case c.Name(name):
+                return known.get(name)
+            case c.Block(lines) if any(map(copies, lines)):
+                return c.Block(changed(lines))
+        return None
+
+    def copies(line: c.Stmt) -> bool:
+        return isinstance(line, c.Declare) and line.name in known
+
+    def changed(lines: Sequence[c.Stmt]) -> tuple[c.Stmt, ...]:
+        return tuple(s if s == own else rewrite(rule, s) for s in lines if s == own or not copies(s))
+
+    return list(changed(body))

@@ -37,8 +37,9 @@ def fold(low: Lowering, plan: Fold, scope: Scope) -> list[c.Stmt]:
 
 
 def _nests(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
-    parts = plan.parts if isinstance(plan, Seq) else (plan,)
-    return [s for part in parts for s in in_braces(low.plan(part, scope))]
+    if not isinstance(plan, Seq):
+        return low.plan(plan, scope)
+    return [s for part in plan.parts for s in in_braces(low.plan(part, scope))]
 
 
 def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:

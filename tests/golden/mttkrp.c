@@ -232,7 +232,6 @@ static SPFGEN_ALONE void mttkrp_part(
                 }
             }
         }
-        const int64_t ptr_2_p_1 = A_ptr_2_p_1;
         const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
         const int64_t i = A_idx_1[p_1];
         /*
@@ -247,8 +246,8 @@ static SPFGEN_ALONE void mttkrp_part(
                 D_tile[l_in] = zero;
             }
             /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+            int64_t A_ptr_3_p_2 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
+            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
                 const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
                 const int64_t j = A_idx_2[p_2];
                 for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
@@ -276,8 +275,8 @@ static SPFGEN_ALONE void mttkrp_part(
                 D_tile_2[l_in] = zero;
             }
             /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2_2 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+            int64_t A_ptr_3_p_2_2 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
+            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
                 const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
                 const int64_t j = A_idx_2[p_2];
                 for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
@@ -305,8 +304,8 @@ static SPFGEN_ALONE void mttkrp_part(
                 D_tile_3[l_in] = zero;
             }
             /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2_3 = ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[ptr_2_p_1] : 0;
-            for (int64_t p_2 = ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+            int64_t A_ptr_3_p_2_3 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
+            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
                 const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
                 const int64_t j = A_idx_2[p_2];
                 for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {

@@ -51,6 +51,21 @@ def test_ends_read_beside_an_inner_loop_are_found() -> None:
     assert sorted(arrays) == ["a", "a", "b", "b"]
 
 
+def test_other_names_for_ends_go() -> None:
+    """Those that stay what they are: what runs on from the begin of a segment is a variable of its own."""
+    here, end, at = (c.Name(n) for n in ("here", "end", "at"))
+    step = c.While(c.Bin("<", at, end), c.Block((c.Assign(at, "+=", c.Int(1)),)))
+    nest = c.Scope(c.Block((c.Declare("const int64_t", "here", HERE), c.Declare("int64_t", "at", here), step)))
+    (made,) = carried([segments(c.Declare("const int64_t", "end", NEXT), nest)], {"a"}, names())
+    declared = {n.name: n.value for n in walk(made) if isinstance(n, c.Declare)}
+    assert "here" not in declared
+    assert declared["at"] == c.Name(next(n for n in declared if n.startswith("a_i")))
+    (made,) = carried(
+        [segments(c.Declare("const int64_t", "end", NEXT), c.Declare("int64_t", "at", HERE), step)], {"a"}, names()
+    )
+    assert "at" in {n.name for n in walk(made) if isinstance(n, c.Declare)}
+
+
 @pytest.mark.parametrize(
     "statement",
     [

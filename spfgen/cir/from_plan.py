@@ -306,7 +306,8 @@ class Lowering(Values):
                 if not when:
                     return self.plan(whole, within)
                 branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
-                return [c.If(self.all(when, scope), *map(c.Block, branches))]
+                reason = [] if isinstance(whole, Sums) else [c.Comment(plan.because)]  # which say why themselves
+                return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
             case Skip():
                 return zeros.skip(self, plan, scope)
             case Copied():
@@ -388,6 +389,9 @@ class Lowering(Values):
             return [*before, *comment, *apart, *self.as_said(plan, replace(scope, looped=True))]
         if plan.runs:
             return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
+        taken = sums.taking(plan, scope)
+        if taken is not None:
+            return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, loop, minus
+from spfgen.cir.build import INT, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
-from spfgen.cir.fours import in_fours, stands_in_order
+from spfgen.cir.fours import TIMES, in_fours, stands_in_order
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
@@ -54,6 +54,52 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
         return None
     found = scope.running(do.target)
     return found if found is not None and found[1].kind in "fc" else None
+
+
+def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
+    """What the loop takes numbers off, and its type, when it does nothing else and is not known to be short."""
+    *nodes, do = chain(plan.body)
+    short = any(isinstance(e, Num) and e.value < LONG for e in plan.high)
+    if plan.parallel or short or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
+        return None
+    found = scope.running(do.target) if do.target.tensor in scope.falling else None
+    return found if found is not None and found[1].kind in "fc" else None
+
+
+def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """One value after another: the last of them may be just computed, and then there is no other way between it and
+    what is computed next. Long segments begin with four sums, to which most values are added before they wait."""
+    position = low.names[plan.dim]
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    at = c.Name(low.names.new(f"{position}_next"))
+    low.names.table[f"@{at.name}"] = at.name
+    names = [low.names.new(f"{name}_{k + 1}") for k in range(TIMES)]
+    each: list[c.Stmt] = []
+    for k, own in enumerate(names):
+        place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
+        place = Bin("+", place, Num(k)) if k and not plan.down else place
+        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
+    more = (
+        c.Bin("<=", c.Bin("+", first, c.Int(TIMES)), at)
+        if plan.down
+        else c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
+    )
+    step = c.Assign(at, "-=" if plan.down else "+=", c.Int(TIMES))
+    sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
+    several = c.Block(
+        (
+            c.Comment("four sums, so that one addition need not wait for the other"),
+            *(c.Declare(kind.c, own, zero(kind)) for own in names),
+            c.While(more, c.Block((*each, step))),
+            c.Assign(c.Name(name), "+=", joined("+", sums)),
+        )
+    )
+    body = low.plan(plan.body, scope)
+    return [
+        c.Declare(INT, at.name, end if plan.down else first),
+        c.If(c.Bin("<=", c.Int(LONG), minus(end, first)), several),
+        downwards(position, first, at, body) if plan.down else loop(position, at, end, body),
+    ]
 
 
 def side_by_side(plan: Scan) -> bool:
@@ -251,10 +297,15 @@ def _in_turn(
 def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:
     """What the loop does that many positions further, for another sum."""
     body: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(further))}) if further else plan.body
+    lines = _for_another(low, body, scope, name, other)
+    return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def _for_another(low: Lowering, body: Plan, scope: Scope, name: str, other: str) -> list[c.Stmt]:
+    """What adds to one sum, for another one."""
     sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
     folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
-    lines = low.plan(body, replace(scope, sums=sums, folded=folded))
-    return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+    return low.plan(body, replace(scope, sums=sums, folded=folded))
 
 
 def several(plan: Scan, scope: Scope) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ZERO, Compare, Formula, Num, Var, rename, show, variables
 from spfgen.facts.prove import implied
-from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Guard, Levels, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.space.nodes import Instance
 
 
@@ -58,8 +58,8 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
         return False
     outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
     for node in around[:-1]:
-        outside += _known(node)
-    one = [f for node in (loop, *inside) for f in _known(node)]
+        outside += known_in(node)
+    one = [f for node in (loop, *inside) for f in known_in(node)]
     later = {n: f"{n}'" for n in own}
     assumptions = [
         *outside,
@@ -72,9 +72,10 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     return implied(assumptions, instance.axioms, condition, about=about).proved
 
 
-def _known(node: Plan) -> list[Formula]:
+def known_in(node: Plan) -> list[Formula]:
+    """What a node says of all that is inside of it."""
     match node:
-        case Scan(dim, low, high):
+        case Scan(dim, low, high) | Levels(dim, low, high):
             return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
         case Load(dim, value) | Locate(dim, value):
             return [Compare("=", Var(dim), value)]

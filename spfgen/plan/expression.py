@@ -11,13 +11,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen.errors import SpecError, Unsupported
-from spfgen.facts.formula import variables
+from spfgen.facts.formula import ZERO, Compare, Var, variables
+from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
+from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
@@ -56,6 +58,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     plan: Plan = shared_out(point, simplify(fusion.plan(), (*_indices(group), *context.named)))
     plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
     check_parallel(plan, context)
+    plan = asked_at_ends(plan, _facts(group), [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes])
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -74,6 +77,13 @@ def check_parallel(plan: Plan, context: Context) -> None:
                 mark.span,
                 ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
             )
+
+
+def _facts(group: Group) -> Facts:
+    """What all tensors of the statement declare."""
+    own = [i.axioms for i in group.all]
+    formulas = dict.fromkeys(f for a in own for f in a.formulas)
+    return Facts(tuple(formulas), {function: e for a in own for function, e in a.extents.items()})
 
 
 def _indices(group: Group) -> tuple[str, ...]:

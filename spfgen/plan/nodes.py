@@ -29,7 +29,7 @@
            | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
            | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
-           | Whole(when, whole, body) loops of a known number of iterations where the conditions hold, else the body
+           | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -596,7 +596,7 @@ class Together(Plan):
 @dataclass(frozen=True, slots=True)
 class Whole(Plan):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
-    run. When `stores`, it needs nothing cleared."""
+    run, or what they would ask. When `stores`, it needs nothing cleared."""
 
     when: tuple[Formula, ...]
     whole: Plan

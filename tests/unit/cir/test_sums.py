@@ -46,6 +46,25 @@ def test_vectors_from_a_later_place() -> None:
     assert kernel(A=spfgen.pack(a, "dia")) == a.sum()
 
 
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
+def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> None:
+    """All remainders, around the length from which a row has several sums."""
+    free, lengths = LONG + 20, np.array([*range(9), *range(LONG - 3, LONG + 18)])
+    a = np.eye(free + lengths.size, dtype=kind)
+    a[free:, :free] = (np.arange(free) < lengths[:, None]) * (np.arange(free) % 7 + 1)
+    b = (np.arange(len(a)) % 5 - 1).astype(kind)
+    expected = b - (a - np.eye(len(a))) @ b
+    if upper:
+        a, b, expected = a[::-1, ::-1], b[::-1], expected[::-1]
+    text = f"x[i] = (b[i] - sum(j {'>' if upper else '<'} i: L[i,j]*x[j]))/L[i,i]"
+    kernel = spfgen.compile(text, L="csr", b="dense", x="dense")
+    assert "four sums" in kernel.source
+    found = kernel(L=csr_array(a), b=b.copy())
+    assert found.dtype == kind
+    assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize(
     ("statement", "layouts", "arrays"),
     [

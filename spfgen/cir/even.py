@@ -5,16 +5,17 @@
 Where segments are short, a processor is as busy with the ends of the inner loop as with what it does. If, as samples
 say, most segments have neighbours of their length, a function runs the loop: where eight in a row are as long as the
 first, the body is used for that length, a number that the compiler knows, as long as the length stays the same.
-Elsewhere the loop is left as it is: where lengths vary, the question would cost more than it gains.
+Elsewhere the loop is left as it is: where lengths vary, the question would cost more than it gains. So are loops over
+so few segments that no samples are taken.
 
 What is added up comes in the same order either way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
@@ -27,6 +28,8 @@ LONGEST = 8
 """The longest segments that are written out: longer ones take long enough. rt/even.h has the same number."""
 TOGETHER = 8
 """So many neighbours are of one length before the loop for that length is taken. rt/even.h has the same number."""
+FEWEST = 256
+"""Segments of which samples are taken. rt/even.h has the same number."""
 _Over = Callable[[c.For | c.While, Sequence[c.Stmt], c.Name, c.Name], c.Name | None]
 """The position of a loop over a segment among some lines, with the begin and the end of the segment."""
 _TYPES = {"const int32_t": "int32", "const int64_t": "int64"}
@@ -34,14 +37,14 @@ _TYPES = {"const int32_t": "int32", "const int64_t": "int64"}
 
 @dataclass(frozen=True)
 class _Segments:
-    """A loop over segments: the variable with the begin, the one with the end and what it is read from, the one with
-    the position in it, and what is done for each segment."""
+    """A loop over segments: the variable with the begin, the one with the end and what it is read from, those with
+    a position in it, and what is done for each segment."""
 
     loop: c.For
     begin: c.Name
     end: c.Name
     read: c.Load
-    position: c.Name
+    positions: tuple[c.Name, ...]
     rest: tuple[c.Stmt, ...]
 
     @property
@@ -68,11 +71,14 @@ def evened(function: c.Function) -> list[c.Function]:
 
 def _evened(function: c.Function, over: _Over) -> list[c.Function]:
     types, taken = types_of(function), names_in(function)
+    few = {s.name for s in walk(function.body, c.Stmt) if isinstance(s, c.Declare) and _is_near(s.value)}
     made: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
+        if isinstance(node, c.If):
+            return _asked_once(node)
         found = _segments(node, over) if isinstance(node, c.For) else None
-        if found is None:
+        if found is None or (isinstance(found.last, c.Name) and found.last.name in few):
             return None
         own = (found.loop.variable, found.begin.name, found.end.name)
         params = params_for([found.read, *found.rest], own, types)
@@ -88,6 +94,30 @@ def _evened(function: c.Function, over: _Over) -> list[c.Function]:
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
+
+
+def _is_near(last: c.Expr | None) -> bool:
+    """Whether a loop that ends there is known to be short."""
+    match last:
+        case c.Call("spfgen_min", (c.Bin("+", _, c.Int(count)), _)):
+            return count < FEWEST
+    return False
+
+
+def _asked_once(asked: c.If) -> c.If | None:
+    """A question that has been asked around is not asked again."""
+    known = _conditions(asked.condition)
+    match asked.then:
+        case c.Block((*above, c.If(c.Call() as question, c.Block() as yes))) if question in known:
+            return replace(asked, then=c.Block((*above, *yes.statements)))
+    return None
+
+
+def _conditions(condition: c.Expr) -> list[c.Expr]:
+    match condition:
+        case c.Bin("&&", left, right):
+            return [*_conditions(left), *_conditions(right)]
+    return [condition]
 
 
 def _element(kind: str) -> str:
@@ -120,7 +150,30 @@ def _segments(loop: c.For, over: _Over) -> _Segments | None:
     read = ends[0].value
     if not isinstance(read, c.Load) or not isinstance(read.array, c.Name) or not _moves_along(read.index, c.Name(i)):
         return None
-    return _Segments(loop, begin, end, read, places[0], rest)
+    found = _Segments(loop, begin, end, read, _positions(rest, begin), rest)
+    return found if places[0] in found.positions else None
+
+
+def _positions(lines: Sequence[c.Stmt], begin: c.Name) -> tuple[c.Name, ...]:
+    """Variables that count through a segment: they start at its begin or at another one, and only rise."""
+    nodes = [n for s in lines for n in walk(s, c.Stmt)]
+    starts: dict[c.Name, list[c.Expr | None]] = {}
+    for node in nodes:
+        match node:
+            case c.Declare(name=name, value=start, length=0) | c.For(variable=name, start=start):
+                starts.setdefault(c.Name(name), []).append(start)
+    jumps = {n.target for n in nodes if isinstance(n, c.Assign) and not (n.op == "+=" and isinstance(n.value, c.Int))}
+    found = {begin}
+    while new := {n for n, all_ in starts.items() if n not in found | jumps and all(_starts(v, found) for v in all_)}:
+        found |= new
+    return tuple(n for n in starts if n in found)
+
+
+def _starts(value: c.Expr | None, positions: Collection[c.Expr]) -> bool:
+    match value:
+        case c.Bin("+", further, c.Int()):
+            return _starts(further, positions)
+    return value in positions
 
 
 def _rounds(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:
@@ -161,22 +214,32 @@ def _array(found: _Segments) -> str:
 def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) -> c.Function:
     """The loop while segments have some length. Positions are counted from the begin of their segment: then compilers
     that know the length know when it is over."""
-    i, begin, count, k = found.variable, found.begin, c.Name(fresh("count", taken)), c.Name(fresh("k", taken))
+    i, begin, count = found.variable, found.begin, c.Name(fresh("count", taken))
+    new: dict[c.Expr, c.Expr] = {begin: c.Int(0)}
+    for position in found.positions:
+        new[position] = c.Name(fresh("k", taken | {n.name for n in new.values() if isinstance(n, c.Name)}))
     last = c.Name(fresh("last", taken))
+
+    def named(name: str) -> str:
+        renamed = new.get(c.Name(name))
+        return renamed.name if isinstance(renamed, c.Name) else name
 
     def counted(node: object) -> object | None:
         match node:
-            case c.Bin("<" | "<=", left, right) if right == found.end:
-                return replace(node, left=c.Int(0) if left == begin else _for(left, {found.position: k}), right=count)
-            case c.For(variable=variable) if variable == found.position.name:
-                return replace(node, variable=k.name, start=c.Int(0))
-            case c.Declare(name=declared) if declared == found.position.name:
-                return replace(node, name=k.name, value=c.Int(0))
-            case c.Assign(target) if target == found.position:
-                return replace(node, target=k)
+            case c.Bin("<" | "<=", left, right) if right == found.end and _starts(left, new):
+                return replace(node, left=_for(left, new), right=count)
+            case c.Bin("-", left, right) if left == found.end and _starts(right, new):
+                return c.Bin("-", count, _for(right, new))
+            case c.For(variable=variable, start=start) if c.Name(variable) in new:
+                return replace(node, variable=named(variable), start=_for(start, new))
+            case c.Declare(name=declared, value=c.Expr() as value) if c.Name(declared) in new:
+                return replace(node, name=named(declared), value=_for(value, new))
+            case c.Assign(target) if target in new:
+                return replace(node, target=new[target])
         return None
 
-    others = {found.position: c.Bin("+", begin, k), found.end: c.Bin("+", begin, count)}
+    others: dict[c.Name, c.Expr] = {p: c.Bin("+", begin, new[p]) for p in found.positions}
+    others[found.end] = c.Bin("+", begin, count)
     lines = [_for(rewrite(counted, s), others) for s in found.rest]
     same = c.Bin("==", c.Bin("-", found.at(i), begin), count)
     moved = (c.Assign(begin, "+=", count), c.Assign(i, "+=", c.Int(1)))
@@ -190,7 +253,7 @@ def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) ->
 N = TypeVar("N", c.Expr, c.Stmt)
 
 
-def _for(node: N, values: Mapping[c.Name, c.Expr]) -> N:
+def _for(node: N, values: Mapping[Any, c.Expr]) -> N:
     """The same with other expressions for some names."""
     result: N = rewrite(lambda n: values.get(n) if isinstance(n, c.Name) else None, node)
     return result

@@ -68,10 +68,35 @@ OUTSIDE = c.Assign(c.Name("all"), "+=", c.Name("s"))
         ),
         function(READ, SUM, NEXT, INNER, STORED, MOVED, params=(*PARAMS[:1], c.Param("double *", "ends"), *PARAMS[2:])),
         function(READ, SUM, NEXT, INNER, c.Pragma("omp atomic"), STORED, MOVED),
+        function(READ, SUM, NEXT, INNER, c.Assign(P, "=", c.Int(3)), STORED, MOVED),  # no position any more
     ],
 )
 def test_what_is_left_alone(made: c.Function) -> None:
     assert evened(made) == [made]
+
+
+def test_loops_over_too_few_segments_for_samples_are_left_alone() -> None:
+    for count, known in ((128, True), (300, False)):
+        end = c.Declare("const int64_t", "last", c.Call("spfgen_min", (c.Bin("+", c.Int(0), c.Int(count)), N)))
+        rows = loop("i", c.Int(0), c.Name("last"), (READ, SUM, NEXT, INNER, STORED, MOVED))
+        made = c.Function("void", "rows", PARAMS, c.Block((c.Declare("int64_t", "begin", c.Int(0)), end, rows)))
+        assert (evened(made) == [made]) == known
+
+
+def test_all_loops_through_a_segment_count_from_its_begin() -> None:
+    """Where one loop goes on where another has stopped."""
+    rest, further, place = c.Name("rest"), c.Name("further"), c.Name("place")
+    other = c.Declare("const int64_t", "place", c.Bin("+", rest, c.Int(1)))
+    using = c.Assign(c.Name("s"), "+=", c.Load(c.Name("a"), place))
+    more = (
+        c.Declare("int64_t", "rest", P),
+        c.While(c.Bin("<=", c.Bin("+", rest, c.Int(2)), END), c.Block((other, using, c.Assign(rest, "+=", c.Int(2))))),
+        c.For("int64_t", "further", rest, c.Bin("<", further, END), 1, c.Block((SUMMED,))),
+    )
+    run, *_ = evened(function(READ, SUM, NEXT, INNER, *more, STORED, MOVED))
+    limits = [n.condition.right for n in walk(run) if isinstance(n, c.For | c.While) and isinstance(n.condition, c.Bin)]
+    assert limits[1:] == [c.Name("count")] * 3
+    assert not {P, rest, further, place} & set(walk(run)), "all of them are counted from the begin"
 
 
 LENGTHS = {
@@ -84,20 +109,21 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("layout", ["csr", "dcsr"])
+@pytest.mark.parametrize(("layout", "down"), [("csr", False), ("dcsr", False), ("csr", True), ("csr_unsorted", True)])
 @pytest.mark.parametrize("types", [("float64", "int32"), ("float32", "int64")])
-def test_products(layout: str, types: tuple[str, str]) -> None:
+def test_products(layout: str, down: bool, types: tuple[str, str]) -> None:
+    """Also of those that add to a place for each entry of a row, in several loops one after the other."""
     random = np.random.default_rng(3)
     value, index = types
-    kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A=layout, x="dense", y="dense")
+    kernel = spfgen.compile(f"y[i] = {'A[j,i]' if down else 'A[i,j]'}*x[j]", A=layout, x="dense", y="dense")
     for lengths in (make(random) for make in LENGTHS.values()):
         columns = [np.sort(random.choice(310, n, replace=False)) for n in lengths]
         pointer = np.append(0, np.cumsum(lengths)).astype(index)
         values = random.integers(1, 9, pointer[-1]).astype(value)
         a = csr_array((values, np.concatenate(columns).astype(index), pointer), shape=(len(lengths), 310))
-        x = random.integers(-9, 9, 310).astype(value)
+        x = random.integers(-9, 9, a.shape[not down]).astype(value)
         x[7] = np.inf  # what is not stored is not multiplied
-        np.testing.assert_array_equal(kernel(A=spfgen.pack(a, layout), x=x), a @ x)
+        np.testing.assert_array_equal(kernel(A=spfgen.pack(a, layout), x=x), (a.T if down else a) @ x)
     assert "kernel_runs(" in kernel.source
 
 

@@ -51,6 +51,8 @@ def _lengths(random: np.random.Generator) -> list[np.ndarray]:
         uneven,
         np.where(np.arange(300) % 150 == 70, 50, uneven),
         np.concatenate([np.zeros(130, int), uneven[:127], np.zeros(200, int)]),
+        np.where(np.arange(700) % 90 == 11, 5, 0),
+        np.full(700, 3),
     ]
 
 

@@ -11,6 +11,7 @@
 | sized    | cir    | loops over a small size written out for it      | cir/sized.py         |                 |
 | unswitch | cir    | what has one answer is asked before the loop    | cir/unswitch.py      |                 |
 | even     | cir    | short segments of equal length written out      | cir/even.py          |                 |
+| widths   | cir    | tiles are a function, called with each width    | cir/widths.py        |                 |
 | teams    | cir    | one thread does its part without a team         | cir/teams.py         | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
@@ -31,6 +32,7 @@ from spfgen.cir.simplify import simplify
 from spfgen.cir.sized import sized
 from spfgen.cir.teams import without_teams
 from spfgen.cir.unswitch import unswitched
+from spfgen.cir.widths import with_widths
 from spfgen.errors import InternalError, SpecError, SpfgenError
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -83,9 +85,10 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS)))
     functions: list[Function] = []
     for lowered in lower(program, plans):
-        *widths, function = sized(simplify(lowered))
+        *sizes, function = sized(simplify(lowered))
         *runs, function = evened(unswitched(function))
-        functions += [*widths, *runs, *without_teams(function)]
+        *others, function = (w for f in (*sizes, *runs, function) for w in with_widths(f))
+        functions += [*others, *without_teams(function)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

@@ -12,15 +12,20 @@ INLINE = "SPFGEN_INLINE"
 
 
 def types_of(function: c.Function) -> dict[str, str]:
-    """The types of all variables; "" where they are arrays, or there are two of one name with different types."""
-    found = {p.name: p.type for p in function.params}
+    """The types of all variables, as parameters have them; "" where they are arrays, or there are two of one name with
+    different types."""
+    found = {p.name: _given(p.type) for p in function.params}
     for node in walk(function.body, c.Stmt):
         match node:
             case c.Declare(kind, name, length=length):
-                found[name] = kind if not length and found.get(name, kind) == kind else ""
+                found[name] = _given(kind) if not length and found.get(name, _given(kind)) == _given(kind) else ""
             case c.For(kind, name):
                 found[name] = kind if found.get(name, kind) == kind else ""
     return found
+
+
+def _given(kind: str) -> str:
+    return kind if "*" in kind else kind.removeprefix("const ")
 
 
 def names_in(function: c.Function) -> set[str]:
@@ -37,7 +42,7 @@ def params_for(parts: Sequence[c.Stmt | c.Expr], own: Iterable[str], types: Mapp
     wanted = [n for n in names if n in types]
     if any(not types[n] for n in wanted):
         return None
-    return [c.Param(types[n] if "*" in types[n] else types[n].removeprefix("const "), n) for n in wanted]
+    return [c.Param(types[n], n) for n in wanted]
 
 
 def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:

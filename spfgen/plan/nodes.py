@@ -534,8 +534,9 @@ class Tile(Plan):
     """Sums for max(low) <= dim < min(high), the fastest-running subscript of `target`: a tile of them at a time.
 
     Each tile begins at `start` and ends before `end`, names that the loop over `dim` in the body speaks of; it is
-    as wide as the first of `widths` that fits into what is left, the last one narrower. What the body adds to the
-    places is stored with `op` (= or +=) when it is through.
+    `width` wide, a power of two, or half, a quarter, ... of it where no more is left. What the body adds to the places
+    is stored with `op` (= or +=) when it is through. What lies `ahead` places further is fetched, to be stored soon, if
+    `when` holds.
     """
 
     dim: str
@@ -543,11 +544,13 @@ class Tile(Plan):
     end: str
     low: tuple[Expr, ...]
     high: tuple[Expr, ...]
-    widths: tuple[int, ...]
+    width: int
     target: Operand
     op: str
     body: Plan
     because: str = ""
+    ahead: Expr | None = None
+    when: Formula | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,9 +191,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 _lines(body, depth + 1, lines)
         case Needs(value):
             add(f"after {show(value)}")
-        case Tile(dim, low=low, high=high, widths=widths, target=target, op=op, body=body, because=why):
-            sizes = ", ".join(map(str, widths))
-            text = f"tiles of {sizes} or fewer {dim} in {interval(low, high)}"
+        case Tile(dim, low=low, high=high, width=width, target=target, op=op, body=body, because=why):
+            text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
         case Do(target, op, value, why):

@@ -23,8 +23,10 @@ from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Reduce, Scan
 from spfgen.plan.scan import Step, sources
 from spfgen.space.nodes import Instance, Operand, Read
 
-BYTES = (256, 128)
-"""Sizes of tiles: the first needs half of the vector registers of AVX2; what is left is done in smaller ones."""
+BYTES = 256
+"""The size of a tile: half of the vector registers of AVX2."""
+FEW = 16
+"""Neighbours that need no tile."""
 
 
 def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None:
@@ -35,7 +37,7 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
     if len(loops) < 3 or not place:
         return None
     innermost = steps[loops[-1]]
-    if any(isinstance(e, Num) and e.value <= min(BYTES) // 8 for e in innermost.high):
+    if any(isinstance(e, Num) and e.value <= FEW for e in innermost.high):
         return None
     moved = [s.dim for s in steps[loops[-1] :] if _comes_from(instance, steps, s, innermost.dim)]
     wanted = [v for p in place[:-1] for v in variables(p)]
@@ -95,9 +97,10 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
     above = next((k for k, n in enumerate(around) if not isinstance(n, Load | Locate)), len(around))
     for node in reversed(around[above:]):
         inner = with_body(node, inner)
-    widths = tuple(size // element.bytes for size in BYTES)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
-    result: Plan = Tile(scan.dim, start, end, scan.low, scan.high, widths, total.target, total.op, inner, why)
+    result: Plan = Tile(
+        scan.dim, start, end, scan.low, scan.high, BYTES // element.bytes, total.target, total.op, inner, why
+    )
     for node in reversed(around[:above]):  # what all tiles need is read once
         result = with_body(node, result)
     return result

@@ -17,6 +17,13 @@
 #define SPFGEN_ALONE
 #endif
 
+/* Puts a function into its callers, where numbers that it is given are known. */
+#ifdef __GNUC__
+#define SPFGEN_INLINE __attribute__((always_inline))
+#else
+#define SPFGEN_INLINE
+#endif
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -177,6 +184,99 @@ static inline int64_t spfgen_outer_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
+/* One tile of so many places. */
+static inline SPFGEN_INLINE void mttkrp_tile(
+    int64_t width,
+    double zero,
+    int64_t A_ptr_2_p_1,
+    int64_t ptr_2_p_1_1,
+    const int32_t *restrict A_ptr_3,
+    const int32_t *restrict A_idx_2,
+    const int32_t *restrict A_idx_3,
+    const double *restrict A_val,
+    const double *restrict B_val,
+    int64_t B_n_2,
+    int64_t l_from,
+    const double *restrict C_val,
+    double *restrict D_val,
+    int64_t i)
+{
+    double D_tile[32];
+    #pragma omp simd
+    for (int64_t l_in = 0; l_in < width; l_in++) {
+        D_tile[l_in] = zero;
+    }
+    /* where one segment ends the next one begins */
+    int64_t A_ptr_3_p_2 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
+    for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
+        const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
+        const int64_t j = A_idx_2[p_2];
+        for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
+            const int64_t k = A_idx_3[p_3];
+            const double A_value = A_val[p_3];
+            spfgen_apart();
+            #pragma omp simd
+            for (int64_t l_in = 0; l_in < width; l_in++) {
+                D_tile[l_in] += A_value * B_val[j * B_n_2 + (l_from + l_in)] * C_val[k * B_n_2
+                        + (l_from + l_in)];
+            }
+        }
+        A_ptr_3_p_2 = A_ptr_3_p_2_1;
+    }
+    #pragma omp simd
+    for (int64_t l_in = 0; l_in < width; l_in++) {
+        D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
+    }
+}
+
+/* Tiles for all places: wide ones, then what is left. */
+static inline SPFGEN_INLINE void mttkrp_tiles(
+    int64_t B_n_2,
+    double zero,
+    int64_t A_ptr_2_p_1,
+    int64_t ptr_2_p_1_1,
+    const int32_t *restrict A_ptr_3,
+    const int32_t *restrict A_idx_2,
+    const int32_t *restrict A_idx_3,
+    const double *restrict A_val,
+    const double *restrict B_val,
+    const double *restrict C_val,
+    double *restrict D_val,
+    int64_t i)
+{
+    int64_t l_from = 0;
+    while (l_from + 32 <= B_n_2) {
+        mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 32;
+    }
+    if (l_from + 16 <= B_n_2) {
+        mttkrp_tile(16, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 16;
+    }
+    if (l_from + 8 <= B_n_2) {
+        mttkrp_tile(8, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 8;
+    }
+    if (l_from + 4 <= B_n_2) {
+        mttkrp_tile(4, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 4;
+    }
+    if (l_from + 2 <= B_n_2) {
+        mttkrp_tile(2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 2;
+    }
+    if (l_from + 1 <= B_n_2) {
+        mttkrp_tile(1, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from++;
+    }
+}
+
 /* One part of a loop that threads share. */
 static SPFGEN_ALONE void mttkrp_part(
     int part,
@@ -235,96 +335,11 @@ static SPFGEN_ALONE void mttkrp_part(
         const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
         const int64_t i = A_idx_1[p_1];
         /*
-         * tiles of 32, 16 or fewer l: the sums of so many neighbouring places of D fit into
+         * tiles of 32, 16, ... l: the sums of so many neighbouring places of D fit into
          * registers
          */
-        int64_t l_from = 0;
-        while (l_from + 32 <= B_n_2) {
-            double D_tile[32];
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < 32; l_in++) {
-                D_tile[l_in] = zero;
-            }
-            /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
-            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                const int64_t A_ptr_3_p_2_1 = A_ptr_3[p_2 + 1];
-                const int64_t j = A_idx_2[p_2];
-                for (int64_t p_3 = A_ptr_3_p_2; p_3 < A_ptr_3_p_2_1; p_3++) {
-                    const int64_t k = A_idx_3[p_3];
-                    const double A_value = A_val[p_3];
-                    spfgen_apart();
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 32; l_in++) {
-                        D_tile[l_in] += A_value * B_val[j * B_n_2
-                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                    }
-                }
-                A_ptr_3_p_2 = A_ptr_3_p_2_1;
-            }
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < 32; l_in++) {
-                D_val[i * B_n_2 + (l_from + l_in)] += D_tile[l_in];
-            }
-            l_from += 32;
-        }
-        while (l_from + 16 <= B_n_2) {
-            double D_tile_2[16];
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < 16; l_in++) {
-                D_tile_2[l_in] = zero;
-            }
-            /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2_2 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
-            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                const int64_t A_ptr_3_p_2_1_2 = A_ptr_3[p_2 + 1];
-                const int64_t j = A_idx_2[p_2];
-                for (int64_t p_3 = A_ptr_3_p_2_2; p_3 < A_ptr_3_p_2_1_2; p_3++) {
-                    const int64_t k = A_idx_3[p_3];
-                    const double A_value_2 = A_val[p_3];
-                    spfgen_apart();
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < 16; l_in++) {
-                        D_tile_2[l_in] += A_value_2 * B_val[j * B_n_2
-                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                    }
-                }
-                A_ptr_3_p_2_2 = A_ptr_3_p_2_1_2;
-            }
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < 16; l_in++) {
-                D_val[i * B_n_2 + (l_from + l_in)] += D_tile_2[l_in];
-            }
-            l_from += 16;
-        }
-        if (l_from < B_n_2) {
-            double D_tile_3[16];
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                D_tile_3[l_in] = zero;
-            }
-            /* where one segment ends the next one begins */
-            int64_t A_ptr_3_p_2_3 = A_ptr_2_p_1 < ptr_2_p_1_1 ? A_ptr_3[A_ptr_2_p_1] : 0;
-            for (int64_t p_2 = A_ptr_2_p_1; p_2 < ptr_2_p_1_1; p_2++) {
-                const int64_t A_ptr_3_p_2_1_3 = A_ptr_3[p_2 + 1];
-                const int64_t j = A_idx_2[p_2];
-                for (int64_t p_3 = A_ptr_3_p_2_3; p_3 < A_ptr_3_p_2_1_3; p_3++) {
-                    const int64_t k = A_idx_3[p_3];
-                    const double A_value_3 = A_val[p_3];
-                    spfgen_apart();
-                    #pragma omp simd
-                    for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                        D_tile_3[l_in] += A_value_3 * B_val[j * B_n_2
-                                + (l_from + l_in)] * C_val[k * B_n_2 + (l_from + l_in)];
-                    }
-                }
-                A_ptr_3_p_2_3 = A_ptr_3_p_2_1_3;
-            }
-            #pragma omp simd
-            for (int64_t l_in = 0; l_in < B_n_2 - l_from; l_in++) {
-                D_val[i * B_n_2 + (l_from + l_in)] += D_tile_3[l_in];
-            }
-        }
+        mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                C_val, D_val, i);
         A_ptr_2_p_1 = ptr_2_p_1_1;
     }
 }

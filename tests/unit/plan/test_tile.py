@@ -33,10 +33,11 @@ def matrix(shape: tuple[int, int], density: float, dtype: str, seed: int) -> np.
 @pytest.mark.parametrize(
     ("layout", "dtype", "columns"),
     [
-        ("csr", "float64", (0, 1, 15, 16, 17, 31, 32, 33, 48, 70)),
+        ("csr", "float64", tuple(range(70))),
         ("csr", "float32", (33, 64, 100)),
         ("csr", "complex128", (9, 24)),
         ("csr", "int32", (65,)),
+        ("csr", "int8", (300,)),
         ("dcsr", "float64", (5, 40)),
         ("ell", "float64", (37,)),
         ("bcsr(R=2, C=3)", "float64", (37,)),
@@ -59,17 +60,35 @@ def test_products_with_a_tile_are_right(layout: str, dtype: str, columns: tuple[
 
 @pytest.mark.parametrize(("op", "dtype"), [("=", "float64"), ("+=", "float32"), ("=", "int64")])
 def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
-    """Rows of 0 to 100 entries; each number of columns with one tile, several, and many."""
+    """Rows of 0 to 100 entries, in a matrix of few other rows, and of many; each number of columns with one tile,
+    several, and many."""
     declared = spfgen.parse(SPMM.format(layout="csr", op=op, schedule="")).kernels["k"]
     left = np.tril(matrix((101, 100), 1, dtype, 1), -1)
-    a = spfgen.pack(left, "csr")
+    many = np.concatenate([left, np.zeros((900, 100), dtype)])
     for threads in (1, 3):
         made = declared.compile(threads=threads)
         for count in (32, 33, 130, 257):
             b = matrix((100, count), 1, dtype, 2)
-            c = np.full((101, count), 5, dtype)
-            made(A=a, B=b, C=c)
-            assert np.array_equal(c, left @ b + (5 if op == "+=" else 0)), (count, threads)
+            for rows in (left, many):
+                c = np.full((len(rows), count), 5, dtype)
+                made(A=spfgen.pack(rows, "csr"), B=b, C=c)
+                assert np.array_equal(c, rows @ b + (5 if op == "+=" else 0)), (count, threads)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("tensor A : csr tensor B, C : dense C[i, c] = A[i, j]*B[j, c]", True),
+        ("tensor A : ell tensor B, C : dense C[i, c] = A[i, j]*B[j, c]", True),
+        ("tensor A : csf3 tensor B, C : dense C[i, j, r] = A[i, j, k]*B[k, r]", False),  # through index arrays
+        ("tensor A : csr tensor B, C : dense C[i, c] += A[i, j]*B[j, c]", False),  # read, and so fetched
+        ("tensor A : dcsr tensor B, C : dense C[i, c] = A[i, j]*B[j, c]", False),  # just cleared
+    ],
+)
+def test_rows_that_are_stored_are_fetched_ahead(text: str, found: bool) -> None:
+    made = kernel(f"kernel k {{ {text} }}")
+    assert [t.ahead is not None for t in tiles(made)] == [found]
+    assert ("spfgen_prefetch_stored" in made.source) == found
 
 
 def test_empty_matrices() -> None:

@@ -115,7 +115,16 @@ def make_plans(program: Program) -> tuple[Plan, ...]:
 
 
 KNOWN = frozenset(
-    {"SPFGEN_OK", "SPFGEN_ERROR_NULL", "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_MEMORY", "true", "false", "INT32_MAX"}
+    {
+        "SPFGEN_OK",
+        "SPFGEN_ERROR_NULL",
+        "SPFGEN_ERROR_SHAPE",
+        "SPFGEN_ERROR_MEMORY",
+        "true",
+        "false",
+        "INT32_MAX",
+        "SPFGEN_GATHERS",
+    }
 )
 
 

@@ -33,7 +33,7 @@ _PLAIN = {
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
-          "even", "steady", "steady_runs")  # fmt: skip
+          "even", "steady", "steady_runs", "dot_float32", "dot_float64")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
@@ -44,6 +44,8 @@ _NEEDS = {
     "own_parts": ("thread",),
     "outer_split": ("outer",),
     "large_memory": ("memory",),
+    "dot_float32": ("gathers", "prefetch_soon"),
+    "dot_float64": ("gathers", "prefetch_soon"),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
+from spfgen.cir.gathers import GATHERS
 from spfgen.cir.scope import Scope
-from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
+from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Scan, chain
@@ -33,13 +34,21 @@ TIMES = 4
 VECTOR = 16
 """Bytes: to put values together for wider vectors, and to add those up, takes longer than it saves."""
 SIMD = "omp simd"
+VERY_SHORT, SHORT = 4, 8
+"""Places of a segment, on the average: nearly all must be of one length if they are very short; longer ones than short
+ones are better gathered where processors can."""
 
 
 def in_fours(
-    low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    total: tuple[str, ElementType],
+    limits: tuple[c.Expr, c.Expr],
+    gathers: bool,
 ) -> tuple[c.Expr | None, list[c.Stmt]] | None:
     """Whether segments are long, where that is a question, and the loop in rounds. None where no value lies scattered,
-    or nothing tells how long segments are."""
+    or nothing tells how long segments are. `gathers`: other segments are read by vectors where processors can."""
     *above, do = chain(plan.body)
     name, kind = total
     first, end = limits
@@ -115,16 +124,34 @@ def in_fours(
     if guarded or long is None:
         return None, rounds
     assert plan.ahead is not None
+    return low.chosen("const bool", "steady", *_steady(low, plan, scope, gathers)), rounds
+
+
+def _steady(low: Lowering, plan: Scan, scope: Scope, gathers: bool) -> tuple[c.Expr, str]:
+    """Whether segments are long, or about as long as their neighbours, and why that is asked. Where all else would be
+    read by vectors that gather, only short ones of one length pay."""
+    assert plan.ahead is not None
+    long = plan.ahead.long
+    assert isinstance(long, Compare)
     question = low.condition(long, scope)
-    why = "segments are long, on the average"
-    if plan.ahead.begins is not None:
-        first_of = low.expr(plan.ahead.begins, scope)
-        assert isinstance(first_of, c.Load)
-        assert isinstance(first_of.array, c.Name)
-        given = (first_of.array, low.expr(plan.ahead.rows, scope))
-        samples = c.Call(f"spfgen_steady_{_kinds(low)[first_of.array.name].name}", given)
-        question, why = c.Bin("||", question, samples), f"{why}, or about as long as their neighbours"
-    return low.chosen("const bool", "steady", question, why), rounds
+    if plan.ahead.begins is None:
+        return question, "segments are long, on the average"
+    first, rows = low.expr(plan.ahead.begins, scope), low.expr(plan.ahead.rows, scope)
+    assert isinstance(first, c.Load)
+    assert isinstance(first.array, c.Name)
+    array = first.array
+
+    def shorter(than: int) -> c.Expr:
+        return c.Bin("<", low.expr(long.left, scope), c.Bin("*", c.Int(than), rows))
+
+    def samples(every: c.Expr) -> c.Expr:
+        return c.Call(f"spfgen_steady_{_kinds(low)[array.name].name}", (array, rows, every))
+
+    question = c.Bin("||", question, samples(shorter(VERY_SHORT)))
+    if not gathers:
+        return question, "segments are long, on the average, or about as long as their neighbours"
+    few = c.Bin("&&", shorter(SHORT), samples(c.Name("true")))
+    return c.Select(GATHERS, few, question), "segments are short and as long as their neighbours, or else long"
 
 
 def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:

@@ -2,7 +2,7 @@
 
 Where the values stand side by side there is a vector of sums; where they are reached through an index array, which
 vectors gain nothing from, a few sums. Either way the order of the additions is another than the text's, and the same
-whatever the number of threads, the machine and its compiler.
+whatever the number of threads. Processors that gather well add in another order than others (cir/gathers.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.fours import TIMES, in_fours, stands_in_order
+from spfgen.cir.gathers import GATHERS, dot, large
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
@@ -195,13 +196,16 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     each = _in_turn(low, plan, scope, name, kind, (first, end))
-    rounds = in_fours(low, plan, scope, (name, kind), (first, end))
+    gathered = dot(low, plan, scope, (name, kind), (first, end))
+    rounds = in_fours(low, plan, scope, (name, kind), (first, end), gathers=gathered is not None)
     fetching = fetched(low, plan, scope, first, end, some=True)
     if rounds is not None:
         steady, rounded = rounds
         rounded, fetching = _fetching_values(low, plan, scope, end, fetching, rounded), []
         if steady is not None:
             unsteady = _fetching_each(low, plan, scope, (name, kind), (first, end), each)
+            if gathered is not None:
+                unsteady = c.Block((c.If(GATHERS, c.Block((gathered,)), unsteady),))
             rounded = [c.If(steady, c.Block(tuple(rounded)), unsteady)]
         each = rounded
     body = [*fetching, *each]
@@ -247,16 +251,14 @@ def _fetching_each(
 ) -> c.Block:
     """The plain loop; where there is more than caches hold, another one that fetches ahead in each round: some segments
     are much longer than others."""
-    ahead = plan.ahead
-    if ahead is None or not ahead.when or not variables(ahead.when[0]) <= low.program.size_of.keys():
+    much = large(low, plan, scope)
+    if much is None or plan.ahead is None:
         return c.Block(tuple(plain))
-    why = "more than caches hold: where segments are of many lengths, all that comes next is fetched"
-    large = low.chosen("const bool", "large", low.condition(ahead.when[0], scope), why)
-    always = replace(plan, ahead=replace(ahead, places=SOON, when=()))
+    always = replace(plan, ahead=replace(plan.ahead, places=SOON, when=()))
     at = c.Name(low.names[plan.dim])
     fetching = fetched(low, always, scope, at, limits[1], some=True, function="spfgen_prefetch_soon")
     other = _in_turn(low, plan, scope, *total, limits, fetching)
-    return c.Block((c.If(large, c.Block(tuple(other)), c.Block(tuple(plain))),))
+    return c.Block((c.If(much, c.Block(tuple(other)), c.Block(tuple(plain))),))
 
 
 def _in_turn(

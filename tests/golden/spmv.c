@@ -205,13 +205,13 @@ static inline bool spfgen_even_int32(const int32_t *ends, int64_t count) {
     return even >= 16;
 }
 
-/* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, nearly
-   all where they are very short: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
-static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count) {
+/* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, or
+   nearly `all` are: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
+static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, bool all) {
     if (count < 256) {
         return true;
     }
-    const double most = (double)begins[count] - (double)begins[0] < 4.0 * (double)count ? 0.05 : 0.15;
+    const double most = all ? 0.05 : 0.15;
     const int64_t step = (count - 2) / 32;
     double apart = 0.0;
     int seen = 0;
@@ -224,6 +224,50 @@ static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count) {
         }
     }
     return apart <= seen * most;
+}
+
+/* Whether vectors of what lies scattered, or of a part of it, are read as fast as the values one by one: so on processors
+   with this feature. Others that can read such vectors take longer for them. */
+#ifdef __AVX512FP16__
+#include <immintrin.h>
+#define SPFGEN_GATHERS true
+#define SPFGEN_GATHER_float64_int32(some, x, places) \
+    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), some, _mm256_maskz_loadu_epi32(some, places), x, 8)
+#define SPFGEN_GATHER_float64_int64(some, x, places) \
+    _mm512_mask_i64gather_pd(_mm512_setzero_pd(), some, _mm512_maskz_loadu_epi64(some, places), x, 8)
+#define SPFGEN_GATHER_float32_int32(some, x, places) \
+    _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), some, _mm256_maskz_loadu_epi32(some, places), x, 4)
+#define SPFGEN_GATHER_float32_int64(some, x, places) \
+    _mm512_mask_i64gather_ps(_mm256_setzero_ps(), some, _mm512_maskz_loadu_epi64(some, places), x, 4)
+#else
+#define SPFGEN_GATHERS false
+#endif
+
+/* The sum of values[k]*x[places[k]] for 0 <= k < count. Vectors of eight, the last one in part: no question is asked that
+   a processor may foresee wrongly but how many there are. If the arrays are `large`, what comes next is fetched. */
+static inline double spfgen_dot_float64_int32(const double *values, const double *x, const int32_t *places, int64_t count,
+                                             bool large) {
+#ifdef __AVX512FP16__
+    const __m512i lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    __m512d sums = _mm512_setzero_pd();
+    for (int64_t k = 0; k < count; k += 8) {
+        if (large) {
+            spfgen_prefetch_soon(values, (k + 256) * 8);
+            spfgen_prefetch_soon(places, (k + 256) * (int64_t)sizeof *places);
+        }
+        const __mmask8 some = _mm512_cmplt_epi64_mask(lanes, _mm512_set1_epi64(count - k));
+        const __m512d found = SPFGEN_GATHER_float64_int32(some, x, places + k);
+        sums = _mm512_fmadd_pd(_mm512_maskz_loadu_pd(some, values + k), found, sums);
+    }
+    return _mm512_reduce_add_pd(sums);
+#else
+    double sum = 0.0;
+    (void)large;
+    for (int64_t k = 0; k < count; k++) {
+        sum += values[k] * x[places[k]];
+    }
+    return sum;
+#endif
 }
 
 /* Iterations over i that have a count; answers the first that has another. */
@@ -475,24 +519,29 @@ static SPFGEN_ALONE void spmv_part(
                 const int64_t pj_end = i_ends[i - i_first];
                 double y_sum = 0.0;
                 if (pj_begin < pj_end) {
-                    /* four at a time, so that one addition need not wait for the other */
-                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                        spfgen_prefetch_soon(A_val, (pj + 256) * 8);
-                        spfgen_prefetch_soon(A_colidx, (pj + 256) * 4);
-                        double y_sum_1_2 = 0.0;
-                        y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            double y_sum_2_2 = 0.0;
-                            y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end) {
-                                y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end) {
-                                    y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                    if (SPFGEN_GATHERS) {
+                        y_sum += spfgen_dot_float64_int32(A_val + pj_begin, x_val, A_colidx
+                                + pj_begin, pj_end - pj_begin, large);
+                    } else {
+                        /* four at a time, so that one addition need not wait for the other */
+                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                            spfgen_prefetch_soon(A_val, (pj + 256) * 8);
+                            spfgen_prefetch_soon(A_colidx, (pj + 256) * 4);
+                            double y_sum_1_2 = 0.0;
+                            y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
+                            if (pj + 1 < pj_end) {
+                                double y_sum_2_2 = 0.0;
+                                y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                                if (pj + 2 < pj_end) {
+                                    y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                    if (pj + 3 < pj_end) {
+                                        y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                    }
                                 }
+                                y_sum_1_2 += y_sum_2_2;
                             }
-                            y_sum_1_2 += y_sum_2_2;
+                            y_sum += y_sum_1_2;
                         }
-                        y_sum += y_sum_1_2;
                     }
                 }
                 y_row[0] = y_sum;
@@ -504,22 +553,27 @@ static SPFGEN_ALONE void spmv_part(
                 const int64_t pj_end = i_ends[i - i_first];
                 double y_sum = 0.0;
                 if (pj_begin < pj_end) {
-                    /* four at a time, so that one addition need not wait for the other */
-                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                        double y_sum_1 = 0.0;
-                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
-                        if (pj + 1 < pj_end) {
-                            double y_sum_2 = 0.0;
-                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                            if (pj + 2 < pj_end) {
-                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                if (pj + 3 < pj_end) {
-                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                    if (SPFGEN_GATHERS) {
+                        y_sum += spfgen_dot_float64_int32(A_val + pj_begin, x_val, A_colidx
+                                + pj_begin, pj_end - pj_begin, large);
+                    } else {
+                        /* four at a time, so that one addition need not wait for the other */
+                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                            double y_sum_1 = 0.0;
+                            y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
+                            if (pj + 1 < pj_end) {
+                                double y_sum_2 = 0.0;
+                                y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                                if (pj + 2 < pj_end) {
+                                    y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                    if (pj + 3 < pj_end) {
+                                        y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
+                                    }
                                 }
+                                y_sum_1 += y_sum_2;
                             }
-                            y_sum_1 += y_sum_2;
+                            y_sum += y_sum_1;
                         }
-                        y_sum += y_sum_1;
                     }
                 }
                 y_row[0] = y_sum;
@@ -557,14 +611,15 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
-    /* segments are long, on the average, or about as long as their neighbours */
-    const bool steady = nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow);
+    /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
+    const bool large = nnz >= 1048576;
+    /* segments are short and as long as their neighbours, or else long */
+    const bool steady = SPFGEN_GATHERS ? nnz < 8 * nrow && spfgen_steady_int32(A_rowptr, nrow, true)
+            : nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* long segments, more than caches hold: the values that come next are fetched all along */
     const bool streamed = nnz >= 1048576 && nnz > 8 * nrow;
-    /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
-    const bool large = nnz >= 1048576;
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));

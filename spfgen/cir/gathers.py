@@ -1,0 +1,79 @@
+"""Sums of products of what stands in order with what lies scattered, by vectors that gather.
+
+    for p in [begin, end) { sum += a[p]*x[f(p)] }
+
+Some processors read a vector of scattered values, or a part of one, as fast as they read the values one by one. Then
+segments of any length need no question but how many vectors there are, which is foreseen more often than where each of
+them ends (rt/gathers.h, rt/dot_float64.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from spfgen.cir import nodes as c
+from spfgen.cir.build import minus
+from spfgen.cir.scope import Scope
+from spfgen.facts.formula import ZERO, Expr, Var, substitute, variables
+from spfgen.lang.types import INDEX_TYPES, ElementType
+from spfgen.plan.nodes import Do, Load, Scan
+from spfgen.space.nodes import Binary, Read
+
+if TYPE_CHECKING:
+    from spfgen.cir.from_plan import Lowering
+
+GATHERS = c.Name("SPFGEN_GATHERS")
+TYPES = ("float32", "float64")
+
+
+def dot(
+    low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
+) -> c.Stmt | None:
+    """What adds all of the segment to the sum; None where that is not such a sum."""
+    name, kind = total
+    first, end = limits
+    match plan.body:
+        case Load(dim, call, Do(value=Binary("*", Read(one), Read(other)))):
+            pass
+        case _:
+            return None
+    if dim in {v for p in one.place for v in variables(p)}:
+        one, other = other, one
+    runs = (_along(one.place, plan.dim), _along(other.place, dim), _along(call.arguments, plan.dim))
+    places = low.element_type(call).name
+    if not all(runs) or kind.name not in TYPES or places not in INDEX_TYPES:
+        return None
+    if low.element_type(one) != kind or low.element_type(other) != kind:
+        return None
+    if any(read in known for read in (one, other) for known in (scope.copied, scope.held)):
+        return None
+    here: dict[str, Expr] = {plan.dim: ZERO, dim: ZERO}
+
+    def begin(place: c.Expr, offset: c.Expr) -> c.Expr:
+        assert isinstance(place, c.Load)
+        start = offset if place.index == c.Int(0) else c.Bin("+", place.index, offset)
+        return place.array if start == c.Int(0) else c.Bin("+", place.array, start)
+
+    given = (
+        begin(low.place(substitute(one, here), scope), first),
+        begin(low.place(substitute(other, here), scope), c.Int(0)),
+        begin(low.expr(substitute(call, here), scope), first),
+        minus(end, first),
+        large(low, plan, scope) or c.Name("false"),
+    )
+    return c.Assign(c.Name(name), "+=", c.Call(f"spfgen_dot_{kind.name}_{places}", given))
+
+
+def _along(place: Sequence[Expr], dim: str) -> bool:
+    """Whether the last subscript is the dimension, and no other one speaks of it."""
+    return bool(place) and place[-1] == Var(dim) and not any(dim in variables(p) for p in place[:-1])
+
+
+def large(low: Lowering, plan: Scan, scope: Scope) -> c.Name | None:
+    """Whether the arrays are more than caches hold; None where nothing says so."""
+    ahead = plan.ahead
+    if ahead is None or not ahead.when or not variables(ahead.when[0]) <= low.program.size_of.keys():
+        return None
+    why = "more than caches hold: where segments are of many lengths, all that comes next is fetched"
+    return low.chosen("const bool", "large", low.condition(ahead.when[0], scope), why)

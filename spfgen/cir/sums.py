@@ -35,9 +35,8 @@ SHORT = 16
 LONG = 32
 """Loops that are longer have two vectors of sums."""
 SIMD = "omp simd"
-FEW = 4
-"""Lanes of which compilers make vectors, if they are not fewer and more than a vector of so many bytes:"""
 PAIR = 16
+"""Bytes of the narrowest vector of sums."""
 VECTOR = 32
 """Bytes of a vector of sums: wider ones take longer to add up in the end than they save."""
 
@@ -443,9 +442,8 @@ def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
         last = [c.Declare(kind.c, value.name, zero(kind)), total, stored]
     number = plan.count * plan.lanes
     body = low.plan(plan.body, replace(scope, rows=rows))
-    width = PAIR // kind.bytes
-    if kind.kind == "f" and width < plan.lanes < FEW:
-        body = [_by_pairs(low, s, plan.count, plan.lanes, width) for s in body]
+    if kind.kind == "f" and plan.lanes >= PAIR // kind.bytes > 1:
+        body = [_lanes_in_vectors(low, s, plan.count, plan.lanes, kind) for s in body]
     return [
         c.Comment(f"{number} sums, in registers: {plan.because}"),
         c.Declare(kind.c, name.name, length=plan.count, width=plan.lanes if plan.lanes > 1 else 0),
@@ -455,9 +453,11 @@ def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
     ]
 
 
-def _by_pairs(low: Lowering, line: c.Stmt, count: int, lanes: int, width: int) -> c.Stmt:
-    """With the loops over rows of three lanes written out, a vector of two and the third for each: compilers make no
-    vectors of them, and of loops over rows that have some they do not keep the sums in registers."""
+def _lanes_in_vectors(low: Lowering, line: c.Stmt, count: int, lanes: int, kind: ElementType) -> c.Stmt:
+    """With the loops over rows of lanes written out as loops of vectors, as wide ones as there is place for, and what
+    is left. Compilers choose otherwise: none at all for three lanes, and vectors across the rows where there are as
+    many of them as lanes, which they put together value by value. Where a loop over rows has some inside they do not
+    keep all sums in registers."""
 
     def rule(node: object) -> c.Stmt | None:
         match node:
@@ -469,11 +469,17 @@ def _by_pairs(low: Lowering, line: c.Stmt, count: int, lanes: int, width: int) -
                 pragmas=(),
             ) if (rows, last, inner.pragmas) == (count, lanes, ()):
                 assert isinstance(inner.body, c.Block)
-                vector = loop(inner.variable, c.Int(0), c.Int(width), inner.body.statements, SIMD)
-                left = between(low.names, inner.variable, c.Int(width), c.Int(lanes), inner.body.statements, lanes)
-                if left is None:
+                vectors, left = list[c.Stmt](), c.Int(0)
+                for width in (VECTOR // kind.bytes, PAIR // kind.bytes):
+                    while left.value + width <= lanes:
+                        after = c.Int(left.value + width)
+                        vectors.append(loop(inner.variable, left, after, inner.body.statements, SIMD))
+                        left = after
+                rest = between(low.names, inner.variable, left, c.Int(lanes), inner.body.statements, lanes)
+                if rest is None:
                     return None
-                written = between(low.names, name, c.Int(0), c.Int(count), [*above, vector, *left[1:]], count)
+                row = [*above, *vectors, *rest[1:]]
+                written = between(low.names, name, c.Int(0), c.Int(count), row, count)
                 return None if written is None else c.Block(tuple(written))
         return None
 

@@ -50,7 +50,7 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     by_levels = [
         c.Declare(f"const {STRUCT}", alone, c.Call("spfgen_levels_alone", (c.Name(order),))),
         c.Comment(f"level by level over {name}: {plan.because}"),
-        _executor(low, plan, scope, (order, alone), count, first, last),
+        _executor(low, plan, scope, (order, alone), first, last),
     ]
     if low.serial is None:
         serial = [c.Comment(f"one after another over {name}"), *_serial(low, plan, plan.body, scope, first, last)]
@@ -94,14 +94,14 @@ def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr
 
 
 def _executor(
-    low: Lowering, plan: Levels, scope: Scope, orders: tuple[str, str], count: str, first: c.Expr, last: c.Expr
+    low: Lowering, plan: Levels, scope: Scope, orders: tuple[str, str], first: c.Expr, last: c.Expr
 ) -> c.Stmt:
-    """The units of each thread one after another, each when those that it needs are done; the blocks of a unit and
+    """The units of each thread one after another, each when those that it needs are done; the runs of a unit and
     their iterations in order."""
     name = low.names[plan.dim]
     order, alone = map(c.Name, orders)
-    team, thread, unit, block, begin, end = (
-        c.Name(low.names.new(n)) for n in (f"{name}_team", "thread", "unit", "block", f"{name}_begin", f"{name}_end")
+    team, thread, unit, run, begin, end = (
+        c.Name(low.names.new(n)) for n in (f"{name}_team", "thread", "unit", "run", f"{name}_begin", f"{name}_end")
     )
 
     def field(word: str, at: c.Expr) -> c.Expr:
@@ -112,23 +112,23 @@ def _executor(
 
     started, within = low.started(replace(scope, thread=thread, looped=True))
     body = [*low.plan(plan.body, within)]
-    size = c.Field(team, "size")
+    place = c.Bin("*", c.Int(2), run)
     limits: list[c.Stmt] = [
-        c.Declare(f"const {INT}", begin.name, c.Bin("*", field("block", block), size)),
-        c.Declare(f"const {INT}", end.name, c.Call("spfgen_min", (c.Bin("+", begin, size), c.Name(count)))),
+        c.Declare(f"const {INT}", begin.name, field("run", place)),
+        c.Declare(f"const {INT}", end.name, field("run", after(place))),
     ]
     if plan.down:
         iterations = downwards(name, c.Bin("-", last, end), c.Bin("-", last, begin), body)
     else:
         iterations = loop(name, _plus(first, begin), _plus(first, end), body)
-    blocks = loop(block.name, field("unit", unit), field("unit", after(unit)), [*limits, *started, iterations])
+    runs = loop(run.name, field("unit", unit), field("unit", after(unit)), [*limits, *started, iterations])
     wait = c.Do(c.Call("spfgen_levels_wait", (team, unit, thread)))
     done = c.Do(c.Call("spfgen_levels_pass", (team, thread)))
     mine = c.Call("spfgen_levels_first", (team, thread))
     more, next_unit = c.Bin("<", unit, c.Field(team, "units")), c.Bin("+", unit, c.Field(team, "threads"))
     inside: list[c.Stmt] = [
         c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", alone)))),
-        c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, blocks, done))),
+        c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, runs, done))),
     ]
     threads = c.Field(order, "threads")
     pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"

@@ -10,9 +10,11 @@ enum {
     SPFGEN_LEVELS_SIZES = 6,
     SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes besides its pairs */
     SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it, if it comes from memory */
-    SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several begins */
-    SPFGEN_LEVELS_CACHED = 3,    /* until either begins, if it comes from a cache */
+    SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several does */
+    SPFGEN_LEVELS_SHARED = 8,    /* until either does, if it comes from a cache that cores share */
+    SPFGEN_LEVELS_CACHED = 3,    /* or from one of a core's own */
     SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
+    SPFGEN_LEVELS_LARGE = 8,     /* times as many it has in what cores share */
     SPFGEN_LEVELS_OVERLAP = 2,   /* iterations that a core does at once, where they do not need one another */
     SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
@@ -51,7 +53,7 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     order->iterations = iterations;
     order->allowed = threads;
     order->threads = threads;
-    if (iterations < 1 || (uint64_t)iterations > SIZE_MAX / 32) {
+    if (iterations < 1 || iterations >= INT32_MAX || (uint64_t)iterations > SIZE_MAX / 32) {
         return false;
     }
     order->depth = calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
@@ -125,7 +127,8 @@ static inline void spfgen_levels_refuse(spfgen_levels *order) {
 }
 
 /* Puts the blocks in units: neighbouring levels that one thread does alone become one; the others are divided in parts
-   of about equal work, one for each thread: neighbours are with the same thread in most of them. Whether it can be. */
+   of about equal work, one for each thread: neighbours are with the same thread in most of them. Blocks of a unit that
+   follow one another become one run. Whether it can be. */
 static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *work, const int64_t *depth,
                                         const unsigned char *alone, int64_t depths) {
     const int64_t blocks = ((order->iterations - 1) >> order->shift) + 1;
@@ -145,12 +148,12 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
     const bool fits = levels < INT32_MAX && needs < 128.0 * (double)order->iterations + 65536;
     const size_t units = fits ? (size_t)levels * (size_t)threads : 0;
     order->place = malloc(2 * (size_t)blocks * sizeof(int64_t));
-    order->block = malloc((size_t)blocks * sizeof(int64_t));
+    order->run = malloc(2 * (size_t)blocks * sizeof(int32_t));
     order->unit = calloc(units + 1, sizeof(int64_t));
     order->wait = calloc(units + 1, sizeof(int64_t));
     order->done = malloc((size_t)threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
     order->latest = calloc(units ? units * (size_t)threads : 1, sizeof(int32_t));
-    if (!fits || !order->place || !order->block || !order->unit || !order->wait || !order->done || !order->latest) {
+    if (!fits || !order->place || !order->run || !order->unit || !order->wait || !order->done || !order->latest) {
         free(total);
         return false;
     }
@@ -160,20 +163,30 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
     order->levels = levels;
     order->units = (int64_t)units;
     int64_t *const unit = order->unit;
+    int64_t last = -1;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t at = level[depth[b]];
-        const int64_t part = (int64_t)((double)placed[at] / (double)total[at] * (double)threads);
+        const double middle = (double)placed[at] + (double)work[b] / 2; /* large blocks are with whom most of them is */
+        const int64_t part = (int64_t)(middle / (double)total[at] * (double)threads);
         placed[at] += work[b];
         order->place[2 * b] = alone[depth[b]] ? 0 : spfgen_min(part, threads - 1);
         order->place[2 * b + 1] = at;
-        unit[at * threads + order->place[2 * b] + 1]++;
+        const int64_t own = at * threads + order->place[2 * b];
+        unit[own + 1] += own != last;
+        last = own;
     }
     free(total);
     for (size_t u = 0; u < units; u++) {
         unit[u + 1] += unit[u];
     }
+    last = -1;
     for (int64_t b = 0; b < blocks; b++) {
-        order->block[unit[order->place[2 * b + 1] * threads + order->place[2 * b]]++] = b;
+        const int64_t own = order->place[2 * b + 1] * threads + order->place[2 * b];
+        if (own != last) {
+            order->run[2 * unit[own]++] = (int32_t)(b << order->shift);
+        }
+        order->run[2 * unit[own] - 1] = (int32_t)spfgen_min((b + 1) << order->shift, order->iterations);
+        last = own;
     }
     for (size_t u = units; u > 0; u--) {
         unit[u] = unit[u - 1];
@@ -191,15 +204,25 @@ static inline const int64_t *spfgen_levels_depth(const spfgen_levels *order, int
     return depth;
 }
 
+/* Nanoseconds until a block begins that does not follow the one before it. */
+static inline int64_t spfgen_levels_jump(const spfgen_levels *order, int size, double bytes) {
+    const double cache = (double)order->threads * SPFGEN_LEVELS_CACHE;
+    return bytes < cache                         ? SPFGEN_LEVELS_CACHED
+           : bytes < SPFGEN_LEVELS_LARGE * cache ? SPFGEN_LEVELS_SHARED
+           : size                                ? SPFGEN_LEVELS_BLOCK
+                                                 : SPFGEN_LEVELS_SINGLE;
+}
+
 /* The work of each block of one size, in `sums` that of each level and then that of its largest block. Returns the
    number of levels. */
-static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, bool cached, int64_t *work,
+static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, double bytes, int64_t *work,
                                         int64_t *sums) {
+    const int64_t jump = spfgen_levels_jump(order, size, bytes);
     const int64_t *const depth = spfgen_levels_depth(order, size);
     const int64_t blocks = spfgen_levels_last_block(order, size) + 1;
     int64_t depths = 0;
     for (int64_t b = 0; b < blocks; b++) {
-        work[b] = cached ? SPFGEN_LEVELS_CACHED : size ? SPFGEN_LEVELS_BLOCK : SPFGEN_LEVELS_SINGLE;
+        work[b] = b && depth[b] == depth[b - 1] ? 0 : jump;
         depths = depth[b] >= depths ? depth[b] + 1 : depths;
     }
     for (int64_t i = 0; i < order->iterations; i++) {
@@ -217,12 +240,12 @@ static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, bo
 }
 
 /* The size of blocks that should be fastest for the order's threads, faster than `serial`; -1 when there is none. */
-static inline int spfgen_levels_size(const spfgen_levels *order, double serial, bool cached, bool wanted,
+static inline int spfgen_levels_size(const spfgen_levels *order, double serial, double bytes, bool wanted,
                                      int64_t *work, int64_t *sums, unsigned char *alone) {
     double best = wanted ? 1e299 : serial;
     int chosen = -1;
     for (int size = 0; size < SPFGEN_LEVELS_SIZES; size++) {
-        const int64_t depths = spfgen_levels_sum(order, size, cached, work, sums);
+        const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
         const double cost = spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
         if (cost < best) {
             best = cost;
@@ -245,16 +268,15 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
         serial += (double)order->work[k];
     }
     const double bytes = 36.0 * (double)n + 12.0 * (serial - (double)n * SPFGEN_LEVELS_ITERATION);
-    const bool cached = bytes < (double)order->threads * SPFGEN_LEVELS_CACHE;
     bool made = false;
     if (work && sums && alone) {
-        int size = spfgen_levels_size(order, serial, cached, wanted, work, sums, alone);
+        int size = spfgen_levels_size(order, serial, bytes, wanted, work, sums, alone);
         if (size < 0 && order->threads > 1) {
             order->threads = 1;
-            size = spfgen_levels_size(order, serial, cached, wanted, work, sums, alone);
+            size = spfgen_levels_size(order, serial, bytes, wanted, work, sums, alone);
         }
         if (size >= 0) {
-            const int64_t depths = spfgen_levels_sum(order, size, cached, work, sums);
+            const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
             spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
             order->shift = spfgen_levels_shift(size);
             order->size = (int64_t)1 << order->shift;

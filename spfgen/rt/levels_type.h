@@ -2,7 +2,7 @@
 #define SPFGEN_LEVELS
 /* In which order a loop runs whose iterations need results of earlier ones: each thread has a unit of each level, and
    does one after another; it begins a unit when the other threads have done the units that this one needs. A unit is
-   several blocks, a block is neighbouring iterations in their order. One thread may do all units, too: what does not
+   several blocks, a block is neighbouring iterations in their order; those that follow one another are one run. One thread may do all units, too: what does not
    need one another overlaps in its core. All zero before the first call, which fills it; later calls on the same
    pattern use it again, one at a time. Freed by spfgen_levels_free. */
 typedef struct spfgen_levels {
@@ -21,8 +21,8 @@ typedef struct spfgen_levels {
     double spent;       /* seconds in this turn */
     double limit;       /* of this turn */
     double lately[3];   /* seconds that a call takes in each way: the mean of the last ones */
-    int64_t *unit;      /* [units + 1] where the blocks of each unit begin in `block` */
-    int64_t *block;     /* [blocks] numbers of blocks */
+    int64_t *unit;      /* [units + 1] where the runs of each unit begin in `run` */
+    int32_t *run;       /* [runs, 2] the first iteration of blocks that follow one another, and the one after the last */
     int64_t *wait;      /* [units + 1] where that which each unit needs begins in `need` */
     int64_t *need;      /* [needs, 2] a thread, and how many units it must have done */
     int64_t *done;      /* [threads, 16] in each 16: how many units the thread has done in this call, its patience */
@@ -37,7 +37,7 @@ typedef struct spfgen_levels {
 /* Gives back what a call has put there. */
 static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->unit);
-    free(order->block);
+    free(order->run);
     free(order->wait);
     free(order->need);
     free(order->done);

@@ -85,7 +85,7 @@ class Levels(ctypes.Structure):
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
         *("units", "way", "turn", "calls", "longer"),
     )
-    POINTERS = ("unit", "block", "wait", "need", "done", "depth", "work", "place", "latest")
+    POINTERS = ("unit", "run", "wait", "need", "done", "depth", "work", "place", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
         *((name, ctypes.c_double) for name in ("spent", "limit")),

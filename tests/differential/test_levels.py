@@ -42,8 +42,10 @@ def matrix(size: int, density: float) -> np.ndarray:
 
 def keen(made: Generated) -> Generated:
     """The kernel as if threads met and blocks began in no time: then levels are worth it however small the loop is."""
-    source, count = re.subn(r"(SPFGEN_LEVELS_(WAIT|SINGLE|BLOCK|CACHED|RUN|CALLS)) = [0-9]+", r"\1 = 0", made.source)
-    assert count == 6 * bool(made.program.levels), "the constants are not where they were"
+    source, count = re.subn(
+        r"(SPFGEN_LEVELS_(WAIT|SINGLE|BLOCK|SHARED|CACHED|RUN|CALLS)) = [0-9]+", r"\1 = 0", made.source
+    )
+    assert count == 7 * bool(made.program.levels), "the constants are not where they were"
     return replace(made, source=source)
 
 
@@ -130,6 +132,31 @@ def test_the_levels_of_a_call_are_given_back() -> None:
     assert kept.iterations == 20000
     del kept, bound
     gc.collect()
+
+
+@pytest.mark.parametrize("text", [LOWER, UPPER])
+def test_few_long_rows_are_shared_out(text: str) -> None:
+    """They are neighbours, but not one block; all rows before them, which need nothing, are one run for each thread.
+    The last one is longer than the others together: it has a thread of its own."""
+    size, lengths = 30000, [2000, 1000, 2000, 6000]
+    dense = scipy.sparse.eye_array(size, format="lil")
+    for row, length in enumerate(lengths, size - len(lengths)):
+        dense[row, :length] = 1 / 4096
+    triangle = scipy.sparse.csr_array(dense)
+    if text == UPPER:
+        triangle = scipy.sparse.csr_array(triangle[::-1, ::-1])
+        triangle.sort_indices()
+    kernel = spfgen.compile(text, L="csr", b="dense", x="dense", threads=2)
+    bound = kernel.bind(L=triangle, b=RNG.random(size))
+    bound()
+    kept = bound._arguments[-1][0]
+    assert (kept.levels, kept.size) == (2, 1)
+    units = [int(n) for n in ctypes.cast(kept.unit, ctypes.POINTER(ctypes.c_int64))[: kept.units + 1]]
+    runs = np.array(ctypes.cast(kept.run, ctypes.POINTER(ctypes.c_int32))[: 2 * units[-1]]).reshape(-1, 2)
+    assert units == [0, 1, 2, 3, 4], "one run for each thread in each level"
+    assert runs[:, 0].tolist() == [0, runs[0, 1], size - 4, size - 1]
+    assert runs[:, 1].tolist() == [runs[1, 0], size - 4, size - 1, size]
+    np.testing.assert_allclose(triangle @ bound.tensors["x"].to_numpy(), bound.tensors["b"].to_numpy())
 
 
 @pytest.mark.parametrize(("text", "layout"), [(LOWER, "csr"), (UPPER, "ell")])

@@ -37,8 +37,8 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.dim]
     number = len(low.ordered)
     low.ordered.append(plan)
-    kept, now, order, alone, count, start = (
-        low.names.new(f"{name}_{word}") for word in ("levels", "now", "order", "alone", "count", "start")
+    kept, now, order, alone, count = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "now", "order", "alone", "count")
     )
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
@@ -63,11 +63,10 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
         c.While(asks, c.Block(tuple(_serial(low, plan, plan.inspect, replace(scope, paired=paired), first, last)))),
         c.Declare(f"const {STRUCT}", now, c.Call("spfgen_levels_order", (c.Name(kept),))),
         c.Declare(f"const {STRUCT} *", order, c.Un("&", c.Name(now))),
-        c.Declare("const double", start, c.Call("spfgen_levels_clock", ())),
         c.If(
             c.Bin(">", c.Field(c.Name(order), "threads"), c.Int(0)), c.Block(tuple(by_levels)), c.Block(tuple(serial))
         ),
-        c.Do(c.Call("spfgen_levels_done", (c.Name(kept), c.Name(start)))),
+        c.Do(c.Call("spfgen_levels_done", (c.Name(kept),))),
     ]
 
 

@@ -37,19 +37,26 @@ static inline int spfgen_levels_shift(int size) {
     return shifts[size];
 }
 
-/* The order number `number` that the caller keeps, if it is of use. */
+/* The order number `number` that the caller keeps, if it is of use, and no other call uses it: it says how far the
+   threads of one call are. */
 static inline spfgen_levels *spfgen_levels_kept(spfgen_levels *levels, int64_t number) {
 #if defined(_OPENMP) && defined(__GNUC__)
-    return levels ? levels + number : NULL;
+    return levels && !__atomic_exchange_n(&levels[number].busy, 1, __ATOMIC_ACQUIRE) ? levels + number : NULL;
 #else
     (void)levels, (void)number;
     return NULL; /* threads have no way to wait for one another, nor is there a clock */
 #endif
 }
 
+/* The order as it was at first, but for the call that uses it. */
+static inline void spfgen_levels_forget(spfgen_levels *order) {
+    spfgen_levels_free(order);
+    order->busy = 1;
+}
+
 /* Room for what the first pairs say. */
 static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations, int threads) {
-    spfgen_levels_free(order);
+    spfgen_levels_forget(order);
     order->iterations = iterations;
     order->allowed = threads;
     order->threads = threads;
@@ -59,7 +66,7 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     order->depth = calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
     order->work = malloc((size_t)iterations * sizeof(int64_t));
     if (!order->depth || !order->work) {
-        spfgen_levels_free(order);
+        spfgen_levels_forget(order);
         return false;
     }
     for (int64_t k = 0; k < iterations; k++) {
@@ -120,7 +127,7 @@ static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const i
 static inline void spfgen_levels_refuse(spfgen_levels *order) {
     const int64_t iterations = order->iterations;
     const int64_t allowed = order->allowed;
-    spfgen_levels_free(order);
+    spfgen_levels_forget(order);
     order->iterations = iterations;
     order->allowed = allowed;
     order->levels = 1;
@@ -397,6 +404,7 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     if (!kept || !kept->size) {
         return serial;
     }
+    kept->start = kept->wanted ? 0 : spfgen_levels_clock();
     if (!kept->wanted && !spfgen_levels_tries(kept)) {
         const int64_t fastest = spfgen_levels_fastest(kept);
         if (kept->calls == 0 || kept->lately[kept->way] > 1.25 * kept->lately[fastest]) { /* a change costs something */
@@ -412,12 +420,9 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
                                                : serial;
 }
 
-/* The call that started then is over. */
-static SPFGEN_ALONE void spfgen_levels_done(spfgen_levels *kept, double start) {
-    if (!kept || !kept->size || kept->wanted) {
-        return;
-    }
-    const double took = spfgen_levels_clock() - start;
+/* The call has run: how fast its way is, and whether another one is tried next. */
+static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
+    const double took = spfgen_levels_clock() - kept->start;
     double *const lately = kept->lately + kept->way;
     const bool tried = spfgen_levels_tries(kept);
     if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
@@ -448,6 +453,19 @@ static SPFGEN_ALONE void spfgen_levels_done(spfgen_levels *kept, double start) {
     }
     kept->spent = 0;
     kept->calls = 0;
+}
+
+/* The call is over. */
+static inline void spfgen_levels_done(spfgen_levels *kept) {
+    if (!kept) {
+        return;
+    }
+    if (kept->size && !kept->wanted) {
+        spfgen_levels_timed(kept);
+    }
+#ifdef __GNUC__
+    __atomic_store_n(&kept->busy, 0, __ATOMIC_RELEASE);
+#endif
 }
 
 /* The order that the threads of a team go by: one of them does all where there are fewer than it was made for. */

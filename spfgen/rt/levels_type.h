@@ -4,7 +4,7 @@
    does one after another; it begins a unit when the other threads have done the units that this one needs. A unit is
    several blocks, a block is neighbouring iterations in their order; those that follow one another are one run. One thread may do all units, too: what does not
    need one another overlaps in its core. All zero before the first call, which fills it; later calls on the same
-   pattern use it again, one at a time. Freed by spfgen_levels_free. */
+   pattern use it again; what is called meanwhile is serial. Freed by spfgen_levels_free. */
 typedef struct spfgen_levels {
     int64_t iterations; /* of the loop that it was made for */
     int64_t allowed;    /* threads that it was made for */
@@ -18,6 +18,8 @@ typedef struct spfgen_levels {
     int64_t turn;       /* the first three and each second one after try a way, the others take the fastest */
     int64_t calls;      /* in this turn */
     int64_t longer;     /* how many times longer than a trial the fastest way runs */
+    int64_t busy;       /* whether a call uses it now */
+    double start;       /* when this call began, if that is asked */
     double spent;       /* seconds in this turn */
     double limit;       /* of this turn */
     double lately[3];   /* seconds that a call takes in each way: the mean of the last ones */
@@ -32,7 +34,7 @@ typedef struct spfgen_levels {
     int32_t *latest;    /* while it is made: [levels, threads, threads] how many units each unit needs of each thread */
 } spfgen_levels;
 
-#define SPFGEN_LEVELS_NONE {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SPFGEN_LEVELS_NONE {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Gives back what a call has put there. */
 static inline void spfgen_levels_free(spfgen_levels *order) {

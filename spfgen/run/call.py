@@ -6,7 +6,6 @@ import ctypes
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -83,12 +82,12 @@ class Levels(ctypes.Structure):
 
     WHOLE = (
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
-        *("units", "way", "turn", "calls", "longer"),
+        *("units", "way", "turn", "calls", "longer", "busy"),
     )
     POINTERS = ("unit", "run", "wait", "need", "done", "depth", "work", "place", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
-        *((name, ctypes.c_double) for name in ("spent", "limit")),
+        *((name, ctypes.c_double) for name in ("start", "spent", "limit")),
         ("lately", ctypes.c_double * 3),
         *((name, ctypes.c_void_p) for name in POINTERS),
     )
@@ -101,18 +100,6 @@ def _freed(kept: Iterable[Levels]) -> None:
     for order in kept:
         for name in Levels.POINTERS:
             free(getattr(order, name))
-
-
-def _in_turn(function: Callable[..., int]) -> Callable[..., int]:
-    """The function for one call at a time, whichever thread it comes from: a call counts in what it keeps how far its
-    threads are."""
-    lock = Lock()
-
-    def call(*arguments: object) -> int:
-        with lock:
-            return function(*arguments)
-
-    return call
 
 
 class Bound:
@@ -164,7 +151,6 @@ class Bound:
             kept = (Levels * self.program.levels)()
             weakref.finalize(self, _freed, kept)
             self._arguments = (*self._arguments[:-1], kept)
-            self._function = _in_turn(self._function)
         return self
 
     def __call__(self) -> None:

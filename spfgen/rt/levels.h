@@ -7,7 +7,7 @@
 #endif
 
 enum {
-    SPFGEN_LEVELS_SIZES = 6,
+    SPFGEN_LEVELS_SIZES = 7,
     SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes besides its pairs */
     SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it, if it comes from memory */
     SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several does */
@@ -33,7 +33,7 @@ enum {
 
 /* How far the numbers of iterations are shifted to give those of blocks. */
 static inline int spfgen_levels_shift(int size) {
-    static const int shifts[SPFGEN_LEVELS_SIZES] = {0, 2, 3, 4, 6, 9};
+    static const int shifts[SPFGEN_LEVELS_SIZES] = {0, 1, 2, 3, 4, 6, 9};
     return shifts[size];
 }
 

@@ -155,6 +155,18 @@ def test_few_long_rows_are_shared_out(text: str) -> None:
     np.testing.assert_allclose(triangle @ bound.tensors["x"].to_numpy(), bound.tensors["b"].to_numpy())
 
 
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_rows_that_need_one_another_are_a_block(rows: int) -> None:
+    """Then no thread waits for another one; blocks are no larger than that takes."""
+    lower = scipy.sparse.block_diag([np.tril(np.ones((rows, rows)))] * 4000, format="csr")
+    kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=2, schedule="levels i")
+    bound = kernel.bind(L=scipy.sparse.csr_array(lower), b=np.ones(lower.shape[0]))
+    bound()
+    kept = bound._arguments[-1][0]
+    assert (kept.size, kept.levels) == (rows, 1)
+    assert bound.tensors["x"].to_numpy().tolist() == [1, *[0] * (rows - 1)] * 4000
+
+
 @pytest.mark.parametrize(("text", "layout"), [(LOWER, "csr"), (UPPER, "ell")])
 def test_without_levels_the_plain_kernel_runs(text: str, layout: str) -> None:
     """Line by line: a compiler makes the same of both."""

@@ -70,7 +70,7 @@ def evened(function: c.Function) -> list[c.Function]:
 
 
 def _evened(function: c.Function, over: _Over) -> list[c.Function]:
-    types, taken = types_of(function), names_in(function)
+    types, taken = types_of(function), set[str]()
     few = {s.name for s in walk(function.body, c.Stmt) if isinstance(s, c.Declare) and _is_near(s.value)}
     made: list[c.Function] = []
 
@@ -85,6 +85,7 @@ def _evened(function: c.Function, over: _Over) -> list[c.Function]:
         kind = _TYPES.get(_element(types.get(_array(found), "")))
         if kind is None or params is None:
             return None
+        taken.update(names_in(function))  # most functions have no such loop
         run = _run(found, params, fresh(f"{function.name}_run", taken), taken)
         taken.add(run.name)
         several = _several(found, params, run, fresh(f"{function.name}_runs", taken), taken)

@@ -26,7 +26,7 @@ EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
 
 def sized(function: c.Function) -> list[c.Function]:
     """The function, behind those that run its loops for each small size."""
-    types, taken = types_of(function), names_in(function)
+    types, taken = types_of(function), set[str]()
     sizes = {s.name for s in function.body.statements if isinstance(s, c.Declare) and isinstance(s.value, c.Field)}
     made: list[c.Function] = []
 
@@ -40,6 +40,7 @@ def sized(function: c.Function) -> list[c.Function]:
         params = params_for([small.body], (size.name, node.variable), types)
         if params is None:
             return None
+        taken.update(names_in(function))  # most functions have no such loop
         limits = [fresh(f"{node.variable}_{word}", taken) for word in ("begin", "end")]
         one = _one(small, size, limits, params, fresh(f"{function.name}_rows", taken))
         taken.add(one.name)

@@ -63,7 +63,7 @@ def without_teams(function: c.Function) -> list[c.Function]:
         shared = replace(node, body=several)
         return c.If(c.Bin(">", team, c.Int(1)), c.Block((shared,)), c.Block((alone,)))
 
-    body: c.Block = rewrite(rule, function.body)
+    body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
 
 

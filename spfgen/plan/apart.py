@@ -8,28 +8,29 @@ properties that it does not (the array rises within a segment), several iteratio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 from spfgen.facts.formula import variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.depend import adds_apart
-from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Do, Find, Load, Locate, Plan, Scan, chain
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Instance, Read
 
 
-def with_apart(instance: Instance, plan: Plan, steps: Sequence[Step]) -> Plan:
-    """The plan in which such loops are marked."""
+def with_apart(instance: Instance, plans: Iterable[Plan], steps: Sequence[Step]) -> list[Plan]:
+    """The plans in which such loops are marked; what is the same in several of them is proved once."""
     loops = {s.dim for s in steps if s.kind == "scan"}
+    proved = cache(partial(adds_apart, instance, steps))
 
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan | Find) or node.dim not in loops or not _adds_alone(node, instance):
             return None
-        return replace(node, apart=True) if adds_apart(instance, steps, node.dim) else None
+        return replace(node, apart=True) if proved(node.dim) else None
 
-    result: Plan = rewrite(rule, plan)
-    return result
+    return [rewrite(rule, plan, PLANS) for plan in plans]
 
 
 def _adds_alone(loop: Scan | Find, instance: Instance) -> bool:

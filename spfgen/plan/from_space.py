@@ -112,7 +112,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
             first.append(clear)
     names = (*instance.indices, *context.named)  # a loop keeps the name that the schedule has for it
     variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
-    variants = [replace(v, body=with_apart(instance, v.body, steps)) for v in variants]
+    marked = with_apart(instance, (v.body for v in variants), steps)
+    variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
     if not context.named:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
     variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]

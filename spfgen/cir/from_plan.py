@@ -45,6 +45,7 @@ from spfgen.plan.nodes import (
     Guard,
     Kept,
     Levels,
+    Listed,
     Load,
     Locate,
     Needs,
@@ -314,6 +315,8 @@ class Lowering(Values):
                 return zeros.copied(self, plan, scope)
             case PickRow():
                 return zeros.row(self, plan, scope)
+            case Listed():
+                return zeros.listed(self, plan, scope)
             case Pick():
                 return zeros.pick(self, plan, scope)
             case Fold():
@@ -638,6 +641,8 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.start, node.end]
         if isinstance(node, Together):
             result.append(node.start)
+        if isinstance(node, Listed):
+            result += node.names
     return result
 
 

@@ -48,12 +48,15 @@ class Paired:
 
 @dataclass(frozen=True)
 class Picking:
-    """What is not zero in a row is counted in `place`, or copied to it in these arrays."""
+    """What is not zero is counted in `place`, or copied to it in these arrays: in rows, each from where `starts` says
+    to `end`, or all of it one after the other, with zeros unless these are `vanishing`."""
 
     place: c.Name
-    starts: c.Name
-    columns: c.Name | None = None
+    starts: c.Name | None = None
+    columns: tuple[c.Name, ...] = ()
     values: c.Name | None = None
+    end: c.Name | None = None
+    vanishing: c.Expr | None = None
 
 
 @dataclass(frozen=True)

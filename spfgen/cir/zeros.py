@@ -12,7 +12,8 @@ from spfgen.cir.elements import zero
 from spfgen.cir.scope import Picking, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Expr
-from spfgen.plan.nodes import Copied, Pick, PickRow, Skip
+from spfgen.plan.listed import MOST as LISTED
+from spfgen.plan.nodes import Copied, Listed, Pick, PickRow, Skip
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def copied(low: Lowering, plan: Copied, scope: Scope) -> list[c.Stmt]:
     )
     low.made[plan.arrays[0]], low.made[plan.arrays[1]] = (starts.name, "int64"), (columns.name, "int32")
     low.array_names[tensor, plan.arrays[2].split(".", 1)[1]] = values.name
-    place, number = c.Name(low.names.new(f"{tensor}_place")), c.Name(low.names.new(f"{tensor}_row"))
+    place, number, end = (c.Name(low.names.new(f"{tensor}_{n}")) for n in ("place", "row", "end"))
     following = c.Load(starts, c.Bin("+", number, c.Int(1)))
     count = [
         c.Comment(f"where each row of {tensor} begins without its zeros"),
@@ -81,7 +82,7 @@ def copied(low: Lowering, plan: Copied, scope: Scope) -> list[c.Stmt]:
     ]
     copy = [
         c.Comment(f"the values of {tensor} that are not zero, and their columns"),
-        *low.plan(plan.pick, replace(scope, picking=Picking(place, starts, columns, values))),
+        *low.plan(plan.pick, replace(scope, picking=Picking(place, starts, (columns,), values, end))),
         *low.plan(plan.copied, replace(scope, when=wanted)),
     ]
     return [
@@ -126,29 +127,58 @@ def _array(low: Lowering, function: str, kind: str, count: c.Expr, when: c.Expr)
     return c.Name(name)
 
 
+def listed(low: Lowering, plan: Listed, scope: Scope) -> list[c.Stmt]:
+    """A list for some iterations at a time, then the loop over it."""
+    tensor = plan.source.tensor
+    vanishing = _vanishing(low, plan.other, plan.additions, scope)
+    first, last, count = (c.Name(low.names[n]) for n in plan.names)
+    values, *columns = (c.Name(low.names.new(n)) for n in (f"{tensor}_listed", *plan.arrays))
+    low.made |= {n: (column.name, INT.removesuffix("_t")) for n, column in zip(plan.arrays, columns, strict=True)}
+    low.array_names[tensor, "listed"] = values.name
+    end = low.fold("spfgen_min", plan.high, scope)
+    picking = Picking(count, columns=tuple(columns), values=values, vanishing=vanishing)
+    body = [
+        c.Declare(f"const {INT}", last.name, c.Call("spfgen_min", (c.Bin("+", first, c.Int(plan.each)), end))),
+        *(c.Declare(INT, column.name, length=LISTED) for column in columns),
+        c.Declare(low.kinds[tensor].c, values.name, length=LISTED),
+        c.Declare(INT, count.name, c.Int(0)),
+        *low.plan(plan.picked, replace(scope, picking=picking)),
+        *low.plan(plan.body, scope),
+    ]
+    start, more = low.fold("spfgen_max", plan.low, scope), c.Bin("<", first, end)
+    why = c.Comment(f"what is not zero in {plan.each} iterations is listed, then gone through: {plan.because}")
+    return [why, c.For(INT, first.name, start, more, plan.each, c.Block(tuple(body)))]
+
+
 def row(low: Lowering, plan: PickRow, scope: Scope) -> list[c.Stmt]:
     """A row is counted, or copied to its place."""
     picking = scope.picking
     assert picking is not None
+    assert picking.starts is not None
     at = low.expr(plan.row, scope)
     body = low.plan(plan.body, scope)
-    if picking.values is not None:
-        return [c.Declare(INT, picking.place.name, c.Load(picking.starts, at)), *body]
     end = c.Load(picking.starts, c.Bin("+", at, c.Int(1)))
+    if picking.end is not None:
+        limits = ((INT, picking.place, c.Load(picking.starts, at)), (f"const {INT}", picking.end, end))
+        return [*(c.Declare(kind, name.name, value) for kind, name, value in limits), *body]
     return [c.Declare(INT, picking.place.name, c.Int(0)), *body, c.Assign(end, "=", picking.place)]
 
 
 def pick(low: Lowering, plan: Pick, scope: Scope) -> list[c.Stmt]:
-    """A value is counted, or copied."""
+    """A value is counted, or copied: it is written in any case, and the next one over it if it is zero, as nobody can
+    foresee which ones are."""
     picking = scope.picking
     assert picking is not None
     value = low.place(plan.values, scope)
-    kept = c.Bin("!=", value, zero(low.kinds[plan.values.tensor]))
-    if picking.columns is None or picking.values is None:
-        return [c.Assign(picking.place, "+=", kept)]
-    stored = (
-        c.Assign(c.Load(picking.columns, picking.place), "=", c.Cast(COLUMN, low.expr(plan.key, scope))),
-        c.Assign(c.Load(picking.values, picking.place), "=", value),
-        c.Assign(picking.place, "+=", c.Int(1)),
-    )
-    return [c.If(kept, c.Block(stored))]
+    kept: c.Expr = c.Bin("!=", value, zero(low.kinds[plan.values.tensor]))
+    if picking.vanishing is not None:
+        kept = c.Bin("|", c.Un("!", picking.vanishing), kept)
+    counted = c.Assign(picking.place, "+=", kept)
+    if picking.values is None:
+        return [counted]
+    keys = [low.expr(k, scope) for k in plan.keys]
+    if picking.end is not None:  # columns are shorter
+        keys = [c.Cast(COLUMN, k) for k in keys]
+    columns = (c.Assign(c.Load(n, picking.place), "=", k) for n, k in zip(picking.columns, keys, strict=True))
+    stored = (*columns, c.Assign(c.Load(picking.values, picking.place), "=", value), counted)
+    return list(stored) if picking.end is None else [c.If(c.Bin("<", picking.place, picking.end), c.Block(stored))]

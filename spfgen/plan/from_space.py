@@ -34,6 +34,7 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.flat import with_flat
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import annotated, check_order, parallel_loop
+from spfgen.plan.listed import with_lists
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     PLANS,
@@ -120,6 +121,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
+    variants = [replace(v, body=with_lists(v.body)) for v in variants]
     if not context.named:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]

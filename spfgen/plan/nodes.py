@@ -18,7 +18,8 @@
            | Skip(value, other)    the body runs unless the value is zero, and the other factor is finite
            | Copied(source, copied, plain) a copy of what is not zero, and a nest that uses it; or one that does not
            | PickRow(row)          the body has what is in a row of the copy
-           | Pick(values, key)     a value that is not zero is copied, with its key
+           | Listed(source, picked) what is not zero in some iterations is listed, then the body goes through the list
+           | Pick(values, keys)    a value that is not zero is copied or listed, with its keys
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
@@ -443,10 +444,32 @@ class PickRow(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Pick(Plan):
-    """A value goes into the copy with its key, if it is not zero."""
+    """A value goes into the copy or the list with its keys, if it is not zero."""
 
     values: Operand
-    key: Expr
+    keys: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Plan):
+    """So many iterations `each` of a loop from `low` to `high`, at a time: `picked` lists what is not zero of the array
+    `source`, or all of it where not all values of the array `other` are finite; the body goes through the list.
+
+    `names`: the first of these iterations, the one after the last, and how long the list is. `arrays` are what the list
+    says of each value.
+    """
+
+    arrays: tuple[str, ...]
+    source: Operand
+    other: Operand
+    additions: Expr
+    names: tuple[str, str, str]
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    each: int
+    picked: Plan
+    body: Plan
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -635,7 +658,7 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner) | Together(body=inner):
             return inner
-        case Skip(body=inner) | PickRow(body=inner):
+        case Skip(body=inner) | Listed(body=inner) | PickRow(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -16,6 +16,7 @@ from spfgen.plan.nodes import (
     Guard,
     Kept,
     Levels,
+    Listed,
     Load,
     Locate,
     Needs,
@@ -146,8 +147,13 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case PickRow(row, body):
             add(f"row {show(row)} of the copy begins")
             _lines(body, depth + 1, lines)
-        case Pick(values, key):
-            add(f"copy {show_operand(values)} with {show(key)} unless it is zero")
+        case Pick(values, keys):
+            add(f"copy {show_operand(values)} with {', '.join(map(show, keys))} unless it is zero")
+        case Listed(source=source, low=low, high=high, each=each, picked=picked, body=body, because=why):
+            add(f"list what is not zero of {source.tensor}, {each} at a time in {interval(low, high)}", why)
+            _lines(picked, depth + 1, lines)
+            add("then go through the list:")
+            _lines(body, depth + 1, lines)
         case Choose(variants, why):
             for number, variant in enumerate(variants, 1):
                 add(f"variant {number} of {len(variants)}", why if number == 1 else "")

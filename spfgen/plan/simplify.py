@@ -24,6 +24,7 @@ from spfgen.plan.nodes import (
     Kept,
     Key,
     Levels,
+    Listed,
     Load,
     Loaded,
     Locate,
@@ -128,8 +129,11 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, value=_placed(new(value)), body=_renamed(body, names, values, indices))
         case PickRow(row, body):
             return PickRow(new(row), _renamed(body, names, values, indices))
-        case Pick(operand, key):
-            return Pick(_placed(new(operand)), new(key))
+        case Pick(operand, keys):
+            return Pick(_placed(new(operand)), many(keys))
+        case Listed(low=low, high=high, picked=picked, body=body):
+            picked, body = (_renamed(part, names, values, indices) for part in (picked, body))
+            return replace(plan, low=many(low), high=many(high), picked=picked, body=body)
         case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
@@ -249,6 +253,8 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=without_unused(body))
         case Skip(body=body) | PickRow(body=body):
             return replace(plan, body=without_unused(body))
+        case Listed(picked=picked, body=body):
+            return replace(plan, picked=without_unused(picked), body=without_unused(body))
         case Whole(whole=whole, body=body):
             return replace(plan, whole=without_unused(whole), body=without_unused(body))
         case Clear(body=body) if body is not None:

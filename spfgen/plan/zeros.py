@@ -5,9 +5,9 @@ A block of a few places is stored whole, whatever is in it. A product goes throu
     for i { for p { j = idx(p); for q in blocks of j { for c < C { D[i, k] += A[p]*B[q, r, c] } } } }
 
 Two things are done about the zeros of a factor. What stands in loops that go on with the other factor runs only where
-the value is not zero (`Skip`). What is gone through for each j is copied first, what is not zero in the order of the
-rows (`Copied`): the copy is what a layout without blocks would have, and costs one pass. Short rows of blocks take
-longer to go through than their values alone, wide ones less where few of them are zeros.
+the value is not zero (`Skip`; plan/listed.py lists such values first). What is gone through for each j is copied first,
+what is not zero in the order of the rows (`Copied`): the copy is what a layout without blocks would have, and costs one
+pass. Short rows of blocks take longer to go through than their values alone, wide ones less where few are zeros.
 
 Zero times infinity is no number, and what is stored counts: so both happen only where all values of the other factor
 are finite, which the kernel finds out when it is called.
@@ -59,15 +59,15 @@ def zeros_skipped(instance: Instance, plan: Plan, context: Context) -> Plan:
     nodes = list(chain(plan))
     for one, other in _factors(nodes, context):
         wanted = {v for p in one.place for v in variables(p)}
-        last = max((k for k, n in enumerate(nodes) if _defines(n) in wanted), default=-1)
+        last = max((k for k, n in enumerate(nodes) if defines(n) in wanted), default=-1)
         inside = nodes[last + 1 :]
         loops = [n for n in inside if isinstance(n, Scan | Find)]
         plain = all(isinstance(n, Scan | Load | Locate | Guard | Segment | State | Do) or _only_hits(n) for n in inside)
-        if last < 0 or not plain or not any(_block(n) is None for n in loops) or not _in_block(nodes, one):
+        if last < 0 or not plain or not any(small(n) is None for n in loops) or not _in_block(nodes, one):
             continue
         why = f"a zero of {one.tensor} adds nothing where all of {other.tensor} is finite"
         nodes.insert(last + 1, Skip(one, _array(other), _additions(instance, nodes), inside[0], why))
-        return _around(nodes[:-1], nodes[-1])
+        return around(nodes[:-1], nodes[-1])
     return plan
 
 
@@ -110,11 +110,12 @@ def _only_hits(node: Plan) -> bool:
     return isinstance(node, Find) and node.miss is None
 
 
-def _defines(node: Plan) -> str:
+def defines(node: Plan) -> str:
+    """The dimension that gets its value there, if one does."""
     return node.dim if isinstance(node, Scan | Load | Locate | Find) else ""
 
 
-def _block(node: Plan) -> int | None:
+def small(node: Plan) -> int | None:
     """How often a loop over a dimension of a block runs at most."""
     numbers = [e.value for e in node.high if isinstance(e, Num)] if isinstance(node, Scan) else []
     return min(numbers) if numbers and node.low == (ZERO,) and 1 < min(numbers) <= MOST else None  # type: ignore[attr-defined]
@@ -123,7 +124,7 @@ def _block(node: Plan) -> int | None:
 def _in_block(nodes: Sequence[Plan], operand: Operand) -> bool:
     """Whether the places of the values run over a block."""
     wanted = {v for p in operand.place for v in variables(p)}
-    return any(_block(n) is not None and _defines(n) in wanted for n in nodes)
+    return any(small(n) is not None and defines(n) in wanted for n in nodes)
 
 
 def _array(operand: Operand) -> Operand:
@@ -138,7 +139,8 @@ def _additions(instance: Instance, nodes: Sequence[Plan]) -> Expr:
     return work(Counts(instance), first, by_algorithm).additions
 
 
-def _around(nodes: Sequence[Plan], inside: Plan) -> Plan:
+def around(nodes: Sequence[Plan], inside: Plan) -> Plan:
+    """The nest of these nodes, the first one outermost."""
     for node in reversed(nodes):
         inside = with_body(node, inside)
     return inside
@@ -164,23 +166,23 @@ class _Rows:
 def _rows(instance: Instance, nodes: Sequence[Plan], one: Operand, other: Operand) -> _Rows | None:
     do = nodes[-1]
     assert isinstance(do, Do)
-    by_dim = {_defines(n): n for n in nodes if _defines(n)}
+    by_dim = {defines(n): n for n in nodes if defines(n)}
     elsewhere = _needed(by_dim, other.place, "")
     loops = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
     own_loops = [k for k in loops if not any(n.dim in elsewhere for n in nodes[k:] if isinstance(n, Scan))]
     if not own_loops or len(own_loops) == len(loops) or not all(map(_may_move, nodes[own_loops[0] :])):
         return None
     first = own_loops[0]
-    inside = {_defines(n) for n in nodes[first:]}
-    blocks = [_block(nodes[k]) is not None for k in own_loops]
+    inside = {defines(n) for n in nodes[first:]}
+    blocks = [small(nodes[k]) is not None for k in own_loops]
     changing = [k for k, p in enumerate(do.target.place) if _needed(by_dim, (p,), one.tensor) & inside]
     if elsewhere & inside or len(changing) != 1 or all(blocks) or not any(blocks):
         return None
     key = _written_out(do.target.place[changing[0]], by_dim, inside)
     bounds = [e for n in nodes[first:] for e in _spoken(n)]
     needed = _needed(by_dim, (*one.place, key, *bounds), one.tensor)
-    row = [n for n in nodes[:first] if _defines(n) in needed and _is_given(n, one.tensor)]
-    own = [n for n in nodes if _defines(n) in needed and n not in row] + [
+    row = [n for n in nodes[:first] if defines(n) in needed and _is_given(n, one.tensor)]
+    own = [n for n in nodes if defines(n) in needed and n not in row] + [
         n for n in nodes[first:] if isinstance(n, Guard)
     ]
     own.sort(key=nodes.index)
@@ -244,14 +246,14 @@ def _extent(counts: Counts, node: Plan) -> Expr | None:
     """The dimension lies in [0, extent)."""
     if isinstance(node, Load):
         return counts.range(node.dim)
-    number = _block(node)
+    number = small(node)
     return None if number is None else Num(number)
 
 
 def _rows_nest(found: _Rows, one: Operand) -> Plan:
     """All rows, and in each what is stored there."""
-    key = Pick(one, found.key)
-    nest = _around(found.own, key)
+    key = Pick(one, (found.key,))
+    nest = around(found.own, key)
     limits = tuple(
         c
         for n in found.above
@@ -261,16 +263,16 @@ def _rows_nest(found: _Rows, one: Operand) -> Plan:
     )
     nest = PickRow(_row(found), Guard(limits, nest) if limits else nest)
     for node, extent in reversed(list(zip(found.above, found.extents, strict=True))):
-        nest = Scan(_defines(node), (ZERO,), (extent,), nest)
+        nest = Scan(defines(node), (ZERO,), (extent,), nest)
     assert isinstance(nest, Scan)
     return replace(nest, parallel=True, because="each row has a place of its own")
 
 
 def _row(found: _Rows) -> Expr:
     """The number of a row."""
-    result: Expr = Var(_defines(found.above[0]))
+    result: Expr = Var(defines(found.above[0]))
     for node, extent in zip(found.above[1:], found.extents[1:], strict=True):
-        result = Bin("+", Bin("*", result, extent), Var(_defines(node)))
+        result = Bin("+", Bin("*", result, extent), Var(defines(node)))
     return result
 
 
@@ -278,15 +280,15 @@ def _is_safe(instance: Instance, nodes: Sequence[Plan], found: _Rows, one: Opera
     """Whether nothing is read outside of its array in any row."""
     reader = Reader(instance, instance.domain.space.universe())
     of_sizes = [n for n in nodes if isinstance(n, Locate) and variables(n.value) <= set(instance.sizes)]
-    end = Pick(one, found.key)
+    end = Pick(one, (found.key,))
     try:
-        reader.read(_around(of_sizes, end))
+        reader.read(around(of_sizes, end))
         for node in found.above:
-            reader.define(_defines(node))
+            reader.define(defines(node))
             if isinstance(node, Scan):
                 reader.require(*(Compare(">=", Var(node.dim), e) for e in node.low))
                 reader.require(*(Compare("<", Var(node.dim), e) for e in node.high))
-        reader.read(_around([n for n in found.own if n not in of_sizes], end))
+        reader.read(around([n for n in found.own if n not in of_sizes], end))
     except InternalError:
         return False
     facts = [c for c in comparisons(instance.facts) if c.value.names() <= reader.defined]
@@ -307,17 +309,17 @@ def _copied(
     place = (*target.place[: found.number], Var(column), *target.place[found.number + 1 :])
     changed = rewrite(lambda n: value if n == one else None, do.value)
     inner: Plan = Load(column, Call(arrays[1], (at,)), replace(do, target=replace(target, place=place), value=changed))
-    held = (other.label,) if _is_held(instance, steps, _defines(nodes[found.first]), other) else ()
+    held = (other.label,) if _is_held(instance, steps, defines(nodes[found.first]), other) else ()
     loops = [n.dim for n in nodes[found.first :] if isinstance(n, Scan)]
     apart = target.tensor not in (one.tensor, other.tensor) and all(adds_apart(instance, steps, d) for d in loops)
     inner = Scan(position, (Var(begin),), (Var(end),), inner, held=held, apart=apart)
     inner = Load(begin, Call(arrays[0], (row,)), Load(end, Call(arrays[0], (plus(row, ONE),)), inner))
-    nest = _around(nodes[: found.first], inner)
+    nest = around(nodes[: found.first], inner)
     why = f"zeros of {one.tensor} add nothing where all of {other.tensor} is finite"
     rows = reduce(lambda a, b: Bin("*", a, b), found.extents)  # whole numbers: (n + 1)/2*2 is not n + 1
     additions = _additions(instance, nodes)
     pick = _rows_nest(found, one)
-    width = prod(_block(n) or 1 for n in nodes[found.first :])
+    width = prod(small(n) or 1 for n in nodes[found.first :])
     limit = target.extents[found.number]
     copy = Copied(arrays, one, _array(other), rows, limit, additions, width, pick, nest, nest, why)
     return copy, nest

@@ -21,6 +21,7 @@ from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
+from spfgen.plan import prefetch
 from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
 from spfgen.plan.prefetch import SOON
 from spfgen.plan.runs import written_out
@@ -59,7 +60,7 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     """What the loop takes numbers off, and its type, when it does nothing else and is not known to be short."""
     *nodes, do = chain(plan.body)
-    short = any(isinstance(e, Num) and e.value < LONG for e in plan.high)
+    short = any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
     if plan.parallel or short or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
         return None
     found = scope.running(do.target) if do.target.tensor in scope.falling else None
@@ -97,7 +98,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     body = low.plan(plan.body, scope)
     return [
         c.Declare(INT, at.name, end if plan.down else first),
-        c.If(c.Bin("<=", c.Int(LONG), minus(end, first)), several),
+        c.If(c.Bin("<=", c.Int(prefetch.LONG), minus(end, first)), several),
         downwards(position, first, at, body) if plan.down else loop(position, at, end, body),
     ]
 

@@ -18,6 +18,7 @@ enum {
     SPFGEN_LEVELS_OVERLAP = 2,   /* iterations that a core does at once, where they do not need one another */
     SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
+    SPFGEN_LEVELS_EAGER = 64,    /* of these with no pause between them, which takes as long as several */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
@@ -499,7 +500,9 @@ static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit, 
             if (tries > 0) {
                 tries--;
 #if defined(__x86_64__) || defined(__i386__)
-                __builtin_ia32_pause();
+                if (tries < *patience - SPFGEN_LEVELS_EAGER) {
+                    __builtin_ia32_pause();
+                }
 #endif
             } else {
                 *patience = SPFGEN_LEVELS_SOON;

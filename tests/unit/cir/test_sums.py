@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 import spfgen
 from spfgen.cir.sums import LONG
 from spfgen.ir import walk
+from spfgen.plan import prefetch
 from spfgen.plan.nodes import Scan
 from spfgen.plan.prefetch import LARGE, SHORT
 
@@ -50,7 +51,7 @@ def test_vectors_from_a_later_place() -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> None:
     """All remainders, around the length from which a row has several sums."""
-    free, lengths = LONG + 20, np.array([*range(9), *range(LONG - 3, LONG + 18)])
+    free, lengths = prefetch.LONG + 20, np.array([*range(9), *range(prefetch.LONG - 3, prefetch.LONG + 18)])
     a = np.eye(free + lengths.size, dtype=kind)
     a[free:, :free] = (np.arange(free) < lengths[:, None]) * (np.arange(free) % 7 + 1)
     b = (np.arange(len(a)) % 5 - 1).astype(kind)

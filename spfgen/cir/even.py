@@ -182,10 +182,20 @@ def _rounds(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end:
     match loop:
         case c.While(body=c.Block((c.Do(), *_))):  # what is fetched in each round is not short
             return None
+        case c.While(body=body) if any(map(_is_long, walk(body, c.Stmt))):  # beside that the ends of rounds are nothing
+            return None
         case c.While(c.Bin("<=", c.Bin("+", c.Name(name) as position, c.Int()), last)) if last == end:
             declared = [n for s in around for n in walk(s, c.Stmt) if isinstance(n, c.Declare) and n.name == name]
             return position if [d.value for d in declared] == [begin] else None
     return None
+
+
+def _is_long(line: c.Stmt) -> bool:
+    """Whether it is a loop that does not end at a number."""
+    match line:
+        case c.For(condition=c.Bin("<", _, c.Int())):
+            return False
+    return isinstance(line, c.For | c.While)
 
 
 def _in_turn(loop: c.For | c.While, around: Sequence[c.Stmt], begin: c.Name, end: c.Name) -> c.Name | None:

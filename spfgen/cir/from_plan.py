@@ -400,6 +400,9 @@ class Lowering(Values):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
+        side = sums.vectors_together(self, plan, replace(scope, looped=True))
+        if side is not None:
+            return [*before, *side]
         lines, own, private, inner = self.divided(plan, scope)
         apart = [sums.apart()] if sums.several(plan, scope) else []
         body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)

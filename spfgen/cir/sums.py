@@ -171,18 +171,66 @@ def _by_vectors(
 
     step = c.Int(len(vectors) * width)
     inside = [added(v, k * width) for k, v in enumerate(vectors)]
-    sums: list[c.Expr] = [c.Load(vectors[0], c.Int(k)) for k in range(width)]
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
     return [
         *(c.Declare(kind.c, v.name, length=width) for v in vectors),
         *(each(v, "=", zero(kind)) for v in vectors),
         c.While(c.Bin("<=", c.Bin("+", at, step), end), c.Block((*inside, c.Assign(at, "+=", step)))),
         loop(low.names[plan.dim], at, end, low.plan(plan.body, scope)),
         *(each(vectors[0], "+=", c.Load(v, lane)) for v in vectors[1:]),
-        c.Assign(c.Name(name), "+=", sums[0]),
+        c.Assign(c.Name(name), "+=", _all_of(vectors[0], width)),
     ]
+
+
+def vectors_together(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | None:
+    """A vector of sums for each of several totals; None where values are not side by side, or not all of one kind."""
+    dos = plan.body.parts if isinstance(plan.body, Seq) else ()
+    totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
+    found = [t for t in totals if t is not None and t[1].kind in "fciu"]
+    if not dos or len(found) != len(dos) or len({kind.name for _, kind in found}) > 1 or not side_by_side(plan):
+        return None
+    kind = found[0][1]
+    width = max(VECTOR // kind.bytes, 1)
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    position = low.names[plan.dim]
+    at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
+    low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
+    vectors = [c.Name(low.names.new(f"{name}_vector")) for name, _ in found]
+    place = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
+
+    def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
+        return loop(lane.name, c.Int(0), c.Int(width), body, SIMD)
+
+    rows = dict(scope.rows)
+    for do, vector in zip(dos, vectors, strict=True):
+        assert isinstance(do, Do)
+        rows[do.target.tensor, do.target.place] = (c.Load(vector, lane), kind)
+    apart_from = {n.target.tensor for n in dos if isinstance(n, Do)}
+    inside = replace(
+        scope,
+        rows=rows,
+        sums={k: v for k, v in scope.sums.items() if k not in rows},
+        folded={k: v for k, v in scope.folded.items() if k not in apart_from},
+    )
+    added = [lanes(low.plan(substitute(do, {plan.dim: place}), inside)) for do in dos]
+    more = c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
+    return [
+        c.Comment("a vector of sums for each"),
+        *(c.Declare(kind.c, v.name, length=width) for v in vectors),
+        *(lanes([c.Assign(c.Load(v, lane), "=", zero(kind))]) for v in vectors),
+        c.Declare(INT, at.name, first),
+        c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
+        loop(position, at, end, [apart(), *low.plan(plan.body, scope)]),
+        *(c.Assign(c.Name(n), "+=", _all_of(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
+    ]
+
+
+def _all_of(vector: c.Name, width: int) -> c.Expr:
+    """The sums of a vector together."""
+    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    return sums[0]
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

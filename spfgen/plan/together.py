@@ -1,24 +1,29 @@
-"""Loops that read against the grain run for several neighbouring iterations of the loop around at once.
+"""Loops that only add to one sum run for several neighbouring iterations of the loop around at once.
 
     for p { j = f(p); for k { sum += A[p]*B[i, k]*D[k, j] } C[p] = sum }
 
 waits for one addition after the other, and each value of D lies in another line of the cache, so that no vector is
 loaded. Four p at once have four sums, which wait for nothing but their own, read B once, and share the lines of D where
-their j are near each other. Each sum is stored when and where it was, in the same order: nothing has to be proved but
-that no value that is read depends on one that is stored.
+their j are near each other. Where D is read along, as D[j, k], each sum is a vector: four share those of B, and none
+waits until another is added up. Each sum is stored when and where it was, in the same order: nothing has to be proved
+but that no value that is read depends on one that is stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, Together, chain, with_body
-from spfgen.space.nodes import Read
+from spfgen.space.nodes import Operand, Read
 
 COUNT = 4
-WHY = "sums across what lies side by side, each of which need not wait for the others"
+SHORT = 16
+"""Terms of a sum that gains nothing from vectors."""
+ACROSS = "sums across what lies side by side, each of which need not wait for the others"
+ALONG = "sums along what lies side by side, which share what they read and need not wait for each other"
 
 
 def together(plan: Plan) -> Plan:
@@ -53,7 +58,8 @@ def _several(loop: Scan) -> Plan | None:
     own = {loop.dim, *(n.dim for n in before)}
     if any(own & variables(e) for e in (*inner.low, *inner.high)):
         return None
-    if not any(inner.dim in variables(p) for o in reads for p in o.place[:-1]):
+    across = any(inner.dim in variables(p) for o in reads for p in o.place[:-1])
+    if not across and not _shares(reads, own, inner):
         return None
     start = f"{loop.dim} next"
     rest = replace(loop, low=(Var(start),))
@@ -64,7 +70,16 @@ def _several(loop: Scan) -> Plan | None:
     for lane in reversed(lanes):
         for node in reversed(before):
             group = _defined(substitute(with_body(node, do), lane), lane[node.dim], group)
-    return Together(start, loop.low, loop.high, COUNT, group, rest, WHY)
+    return Together(start, loop.low, loop.high, COUNT, group, rest, ACROSS if across else ALONG)
+
+
+def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
+    """Whether the loop inside, unless it is known to be short, reads what is the same for all iterations beside what is
+    not."""
+    moved = [o for o in reads if inner.dim in variables(o.place[-1])]
+    theirs = [bool(own & {v for p in o.place for v in variables(p)}) for o in moved]
+    short = any(isinstance(e, Num) and e.value < SHORT for e in inner.high)
+    return all(o.place[-1] == Var(inner.dim) for o in moved) and any(theirs) and not all(theirs) and not short
 
 
 def _is_plain(loop: Scan) -> bool:

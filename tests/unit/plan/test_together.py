@@ -30,12 +30,19 @@ def sddmm() -> spfgen.Kernel:
 
 def test_sums_of_a_group(sddmm: spfgen.Kernel) -> None:
     """Each has its own place; the first is stored first, so it is the innermost."""
-    (found,) = groups(sddmm)
-    inside = list(walk(found.several))
-    assert len([n for n in inside if isinstance(n, Do)]) == COUNT
-    places = [n.target.place for n in inside if isinstance(n, Reduce)]
-    assert len(set(places)) == COUNT
-    assert [n.target.place for n in inside if isinstance(n, Do)] == places[::-1]
+    found = groups(sddmm)
+    assert ["across" in g.because for g in found] == [True, False], "D as it is, and a copy along which sums run"
+    for group in found:
+        inside = list(walk(group.several))
+        assert len([n for n in inside if isinstance(n, Do)]) == COUNT
+        places = [n.target.place for n in inside if isinstance(n, Reduce)]
+        assert len(set(places)) == COUNT
+        assert [n.target.place for n in inside if isinstance(n, Do)] == places[::-1]
+
+
+def test_loops_around_others_are_not_written_out_for_each_length(sddmm: spfgen.Kernel) -> None:
+    """Beside the sums of a group it takes no time to find the end of a row."""
+    assert "spfgen_even" not in sddmm.source
 
 
 def test_people_are_told_once(sddmm: spfgen.Kernel) -> None:
@@ -54,6 +61,19 @@ def test_rows_of_each_length(sddmm: spfgen.Kernel, entries: int, terms: int) -> 
         a[row, random.choice(4096, entries, replace=False)] = random.integers(1, 9, entries)
     b, d = random.integers(-3, 4, (5, terms)).astype(float), random.integers(-3, 4, (terms, 4096)).astype(float)
     assert np.array_equal(sddmm(A=spfgen.pack(a, "csr"), B=b, D=d).to_numpy(), a * (b @ d))
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "complex128", "int64", "int8"])
+def test_sums_along_what_lies_side_by_side(kind: str) -> None:
+    """Rows of each length; sums that vectors go into, and others."""
+    random = np.random.default_rng(4)
+    a = np.tril(random.integers(1, 4, (11, 11)), -1).astype(kind)
+    declared = kernel(SDDMM.format(second="dense_col", schedule=""))
+    (found,) = groups(declared)
+    assert "share" in found.because
+    for terms in (0, 1, 3, 4, 7, 16, 33, 40):
+        b, d = random.integers(-2, 3, (11, terms)).astype(kind), random.integers(-2, 3, (terms, 11)).astype(kind)
+        assert np.array_equal(declared(A=spfgen.pack(a, "csr"), B=b, D=np.asfortranarray(d)).to_numpy(), a * (b @ d))
 
 
 def test_what_is_no_number_stays_with_its_entry(sddmm: spfgen.Kernel) -> None:
@@ -89,7 +109,9 @@ def test_other_layouts(layouts: dict[str, str], statement: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        SDDMM.format(second="dense_col", schedule=""),  # vectors are loaded
+        "kernel k { tensor A, D : dense tensor C : dense C[i, j] = A[i, j, k]*D[i, j, k] }",  # nothing is shared
+        "kernel k { size n tensor A : csr tensor B[n, 8] : dense tensor D[n, 8] : dense tensor C : dense"
+        " C[i, j] = A[i, j]*B[i, k]*D[j, k] }",  # short sums
         SDDMM.format(second="dense", schedule="schedule { order i, A.pj, k; vectorize k }"),
         "kernel k { tensor A : csr tensor x, y : dense y[i] = A[i, j]*x[j] }",
     ],

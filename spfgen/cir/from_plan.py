@@ -79,15 +79,7 @@ MOST_UNROLLED = 1000
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
     """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
-    kernel = Lowering(program, plans)
-    match plans:
-        case [Levels() as plan]:
-            alone = Lowering(program, [levels.in_order(plan)])
-            serial = levels.serial(plan, alone.function())
-            if not alone.workspaces:  # what it answers is success then
-                kernel.serial = serial
-                return [serial, kernel.function()]
-    return [kernel.function()]
+    return levels.serial_apart(Lowering(program, plans).function())
 
 
 class Lowering(Values):
@@ -104,7 +96,6 @@ class Lowering(Values):
         self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
-        self.serial: c.Function | None = None
         self.orders = self.names.new("levels")
 
     # --- the function ----------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
     for p { y[f(p)] += A[p]*x[g(p)] }   with f that never falls: a list of coordinates, sorted
 
-Else each addition would wait for the one before to come back from memory. Where f stays the same the sum goes on.
+Else each addition would wait for the one before to come back from memory. Where f stays the same the sum goes on. That
+takes longer where a processor does not foresee how far: whether it does is asked of the data (cir/sums.py).
 """
 
 from __future__ import annotations

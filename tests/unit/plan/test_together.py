@@ -118,3 +118,26 @@ def test_other_layouts(layouts: dict[str, str], statement: str) -> None:
 )
 def test_one_by_one(text: str) -> None:
     assert not groups(kernel(text))
+
+
+def test_sums_within_a_block_are_left_alone() -> None:
+    """Each place of a block has a sum of its own already, and a block has fewer than are taken together."""
+    text = """
+    layout tiled(nrow, ncol; R = 2, C = 3) {
+        relation { [a, b, r, c] -> [i, j] :
+            0 <= a < ceil(nrow/R) and 0 <= b < ceil(ncol/C) and 0 <= r < R and 0 <= c < C
+            and i = R*a + r and j = C*b + c }
+        value val[ceil(nrow/R), ceil(ncol/C), R, C] at [a, b, r, c]
+    }
+    kernel k { tensor A : tiled tensor D : dense tensor B : bcsr(R=3, C=2)
+        D[0, k, k] += B[3 - i, k]*B[j, k]
+        s = A[i, j] }
+    """
+    made = kernel(text)
+    assert not groups(made)
+    b = np.array([[1, 0], [2, 3], [0, 0], [4, 5]], float)
+    d = np.zeros((1, 2, 2))
+    spec = spfgen.parse(text)
+    made(A=spfgen.pack(np.ones((4, 4)), spec.layouts["tiled"]), B=spfgen.pack(b, "bcsr(R=3, C=2)"), D=d)
+    wanted = b[::-1].sum(0) * b.sum(0)
+    assert np.array_equal(d[0].diagonal(), wanted)

@@ -34,9 +34,11 @@ TIMES = 4
 VECTOR = 16
 """Bytes: to put values together for wider vectors, and to add those up, takes longer than it saves."""
 SIMD = "omp simd"
-VERY_SHORT, SHORT = 4, 8
-"""Places of a segment, on the average: nearly all must be of one length if they are very short; longer ones than short
-ones are better gathered where processors can."""
+VERY_SHORT, SHORT = 4, 12
+"""Places of a segment, on the average: very short ones must nearly all be of one length; where processors gather well,
+longer ones than short ones are gathered."""
+NEARLY, MOSTLY, GATHERED = 0.05, 0.15, 0.08
+"""By how much neighbours may differ, on the average: very short ones, others, and those that would else be gathered."""
 
 
 def in_fours(
@@ -144,13 +146,14 @@ def _steady(low: Lowering, plan: Scan, scope: Scope, gathers: bool) -> tuple[c.E
     def shorter(than: int) -> c.Expr:
         return c.Bin("<", low.expr(long.left, scope), c.Bin("*", c.Int(than), rows))
 
-    def samples(every: c.Expr) -> c.Expr:
-        return c.Call(f"spfgen_steady_{_kinds(low)[array.name].name}", (array, rows, every))
+    def samples(most: c.Expr) -> c.Expr:
+        return c.Call(f"spfgen_steady_{_kinds(low)[array.name].name}", (array, rows, most))
 
-    question = c.Bin("||", question, samples(shorter(VERY_SHORT)))
+    most = c.Select(shorter(VERY_SHORT), c.Float(NEARLY), c.Float(MOSTLY))
+    question = c.Bin("||", question, samples(most))
     if not gathers:
         return question, "segments are long, on the average, or about as long as their neighbours"
-    few = c.Bin("&&", shorter(SHORT), samples(c.Name("true")))
+    few = c.Bin("&&", shorter(SHORT), samples(c.Float(GATHERED)))
     return c.Select(GATHERS, few, question), "segments are short and as long as their neighbours, or else long"
 
 

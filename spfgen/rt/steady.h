@@ -1,10 +1,10 @@
-/* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, or
-   nearly `all` are: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
-static inline bool spfgen_steady_TYPE(const TYPE_t *begins, int64_t count, bool all) {
+/* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
+   differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
+   lengths. */
+static inline bool spfgen_steady_TYPE(const TYPE_t *begins, int64_t count, double most) {
     if (count < 256) {
         return true;
     }
-    const double most = all ? 0.05 : 0.15;
     const int64_t step = (count - 2) / 32;
     double apart = 0.0;
     int seen = 0;

@@ -205,13 +205,13 @@ static inline bool spfgen_even_int32(const int32_t *ends, int64_t count) {
     return even >= 16;
 }
 
-/* Whether `count` segments, which begin at begins[0], begins[1], ..., are mostly about as long as their neighbours, or
-   nearly `all` are: 32 of them say so, but for empty ones. Of few segments a processor remembers the lengths. */
-static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, bool all) {
+/* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
+   differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
+   lengths. */
+static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, double most) {
     if (count < 256) {
         return true;
     }
-    const double most = all ? 0.05 : 0.15;
     const int64_t step = (count - 2) / 32;
     double apart = 0.0;
     int seen = 0;
@@ -614,8 +614,9 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
     const bool large = nnz >= 1048576;
     /* segments are short and as long as their neighbours, or else long */
-    const bool steady = SPFGEN_GATHERS ? nnz < 8 * nrow && spfgen_steady_int32(A_rowptr, nrow, true)
-            : nnz >= 24 * nrow || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow);
+    const bool steady = SPFGEN_GATHERS ? nnz < 12 * nrow
+            && spfgen_steady_int32(A_rowptr, nrow, 0.08) : nnz >= 24 * nrow
+            || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* long segments, more than caches hold: the values that come next are fetched all along */

@@ -18,7 +18,7 @@ from spfgen.cir.scope import Scope
 from spfgen.facts.formula import ZERO, Expr, Var, substitute, variables
 from spfgen.lang.types import INDEX_TYPES, ElementType
 from spfgen.plan.nodes import Do, Load, Scan
-from spfgen.space.nodes import Binary, Read
+from spfgen.space.nodes import Binary, Operand, Read
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
@@ -38,8 +38,10 @@ def dot(
             pass
         case _:
             return None
-    if dim in {v for p in one.place for v in variables(p)}:
+    if dim in _names(one):
         one, other = other, one
+    if dim in _names(one) or plan.dim in _names(other):
+        return None
     runs = (_along(one.place, plan.dim), _along(other.place, dim), _along(call.arguments, plan.dim))
     places = low.element_type(call).name
     if not all(runs) or kind.name not in TYPES or places not in INDEX_TYPES:
@@ -48,6 +50,11 @@ def dot(
         return None
     if any(read in known for read in (one, other) for known in (scope.copied, scope.held)):
         return None
+    if any((o.tensor, o.place) in scope.rows or scope.running(o) is not None for o in (one, other)):
+        return None
+    long = plan.ahead.long if plan.ahead is not None else None
+    if long is None or not variables(long) <= low.program.size_of.keys():
+        return None  # nothing tells how long segments are, and so when this pays
     here: dict[str, Expr] = {plan.dim: ZERO, dim: ZERO}
 
     def begin(place: c.Expr, offset: c.Expr) -> c.Expr:
@@ -63,6 +70,10 @@ def dot(
         large(low, plan, scope) or c.Name("false"),
     )
     return c.Assign(c.Name(name), "+=", c.Call(f"spfgen_dot_{kind.name}_{places}", given))
+
+
+def _names(operand: Operand) -> set[str]:
+    return {v for p in operand.place for v in variables(p)}
 
 
 def _along(place: Sequence[Expr], dim: str) -> bool:

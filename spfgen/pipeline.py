@@ -12,7 +12,8 @@
 | unswitch | cir    | what has one answer is asked before the loop    | cir/unswitch.py      |                 |
 | even     | cir    | short segments of equal length written out      | cir/even.py          |                 |
 | widths   | cir    | tiles are a function, called with each width    | cir/widths.py        |                 |
-| teams    | cir    | one thread does its part without a team         | cir/teams.py         | cir/check.py    |
+| teams    | cir    | one thread does its part without a team         | cir/teams.py         |                 |
+| exact    | cir    | parts are written out for the width of one tile | cir/exact.py         | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 """
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 import spfgen
 from spfgen.cir import check as cir_check
 from spfgen.cir.even import evened
+from spfgen.cir.exact import written_out
 from spfgen.cir.files import amalgamated, header_file, source_file
 from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
@@ -88,7 +90,8 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
         *sizes, function = sized(simplify(lowered))
         *runs, function = evened(unswitched(function))
         *others, function = (w for f in (*sizes, *runs, function) for w in with_widths(f))
-        functions += [*others, *without_teams(function)]
+        *parts, function = without_teams(function)
+        functions += [*written_out([*others, *parts], function), function]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
@@ -124,6 +127,7 @@ KNOWN = frozenset(
         "false",
         "INT32_MAX",
         "SPFGEN_GATHERS",
+        "SPFGEN_WIDE",
     }
 )
 

@@ -11,6 +11,7 @@ from spfgen.cir.layout import structs
 from spfgen.cir.levels import AS_IS
 from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
 from spfgen.cir.outline import INLINE
+from spfgen.cir.tile import REGISTERS
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
@@ -102,6 +103,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
         pieces.append(Text(runtime("as_is.h")))
     if any(INLINE in f.result for f in functions):
         pieces.append(Text(runtime("inline.h")))
+    if REGISTERS in nodes:
+        pieces.append(Text(runtime("wide.h")))
     wanted: dict[tuple[str, str], None] = {}
     for name, (file, kind) in _RUNTIME.items():
         if name in called:

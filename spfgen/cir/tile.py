@@ -3,7 +3,8 @@ registers:
 
     for (width = 32; width > 0; width = width / 2) { while (from + width <= end) { ... from += width; } }
 
-cir/widths.py makes a function of what is inside, and calls it with numbers.
+Where registers are wide (rt/wide.h) there is room for the sums of twice as many. cir/widths.py makes a function of what
+is inside, and calls it with numbers.
 
 A long loop inside is cut: all tiles take a few of its iterations, then the next few. What these read for one tile lies
 beside what they read for the next one, which is then still near; a tile that went through the whole loop would find
@@ -34,6 +35,13 @@ and with fewer: what they read fits into the first cache, and the sums are in me
 
 LINE = 64
 """Bytes of memory that are fetched at once."""
+REGISTERS = c.Name("SPFGEN_WIDE")
+"""Whether registers are wide: rt/wide.h."""
+
+
+def widest(width: int) -> c.Expr:
+    """How many places the widest tile has: so many, or twice as many where registers are wide."""
+    return c.Select(REGISTERS, c.Int(2 * width), c.Int(width))
 
 
 def tile(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
@@ -71,7 +79,7 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
             limits[k] = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     first, high = limits
     columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
-    several: c.Expr = c.Bin(">", columns, c.Int(plan.width))
+    several: c.Expr = c.Bin(">", columns, widest(plan.width))
     wide = c.Bin(">", columns, c.Int(WIDE * plan.width))
     if {v for e in (*plan.low, *plan.high) for v in variables(e)} <= low.program.size_of.keys():
         several = low.chosen("const bool", "several", several, f"more {low.names[plan.dim]} than one tile has")
@@ -83,15 +91,17 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     long = c.Bin(">", length, c.Bin("*", c.Int(2), few))
     further = c.Bin("+", at, step)
     piece = c.Block((c.Declare(f"const {INT}", after.name, c.Call("spfgen_min", (further, high))), some))
+    fetched = _fetched(low, plan, scope)
     pieces = (
-        *_fetched(low, plan, scope),
+        *fetched,
         *([] if nothing is None else [c.If(c.Bin(">=", first, high), nothing)]),
         c.Comment(f"a few {name} at a time for all tiles: what these read lies side by side"),
         c.Declare(f"const {INT}", few.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
         c.Declare(f"const {INT}", step.name, c.Select(long, few, length)),
         c.For(INT, at.name, first, c.Bin("<", at, high), further, piece),
     )
-    whole = (c.Declare(INT, at.name, first), c.Declare(f"const {INT}", after.name, high), replace(some, orelse=nothing))
+    from_to = c.Declare(INT, at.name, first), c.Declare(f"const {INT}", after.name, high)
+    whole = (*fetched, *from_to, replace(some, orelse=nothing))
     return [*lines, c.If(several, c.Block(pieces), c.Block(whole))]
 
 
@@ -106,7 +116,10 @@ def _tiles(low: Lowering, plan: Tile, scope: Scope, first: c.Expr | None = None)
     """Wide tiles, then one of each smaller width that is left; `first` is what says that sums are stored, not added."""
     at, high = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = [
-        c.Comment(f"tiles of {plan.width}, {plan.width // 2}, ... {low.names[plan.dim]}: {plan.because}")
+        c.Comment(
+            f"tiles of {plan.width}, {plan.width // 2}, ... {low.names[plan.dim]}, and of {2 * plan.width} where "
+            f"registers are wide: {plan.because}"
+        )
     ]
     if not isinstance(high, c.Name | c.Int):
         lines.append(c.Declare(f"const {INT}", low.names[plan.end], high))
@@ -117,7 +130,7 @@ def _tiles(low: Lowering, plan: Tile, scope: Scope, first: c.Expr | None = None)
     body = c.Block((*_sums(low, plan, scope, width, first), c.Assign(at, "+=", width)))
     tiles = c.While(c.Bin("<=", c.Bin("+", at, width), high), body)
     half, some = c.Bin("/", width, c.Int(2)), c.Bin(">", width, c.Int(0))
-    widths = c.For(INT, width.name, c.Int(plan.width), some, half, c.Block((tiles,)))
+    widths = c.For(INT, width.name, widest(plan.width), some, half, c.Block((tiles,)))
     begin = c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope))
     return [*lines, c.Scope(c.Block((begin, widths)))]
 
@@ -158,7 +171,7 @@ def _sums(low: Lowering, plan: Tile, scope: Scope, width: c.Name, first: c.Expr 
     if first is not None and plan.op == "=":
         end = c.If(first, c.Block((end,)), c.Block((stored("+="),)))
     return [
-        c.Declare(kind.c, row, length=plan.width),
+        c.Declare(kind.c, row, length=2 * plan.width),
         loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], SIMD),
         *low.plan(rewrite(from_zero, plan.body), inside),
         end,

@@ -6,6 +6,8 @@
     ->  while (from + 32 <= end) { tile(32, from, ...); from += 32; }
         if (from + 16 <= end) { tile(16, from, ...); from += 16; } ...
 
+and tiles of 64 before them where registers are wide.
+
 Compilers know the numbers there, so that the sums of a tile are vectors in registers.
 """
 
@@ -36,11 +38,10 @@ def with_widths(function: c.Function) -> list[c.Function]:
         return c.Function(f"inline {INLINE} void", name, given, c.Block(tuple(lines)), doc, static=True)
 
     def called(begin: c.Stmt, widths: c.For, at: c.Expr, end: c.Expr, lines: Sequence[c.Stmt]) -> c.Stmt | None:
-        assert isinstance(widths.start, c.Int)
         tile = outlined("tile", [widths.variable], lines, "One tile of so many places.")
         if tile is None:
             return None
-        calls = [begin, *_calls(tile, widths.start.value, at, end)]
+        calls = [begin, *_calls(tile, widths.start, at, end)]
         tiles = outlined("tiles", [], calls, "Tiles for all places: wide ones, then what is left.")
         if tiles is None:
             return None
@@ -55,7 +56,7 @@ def with_widths(function: c.Function) -> list[c.Function]:
                         c.Declare() as begin,
                         c.For(
                             variable=width,
-                            start=c.Int(),
+                            start=c.Int() | c.Select(c.Name(), c.Int(), c.Int()),
                             step=c.Bin("/", c.Name(), c.Int(2)),
                             body=c.Block(
                                 (c.While(c.Bin("<=", c.Bin("+", at, c.Name(added)), end), c.Block((*lines, _))),)
@@ -73,12 +74,23 @@ def with_widths(function: c.Function) -> list[c.Function]:
     return [*made, replace(function, body=body)] if made else [function]
 
 
-def _calls(tile: c.Function, widest: int, at: c.Expr, end: c.Expr) -> Iterator[c.Stmt]:
+def _calls(tile: c.Function, widest: c.Expr, at: c.Expr, end: c.Expr) -> Iterator[c.Stmt]:
     """As many of the widest tile as there are; of each smaller one there is one at most."""
-    width = widest
-    while width > 0:
-        fits = c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
+
+    def fits(width: int) -> c.Expr:
+        return c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
+
+    def one(width: int) -> c.Block:
         given = (c.Int(width), *(c.Name(p.name) for p in tile.params[1:]))
-        body = c.Block((c.Do(c.Call(tile.name, given)), c.Assign(at, "+=", c.Int(width))))
-        yield c.While(fits, body) if width == widest else c.If(fits, body)
+        return c.Block((c.Do(c.Call(tile.name, given)), c.Assign(at, "+=", c.Int(width))))
+
+    if isinstance(widest, c.Select):
+        assert isinstance(widest.yes, c.Int)
+        yield c.While(c.Bin("&&", widest.condition, fits(widest.yes.value)), one(widest.yes.value))
+        widest = widest.no
+    assert isinstance(widest, c.Int)
+    yield c.While(fits(widest.value), one(widest.value))
+    width = widest.value // 2
+    while width > 0:
+        yield c.If(fits(width), one(width))
         width //= 2

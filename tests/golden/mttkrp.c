@@ -24,6 +24,13 @@
 #define SPFGEN_INLINE
 #endif
 
+/* Whether a vector register has 64 bytes, or there are twice as many of 32: room for twice as many sums. */
+#ifdef __AVX512F__
+#define SPFGEN_WIDE true
+#else
+#define SPFGEN_WIDE false
+#endif
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -201,7 +208,7 @@ static inline SPFGEN_INLINE void mttkrp_tile(
     double *restrict D_val,
     int64_t i)
 {
-    double D_tile[32];
+    double D_tile[64];
     #pragma omp simd
     for (int64_t l_in = 0; l_in < width; l_in++) {
         D_tile[l_in] = zero;
@@ -245,6 +252,11 @@ static inline SPFGEN_INLINE void mttkrp_tiles(
     int64_t i)
 {
     int64_t l_from = 0;
+    while (SPFGEN_WIDE && l_from + 64 <= B_n_2) {
+        mttkrp_tile(64, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
+        l_from += 64;
+    }
     while (l_from + 32 <= B_n_2) {
         mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
                 B_n_2, l_from, C_val, D_val, i);
@@ -277,8 +289,8 @@ static inline SPFGEN_INLINE void mttkrp_tiles(
     }
 }
 
-/* One part of a loop that threads share. */
-static SPFGEN_ALONE void mttkrp_part(
+/* One part of a loop that threads share, for a B_n_2 that may be a number. */
+static inline SPFGEN_INLINE void mttkrp_part_for(
     int part,
     const int32_t *restrict A_ptr_2,
     int64_t nnz_1,
@@ -335,12 +347,47 @@ static SPFGEN_ALONE void mttkrp_part(
         const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
         const int64_t i = A_idx_1[p_1];
         /*
-         * tiles of 32, 16, ... l: the sums of so many neighbouring places of D fit into
-         * registers
+         * tiles of 32, 16, ... l, and of 64 where registers are wide: the sums of so many
+         * neighbouring places of D fit into registers
          */
         mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
                 C_val, D_val, i);
         A_ptr_2_p_1 = ptr_2_p_1_1;
+    }
+}
+
+/* The same, written out for each B_n_2 that is the width of one tile. */
+static SPFGEN_ALONE void mttkrp_part(
+    int part,
+    const int32_t *restrict A_ptr_2,
+    int64_t nnz_1,
+    const int32_t *restrict A_ptr_3,
+    int parts,
+    int threads,
+    int units,
+    const int32_t *restrict A_idx_1,
+    int64_t B_n_2,
+    double *restrict D_val,
+    int64_t n_1,
+    double zero,
+    const int32_t *restrict A_idx_2,
+    const int32_t *restrict A_idx_3,
+    const double *restrict A_val,
+    const double *restrict B_val,
+    const double *restrict C_val)
+{
+    if (SPFGEN_WIDE && B_n_2 == 64) {
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 64, D_val,
+                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+    } else if (B_n_2 == 32) {
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 32, D_val,
+                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+    } else if (B_n_2 == 16) {
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 16, D_val,
+                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+    } else {
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
+                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     }
 }
 

@@ -66,6 +66,14 @@ def downwards(variable: str, low: c.Expr, high: c.Expr, body: Sequence[c.Stmt], 
     return c.For(INT, variable, last, more, -1, c.Block(tuple(body)), (pragma,) if pragma else ())
 
 
+def first_of(cases: Iterable[tuple[c.Expr, c.Block]], otherwise: c.Stmt) -> c.Stmt:
+    """What stands with the first condition that is true."""
+    chain = otherwise
+    for condition, lines in reversed(list(cases)):
+        chain = c.If(condition, lines, chain)
+    return chain
+
+
 def in_braces(lines: list[c.Stmt]) -> list[c.Stmt]:
     """In braces of their own, if they declare something that other lines might declare too."""
     return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
-from spfgen.cir.build import INT, minus
+from spfgen.cir.build import INT, first_of, minus
 from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
 from spfgen.cir.simplify import simplify
 from spfgen.ir import fresh, rewrite, walk
@@ -285,14 +285,12 @@ def _several(found: _Segments, params: list[c.Param], run: c.Function, name: str
 
     # Only runs that are long enough are worth the jump to their loop, which a processor may not foresee.
     known = c.Name(fresh("known", taken))
-    chosen: c.Stmt = runs(count)
-    for number in range(LONGEST, 0, -1):
-        chosen = c.If(c.Bin("==", known, c.Int(number)), runs(c.Int(number)), chosen)
+    cases = ((c.Bin("==", known, c.Int(number)), runs(c.Int(number))) for number in range(1, LONGEST + 1))
     body = c.Block((
         c.Declare(f"const {INT}", count.name, minus(found.at(i), begin)),
         c.Comment(f"where {TOGETHER} have as many, the loop for that number, if there is one"),
         c.Declare(f"const {INT}", known.name, c.Select(alike, count, c.Int(0))),
-        chosen,
+        first_of(cases, runs(count)),
         c.Assign(begin, "=", found.at(c.Bin("-", i, c.Int(1)))),
     ))  # fmt: skip
     own = (c.Param(INT, n.name) for n in (i, last, begin))

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
+from spfgen.cir.build import first_of
 from spfgen.cir.outline import INLINE
 from spfgen.ir import fresh, walk
 
@@ -75,12 +76,12 @@ def _chosen(
     def run(*given: c.Expr) -> c.Block:
         return c.Block((c.Do(c.Call(one.name, given)),))
 
-    chain: c.Stmt = run(*names)
-    for width, flag in sorted(widths.items(), key=lambda item: item[0]):
+    cases = list[tuple[c.Expr, c.Block]]()
+    for width, flag in sorted(widths.items(), key=lambda item: -item[0]):
         alone: dict[str, c.Expr] = {size: c.Int(width), **{n: c.Name("false") for n in several}}
         asked: c.Expr = c.Bin("==", c.Name(size), c.Int(width))
         if flag is not None:
             asked = c.Bin("&&", flag, asked)
-        chain = c.If(asked, run(*(alone.get(n.name, n) for n in names)), chain)
+        cases.append((asked, run(*(alone.get(n.name, n) for n in names))))
     doc = f"The same, written out for each {size} that is the width of one tile."
-    return replace(function, body=c.Block((chain,)), doc=doc)
+    return replace(function, body=c.Block((first_of(cases, run(*names)),)), doc=doc)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
-from spfgen.cir.build import INT, loop
+from spfgen.cir.build import INT, first_of, loop
 from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
 from spfgen.cir.workspaces import PARALLEL
 from spfgen.ir import fresh, rewrite, walk
@@ -90,9 +90,8 @@ def _chosen(one: c.Function, size: c.Name, name: str) -> c.Function:
     def run(value: c.Expr) -> c.Block:
         return c.Block((c.Do(c.Call(one.name, (value, *(c.Name(p.name) for p in one.params[1:])))),))
 
-    chain: c.Stmt = run(c.Int(LARGEST))
-    for number in range(LARGEST - 1, -1, -1):
-        chain = c.If(c.Bin("==", size, c.Int(number)), run(c.Int(number)), chain)
+    cases = ((c.Bin("==", size, c.Int(number)), run(c.Int(number))) for number in range(LARGEST))
+    chain = first_of(cases, run(c.Int(LARGEST)))
     doc = f"The same, written out for each {size.name}, which is at most {LARGEST}."
     return c.Function(f"{ALONE} void", name, one.params, c.Block((chain,)), doc, static=True)
 

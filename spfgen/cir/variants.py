@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import first_of
 from spfgen.cir.cost import cost_expr
 from spfgen.cir.scope import Scope
 from spfgen.plan.nodes import Choose
@@ -31,10 +32,7 @@ def choose(low: Lowering, plan: Choose, scope: Scope) -> list[c.Stmt]:
     bodies = [
         c.Block(tuple(low.plan(v.body, replace(scope, when=t)))) for v, t in zip(plan.variants, tests, strict=True)
     ]
-    result: c.Stmt = bodies[-1]
-    for test, body in zip(reversed(tests[:-1]), reversed(bodies[:-1]), strict=True):
-        result = c.If(test, body, result)
-    return [result]
+    return [first_of(zip(tests[:-1], bodies[:-1], strict=True), bodies[-1])]
 
 
 def all_of(conditions: Sequence[c.Expr]) -> c.Expr:

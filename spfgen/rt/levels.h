@@ -263,6 +263,11 @@ static inline int spfgen_levels_size(const spfgen_levels *order, double serial, 
     return chosen;
 }
 
+/* The first of the ways there are: where one thread has all units, each doing its own is no way besides the others. */
+static inline int64_t spfgen_levels_least_way(const spfgen_levels *kept) {
+    return kept->threads > 1 ? SPFGEN_LEVELS_TOGETHER : SPFGEN_LEVELS_ALONE;
+}
+
 /* After all pairs: the blocks in units, for all threads, or for one where waiting should take too long. Whether the
    pairs are wanted once more; if not the loop is serial, because that should be faster (and levels are not wanted all
    the same), or there is no memory. */
@@ -296,6 +301,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     free(alone);
     if (made) {
         order->wanted = wanted;
+        order->way = order->turn = spfgen_levels_least_way(order);
     } else {
         spfgen_levels_refuse(order);
     }
@@ -376,8 +382,8 @@ static inline double spfgen_levels_clock(void) {
 
 /* The way that has been fastest lately. */
 static inline int64_t spfgen_levels_fastest(const spfgen_levels *kept) {
-    int64_t fastest = 0;
-    for (int64_t way = 1; way < SPFGEN_LEVELS_WAYS; way++) {
+    int64_t fastest = spfgen_levels_least_way(kept);
+    for (int64_t way = fastest + 1; way < SPFGEN_LEVELS_WAYS; way++) {
         fastest = kept->lately[way] < kept->lately[fastest] ? way : fastest;
     }
     return fastest;
@@ -446,8 +452,11 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     kept->limit = 0;
     if (kept->turn < SPFGEN_LEVELS_WAYS) {
         kept->way = kept->turn;
-    } else if (spfgen_levels_tries(kept)) { /* one of the two that are slower, in turn */
-        kept->way = (spfgen_levels_fastest(kept) + 1 + kept->turn / 2 % 2) % SPFGEN_LEVELS_WAYS;
+    } else if (spfgen_levels_tries(kept)) { /* one of those that are slower, in turn */
+        const int64_t least_way = spfgen_levels_least_way(kept);
+        const int64_t ways = SPFGEN_LEVELS_WAYS - least_way;
+        const int64_t after = 1 + kept->turn / 2 % (ways - 1);
+        kept->way = least_way + (spfgen_levels_fastest(kept) - least_way + after) % ways;
     } else if (tried) {
         kept->longer = kept->longer ? spfgen_min(4 * kept->longer, SPFGEN_LEVELS_LONGER) : 4;
         kept->limit = (double)kept->longer * spent;

@@ -15,7 +15,7 @@ typedef struct spfgen_levels {
     int64_t wanted;     /* whether it is used without having proved faster */
     int64_t units;      /* threads * levels, one level after another */
     int64_t way;        /* in which calls run now: 0 by threads, 1 one thread does all units, 2 as the loop says */
-    int64_t turn;       /* the first three and each second one after try a way, the others take the fastest */
+    int64_t turn;       /* those below three and each second one after try a way, the others take the fastest */
     int64_t calls;      /* in this turn */
     int64_t longer;     /* how many times longer than a trial the fastest way runs */
     int64_t busy;       /* whether a call uses it now */

@@ -118,6 +118,23 @@ def test_calls_at_the_same_time_are_serial() -> None:
     np.testing.assert_allclose(lower @ bound.tensors["x"].to_numpy(), b)
 
 
+@pytest.mark.parametrize(("threads", "expected"), [(1, {1, 2}), (2, {0, 1, 2})])
+def test_what_would_be_the_same_way_is_not_tried(threads: int, expected: set[int]) -> None:
+    """One thread that does its units does all units."""
+    kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=threads)
+    lower, b = scipy.sparse.eye_array(50_000, format="csr") * 2.0, RNG.random(50_000)
+    bound = kernel.bind(L=lower, b=b)
+    bound()
+    kept, tried = bound._arguments[-1][0], set()
+    assert kept.size > 0
+    while kept.turn < 8:
+        bound()
+        tried.add(kept.way)
+        np.testing.assert_array_equal(bound.tensors["x"].to_numpy(), b / 2)
+    assert kept.threads == threads
+    assert tried == expected
+
+
 def test_the_levels_of_a_call_are_given_back() -> None:
     """Their memory goes with the kernel that was bound, not before."""
     kernel = spfgen.compile(LOWER, L="csr", b="dense", x="dense", threads=2)

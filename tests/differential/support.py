@@ -9,7 +9,7 @@ import ctypes
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -228,14 +228,12 @@ class Batch:
         self.generated = list(generated or [p.generated(f"kernel_{n}") for n, p in enumerate(self.programs)])
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        sources = []
-        for n, made in enumerate(self.generated):
-            path = folder / f"kernel_{n}.c"
-            path.write_text(eager_source(made.whole) if eager else made.whole, encoding="utf-8")
-            sources.append(str(path))
+        texts = [eager_source(made.whole) if eager else made.whole for made in self.generated]
+        source = folder / "kernels.c"
+        source.write_text(one_file({f"kernel_{n}.c": text for n, text in enumerate(texts)}), encoding="utf-8")
         compiler = find_compiler()
         target = folder / "kernels.so"
-        command = [*compiler.command, "-std=c99", *flags, "-fPIC", "-shared", *compiler.openmp, *sources]
+        command = [*compiler.command, "-std=c99", *flags, "-fPIC", "-shared", *compiler.openmp, str(source)]
         result = subprocess.run([*command, "-lm", "-o", str(target)], capture_output=True, text=True, cwd=folder)
         assert result.returncode == 0, result.stderr
         self.library = ctypes.CDLL(str(target))
@@ -258,6 +256,37 @@ def eager_source(text: str) -> str:
         text, count = re.subn(pattern, changed, text)
         assert count == len(re.findall(rf"static inline \w+ spfgen_{name}\(", text)), f"spfgen_{name} is not as it was"
     return text
+
+
+def one_file(texts: Mapping[str, str]) -> str:
+    """Many kernels as one text, in which compilers find what is called spfgen_... and several of them use once; they
+    name the file that a line comes from."""
+    seen: set[str] = set()
+    parts = []
+    for number, (file, text) in enumerate(texts.items()):
+        # One guard for each: kernels that were made under one name and then got others share theirs.
+        guard = re.search(r"#ifndef (SPFGEN_\w+_H)\n#define", text)
+        text = text.replace(guard[1], f"{guard[1]}_{number}") if guard else text
+        for line, part in top_level(text):
+            if part not in seen:
+                parts.append(f'#line {line} "{file}"\n{part}')
+            if re.search(r"^(static .*\bspfgen_\w+\(|struct spfgen_\w+ \{|enum \{)", part, re.MULTILINE):
+                seen.add(part)
+    return "\n".join(parts)
+
+
+def top_level(text: str) -> Iterator[tuple[int, str]]:
+    """The parts of C that empty lines divide, outside of functions and conditions, with the lines they begin in."""
+    part: list[str] = []
+    depth = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        depth += line.count("{") - line.count("}") + line.startswith("#if") - line.startswith("#endif")
+        if line or depth:
+            part.append(line)
+        elif part:
+            yield number - len(part), "\n".join(part)
+            part = []
+    yield text.count("\n") + 1 - len(part), "\n".join(part)
 
 
 def batches(programs: Iterable[Program], size: int = 60, flags: Sequence[str] = ("-O0",)) -> Iterable[Batch]:

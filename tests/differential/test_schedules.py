@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,9 +71,15 @@ def indices(case: Case) -> list[str]:
     return list(dict.fromkeys("".join(case.subscripts.values())))
 
 
+@cache
+def unscheduled(program: Program) -> Generated:
+    """What many schedules are drawn for, made once."""
+    return program.generated("kernel")
+
+
 def drawn(case: Case, program: Program, rng: Generator) -> str:
     """Clauses of a schedule: some tiles of indices and positions, an order of some loops, a parallel one."""
-    made = program.generated("kernel")
+    made = unscheduled(program)
     sparse = [o for g in made.program.groups for i in g.instances for o in i.reads if o.sparse]
     loops = [*indices(case), *dict.fromkeys(p for o in sparse for p in o.positions)]
     clauses, new = [], []
@@ -97,7 +104,7 @@ def marked(case: Case, program: Program, rng: Generator) -> str:
     """Besides, one or two words for the loops that there are."""
     text = drawn(case, program, rng)
     clauses = [text] if text and rng.random() < 0.5 else []
-    loops = [n.dim for p in program.generated("kernel").plans for n in walk(p) if isinstance(n, Scan | Levels)]
+    loops = [n.dim for p in unscheduled(program).plans for n in walk(p) if isinstance(n, Scan | Levels)]
     loops = list(dict.fromkeys([*loops, *indices(case), *(t for t in ("t0", "t1") if f"as {t}" in " ".join(clauses))]))
     for word in rng.choice(WORDS, rng.integers(1, 3)):
         clauses.append(word.format(a=rng.choice(loops), b=rng.choice(loops)))

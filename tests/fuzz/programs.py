@@ -74,11 +74,11 @@ class Case:
         return "\n".join([*used, self.kernel.replace("kernel NAME", "kernel k")])
 
 
-def forced(case: Case) -> Iterator[Case]:
-    """The case with each algorithm wherever it is provable; one place at a time where what is forced would change
-    who drives."""
+def forced(case: Case, algorithms: Sequence[str] = tuple(FINDS)) -> Iterator[Case]:
+    """The case with each of the algorithms wherever it is provable; one place at a time where what is forced would
+    change who drives."""
     possible = places(compiled(case))
-    for algorithm in FINDS:
+    for algorithm in algorithms:
         finds = {p: algorithm for p, known in possible.items() if algorithm in known}
         if not finds:
             continue

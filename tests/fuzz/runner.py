@@ -21,7 +21,7 @@ from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
-from tests.differential.support import eager_source
+from tests.differential.support import eager_source, one_file
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data, compiled
 
@@ -104,17 +104,19 @@ def _compiled(ready: Sequence[tuple[int, Outcome]], folder: Path, flags: Sequenc
     """One shared object of all kernels that the compiler accepts."""
     compiler = find_compiler()
     for _ in range(2):
-        paths = {}
+        texts = {}
         for n, outcome in ready:
             if not outcome.problem and outcome.made is not None:
-                paths[n] = folder / f"kernel_{n}.c"
-                paths[n].write_text(eager_source(outcome.made.whole), encoding="utf-8")
-        if not paths:
+                texts[f"kernel_{n}.c"] = eager_source(outcome.made.whole)
+        if not texts:
             return None
+        source = folder / "kernels.c"
+        source.write_text(one_file(texts), encoding="utf-8")
         target = folder / "kernels.so"
         command = [*compiler.command, "-std=c99", *flags, "-fPIC", "-shared", *compiler.openmp]
-        files = [*map(str, paths.values()), "-lm", "-o", str(target)]
-        result = subprocess.run([*command, *files], capture_output=True, text=True, cwd=folder)
+        result = subprocess.run(
+            [*command, str(source), "-lm", "-o", str(target)], capture_output=True, text=True, cwd=folder
+        )
         if result.returncode == 0:
             return target
         for n, outcome in ready:

@@ -58,10 +58,10 @@ class Checker:
 
 
 def some_programs(focus: str, flags: Sequence[str]) -> None:
-    """The same some fifty programs each time."""
+    """The same some thirty programs each time."""
     check = Checker(flags)
 
-    @settings(derandomize=True, max_examples=8, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=5, database=None, **COMMON)
     @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

@@ -13,7 +13,7 @@ import numpy as np
 
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.run.sanitized import main_source, write_calls
-from tests.differential.support import eager_source
+from tests.differential.support import eager_source, one_file
 from tests.fuzz import runner
 from tests.fuzz.operands import Operand
 from tests.fuzz.programs import Case, Data
@@ -39,6 +39,8 @@ class Build:
 
     sources: Mapping[int, str]
     arguments: Mapping[int, tuple[int, int]]
+    together: bool = False
+    """Whether the sources may stand in one file: kernels, which have no function in common but those of spfgen_..."""
 
 
 def prepared(cases: Sequence[Case], threads: int = 2) -> tuple[Build, list[Call]]:
@@ -46,7 +48,7 @@ def prepared(cases: Sequence[Case], threads: int = 2) -> tuple[Build, list[Call]
     build, outcomes = generated(cases)
     eager = {n: eager_source(text) for n, text in build.sources.items()}
     calls = [_call(o, n, data, threads) for n, o in outcomes.items() for data in o.case.data]
-    return Build(eager, build.arguments), calls
+    return Build(eager, build.arguments, together=True), calls
 
 
 def generated(cases: Sequence[Case]) -> tuple[Build, dict[int, runner.Outcome]]:
@@ -119,13 +121,15 @@ def differences(calls: Sequence[Call], path: Path) -> list[str]:
 
 
 def compile_program(build: Build, command: Sequence[str], folder: Path, jobs: int = 2) -> Path:
-    """The program, each kernel a file of its own."""
+    """The program; kernels that may not stand together are files of their own."""
     names = {number: (f"kernel_{number}", *counts) for number, counts in build.arguments.items()}
     (folder / "main.c").write_text(main_source(names), encoding="utf-8")
-    files = ["main.c"]
-    for number, source in build.sources.items():
-        files.append(f"kernel_{number}.c")
-        (folder / files[-1]).write_text(source, encoding="utf-8")
+    texts = {f"kernel_{number}.c": source for number, source in build.sources.items()}
+    if build.together:
+        texts = {f"kernels_{k}.c": one_file(dict(list(texts.items())[k::jobs])) for k in range(jobs)}
+    files = ["main.c", *texts]
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
     parts = [files[k::jobs] for k in range(jobs)]
     running = [
         subprocess.Popen([*command, "-c", *p], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -78,15 +78,27 @@ def rows(col: str) -> LayoutHandle:
 
 def allowed(statement: str, place: str, order: Sequence[str] = (), **layouts: Layout) -> frozenset[str]:
     """The algorithms that may be forced for the position `place`; the others are refused with a reason."""
+    named = all(isinstance(x, str) for x in layouts.values())  # others have no hash
+    ask = _allowed if named else _allowed.__wrapped__
+    return ask(statement, place, tuple(order), tuple(layouts.items()))
+
+
+@cache
+def _allowed(
+    statement: str, place: str, order: tuple[str, ...], items: tuple[tuple[str, Layout], ...]
+) -> frozenset[str]:
+    """Many tests ask it once for each algorithm."""
     result = set()
+    layouts = dict(items)
+    refused: dict[str, str] | None = None
     for algorithm in FINDS:
         try:
             kernel = spfgen.compile(statement, order=order, finds={place: algorithm}, **layouts)
         except SpecError as error:
-            reasons = why_not(statement, place, order, **layouts)
-            assert algorithm in reasons, f"the plan calls right what is refused: {error}"  # noqa: PT017
-            assert reasons[algorithm], "a refusal without a reason"
-            assert reasons[algorithm] in error.message  # noqa: PT017
+            refused = refused or why_not(statement, place, order, **layouts)
+            assert algorithm in refused, f"the plan calls right what is refused: {error}"  # noqa: PT017
+            assert refused[algorithm], "a refusal without a reason"
+            assert refused[algorithm] in error.message  # noqa: PT017
             continue
         assert {f.algorithm for f in of_kind(kernel, Find) if f.dim == place} == {FULL[algorithm]}
         result.add(algorithm)

@@ -10,6 +10,7 @@ import pytest
 
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.run.validate import c_source
+from tests.differential.support import one_file
 from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
 from tests.sanitize.kernels import case, every_find, every_output, every_schedule, every_type
@@ -18,6 +19,8 @@ FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-W
 COMPILERS = (("gcc",), ("clang", "-fsyntax-only"))
 """gcc finds some of what it warns of where it optimises, clang while it reads."""
 JOBS = 2
+FILES = 6
+"""So many hold all kernels."""
 
 
 def sources(folder: Path) -> list[str]:
@@ -31,10 +34,12 @@ def sources(folder: Path) -> list[str]:
     build, _ = generated(
         [*every_type(("csr", "hyb")), *every_output(), *[*every_find()][::2], *every_schedule(), *conditions]
     )
+    kernels = {f"kernel_{number}.c": text for number, text in build.sources.items()}
+    texts = [one_file(dict(list(kernels.items())[k::FILES])) for k in range(FILES)]
     paths = []
     validators = [c_source(x, {a.name: INDEX_TYPES[k % 2] for k, a in enumerate(x.indexes)}) for x in chosen()]
-    for number, source in enumerate([*build.sources.values(), *validators]):
-        paths.append(str(folder / f"kernel_{number}.c"))
+    for number, source in enumerate([*texts, *validators]):
+        paths.append(str(folder / f"file_{number}.c"))
         Path(paths[-1]).write_text(source, encoding="utf-8")
     return paths
 

@@ -143,7 +143,7 @@ def test_the_fast_checks_find_what_trying_everything_finds(monkeypatch, layout):
     monkeypatch.setattr(check_numpy, "CHUNK", 8)
     random = np.random.default_rng(29)
     accepted = {fact: set() for fact in layout.facts}
-    for _ in range(150):
+    for _ in range(75):
         sizes, arrays = _random(layout, random)
         slow = {f: _outcome(layout, sizes, arrays, f, True)[0] for f in layout.facts}
         fast = {f: _outcome(layout, sizes, arrays, f, False) for f in layout.facts}

@@ -144,14 +144,17 @@ PRODUCT_DATA = tuple(
         (shape, 1.0) for shape in ((5, 3, 4), (1, 1, 1), (0, 2, 3), (3, 2, 0))))
 )  # fmt: skip
 """The first has blocks that are mostly zeros, which are left out of copies."""
+TILED = tuple(Data((("n0", a), ("n1", b), ("n2", c)), (), density, 7) for (a, b, c), density in (
+    ((9, 16, 5), 0.3), ((9, 64, 5), 0.3), ((3, 133, 100), 1.0), ((2, 0, 3), 1.0)))  # fmt: skip
+"""As many columns as one tile has, and others; rows that all tiles take in pieces."""
 
 
 def every_product() -> Iterator[Case]:
-    """Rows that are cleared by their first entry; zeros of blocks that are passed over, or left out of a copy."""
+    """Rows that are cleared by their first entry; zeros of blocks passed over, or left out of a copy; tiles."""
     dims = (("A", ("n0", "n2")), ("B", ("n2", "n1")), ("C", ("n0", "n1")))
-    for left, right in PRODUCTS:
+    for left, right, data in [*((*pair, PRODUCT_DATA) for pair in PRODUCTS), ("csr", "dense", TILED)]:
         tensors = f"tensor A : {left}\n    tensor B : {right}\n    tensor C : dense"
-        yield Case(f"kernel NAME {{\n    {tensors}\n    C[i, j] = A[i, k]*B[k, j]\n}}", dims, (), PRODUCT_DATA)
+        yield Case(f"kernel NAME {{\n    {tensors}\n    C[i, j] = A[i, k]*B[k, j]\n}}", dims, (), data)
 
 
 def every_kernel() -> list[Case]:

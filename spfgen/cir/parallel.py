@@ -18,6 +18,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, 
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
+    PLANS,
     Clear,
     Do,
     Find,
@@ -566,7 +567,9 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     count = _number(low, share, scope)
     parts = _Parts(low, plan, scope, count, IN_TURN)
     key = (carry.target.tensor, f"{carry.target.array} of a row")
-    own_body = carry.of_row(plan.body, key[1])
+    # Of a row with a window no part is kept apart: its places are those of the target.
+    windows = any(isinstance(n, Clear) and n.window for n in walk(plan.body, PLANS))
+    own_body = None if windows else carry.of_row(plan.body, key[1])
     if own_body is None:
         return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]

@@ -43,6 +43,7 @@ def windows(kernel: spfgen.Kernel) -> list[int]:
         ("y[j] = A[i,j]*x[i]", {"A": "sdia(R=64)", "x": "dense", "y": "dense"}, []),  # others write these places too
         (STATEMENT, {"A": "csr", "x": "dense", "y": "dense"}, []),  # each place is written once
         ("y[i] = 2*A[i,j]*x[j]", {"A": "sdia(R=64)", "x": "dense", "y": "dense"}, [64]),
+        (STATEMENT, {"A": "bcsr(R=32, C=1)", "x": "dense", "y": "dense"}, [32]),
         ("y[i] = A[i,j]*x[j]*z[i]", {"A": "sdia(R=64)", "x": "dense", "y": "dense", "z": "dense"}, [64]),
     ],
 )
@@ -63,7 +64,7 @@ def test_places_that_are_not_this_iteration_s_alone_have_none() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (31, 40), (32, 32), (33, 20), (97, 200), (200, 31), (5, 0)])
-@pytest.mark.parametrize("name", ["sdia(R=32)", "dia", "strips"])
+@pytest.mark.parametrize("name", ["sdia(R=32)", "dia", "strips", "bcsr(R=32, C=1)", "bcsr(R=17, C=3)"])
 def test_results(name: str, shape: tuple[int, int], threads: int) -> None:
     rng = np.random.default_rng(sum(shape))
     a = csr_array(random_array(shape, density=0.2, rng=rng) if 0 not in shape else np.zeros(shape))

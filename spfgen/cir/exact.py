@@ -40,48 +40,51 @@ def written_out(functions: Sequence[c.Function], whole: c.Function) -> list[c.Fu
         taken.add(name)
         doc = f"{function.doc.rstrip('.')}, for a {size} that may be a number."
         one = replace(function, result=f"inline {INLINE} void", name=name, doc=doc)
-        made += [one, _chosen(function, one, size, widths, _flags(whole, size))]
+        made += [one, _chosen(function, one, size, widths, whole)]
     return made
 
 
 def _tests(function: c.Function) -> Iterator[tuple[str, int, c.Expr | None]]:
     """The size that is tested for whether a tile fits, the tile's width, and what else must be so."""
-    given = {p.name for p in function.params}
     if INLINE not in function.result:
         return
     for line in function.body.statements:
-        match line:
-            case c.While(c.Bin("&&", c.Name() as flag, c.Bin("<=", c.Bin("+", _, c.Int(width)), c.Name(size)))):
+        if not isinstance(line, c.While | c.If):
+            continue
+        match line.condition:
+            case c.Bin("&&", c.Name() as flag, c.Bin("<=", c.Bin("+", _, c.Int(width)), c.Name(size))):
                 yield size, width, flag
-            case c.While(c.Bin("<=", c.Bin("+", _, c.Int(width)), c.Name(size))) if size in given:
+            case c.Bin("<=", c.Bin("+", _, c.Int(width)), c.Name(size)):
                 yield size, width, None
-            case c.If(c.Bin("<=", c.Bin("+", _, c.Int(width)), c.Name(size))) if size in given:
-                yield size, width, None
-
-
-def _flags(whole: c.Function, size: str) -> set[str]:
-    """The answers found out at the begin to whether there is more than one tile."""
-    answers = (s for s in whole.body.statements if isinstance(s, c.Declare) and s.type == "const bool")
-    return {
-        s.name for s in answers if isinstance(s.value, c.Bin) and s.value.op == ">" and s.value.left == c.Name(size)
-    }
 
 
 def _chosen(
-    function: c.Function, one: c.Function, size: str, widths: Mapping[int, c.Expr | None], several: set[str]
+    function: c.Function, one: c.Function, size: str, widths: Mapping[int, c.Expr | None], whole: c.Function
 ) -> c.Function:
     """What calls it with the width of each tile where there is one tile alone."""
     names = [c.Name(p.name) for p in function.params]
-
-    def run(*given: c.Expr) -> c.Block:
-        return c.Block((c.Do(c.Call(one.name, given)),))
-
     cases = list[tuple[c.Expr, c.Block]]()
-    for width, flag in sorted(widths.items(), key=lambda item: -item[0]):
-        alone: dict[str, c.Expr] = {size: c.Int(width), **{n: c.Name("false") for n in several}}
+    for width, flag in sorted(widths.items(), reverse=True):
+        alone: dict[str, c.Expr] = {size: c.Int(width)}
+        alone |= dict.fromkeys(_false(whole, size, width, flag), c.Name("false"))
         asked: c.Expr = c.Bin("==", c.Name(size), c.Int(width))
         if flag is not None:
             asked = c.Bin("&&", flag, asked)
-        cases.append((asked, run(*(alone.get(n.name, n) for n in names))))
+        cases.append((asked, _run(one, [alone.get(n.name, n) for n in names])))
     doc = f"The same, written out for each {size} that is the width of one tile."
-    return replace(function, body=c.Block((first_of(cases, run(*names)),)), doc=doc)
+    return replace(function, body=c.Block((first_of(cases, _run(one, names)),)), doc=doc)
+
+
+def _run(one: c.Function, given: Sequence[c.Expr]) -> c.Block:
+    return c.Block((c.Do(c.Call(one.name, tuple(given))),))
+
+
+def _false(whole: c.Function, size: str, width: int, flag: c.Expr | None) -> Iterator[str]:
+    """The answers found out at the begin that are no for this width: that the size is more than at least so many."""
+    for line in whole.body.statements:
+        match line:
+            case c.Declare("const bool", name, c.Bin(">", c.Name(asked), limit)) if asked == size:
+                if isinstance(limit, c.Select):
+                    limit = limit.yes if limit.condition == flag else limit.no
+                if isinstance(limit, c.Int) and width <= limit.value:
+                    yield name

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 SIMD = "omp simd"
 FEW, MANY, WIDE = 12, 48, 4
-"""Iterations of the loop inside that all tiles take before the next ones, with more than so many of the widest tiles
-and with fewer: what they read fits into the first cache, and the sums are in memory only so often in between."""
+"""Iterations of the loop inside that all tiles take before the next ones, with more than so many tiles and with
+fewer: what they read fits into the first cache, and the sums are in memory only so often in between."""
 
 LINE = 64
 """Bytes of memory that are fetched at once."""

@@ -24,7 +24,8 @@ from spfgen.plan.scan import Step, sources
 from spfgen.space.nodes import Instance, Operand, Read
 
 BYTES = 256
-"""The size of a tile: half of the vector registers of AVX2."""
+"""The size of a tile: half of the vector registers of AVX2. Where there is more room, tiles are twice as large in C
+(cir/tile.py)."""
 FEW = 16
 """Neighbours that need no tile."""
 

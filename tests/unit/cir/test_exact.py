@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,16 @@ def test_a_part_is_called_with_the_width_of_each_tile() -> None:
     given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
     several, soon, no = c.Name("several"), c.Name("soon"), c.Name("false")
     assert given == [(c.Int(32), no, soon), (c.Int(16), no, soon), (N, several, soon)]
+
+
+def test_only_answers_that_are_known_are_given() -> None:
+    """More than eight is true of a tile's width; more than so many where registers are wide, only of those there."""
+    wide = c.Select(c.Name("SPFGEN_WIDE"), c.Int(64), c.Int(16))
+    for limit, wanted in ((c.Int(8), []), (c.Int(16), [16]), (wide, [16])):
+        whole = replace(WHOLE, body=c.Block((c.Declare("const bool", "several", c.Bin(">", N, limit)),)))
+        chosen = written_out([tiles(32, 16), part("n")], whole)[-1]
+        given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
+        assert [a[0] for a in given if a[1] == c.Name("false")] == [c.Int(w) for w in wanted]
 
 
 @pytest.mark.parametrize(

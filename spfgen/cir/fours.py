@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
-from spfgen.cir.gathers import GATHERS
+from spfgen.cir.gathers import GATHERS, sum_of_products
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
@@ -34,6 +34,8 @@ TIMES = 4
 VECTOR = 16
 """Bytes: to put values together for wider vectors, and to add those up, takes longer than it saves."""
 SIMD = "omp simd"
+FEW_SLOTS = 8
+"""Rows of so few are written out (cir/sized.py)."""
 VERY_SHORT, SHORT = 4, 12
 """Places of a segment, on the average: very short ones must nearly all be of one length; where processors gather well,
 longer ones than short ones are gathered."""
@@ -71,27 +73,15 @@ def in_fours(
         place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}")) if along else Var(f"@{at.name}")
         return Bin("+", place, Num(count)) if count else place
 
-    def inside(place: Expr) -> Scope:
-        """Where what is looked up in the loop has its values at that position."""
-        found = scope
-        for node in above:
-            if isinstance(node, Load | Locate):
-                made = node.call if isinstance(node, Load) else node.value
-                found = replace(found, inline={**found.inline, node.dim: substitute(made, {plan.dim: place})})
-        return found
-
     def value(read: object, place: Expr, held: Mapping[Operand, c.Expr] | None = None) -> c.Expr:
-        found = inside(place)
+        found = _inside(plan, scope, place)
         if held is not None:
             here = {substitute(r, {plan.dim: place}): v for r, v in held.items()}
             found = replace(found, held={**found.held, **here})
         return low.value(substitute(read, {plan.dim: place}), found, kind)
 
     def holds(count: int) -> list[c.Expr]:
-        """That the loop goes on at the position that many further."""
-        place = further(count)
-        conditions = [f for n in above if isinstance(n, Guard) for f in n.conditions]
-        return [low.condition(substitute(f, {plan.dim: place}), inside(place)) for f in conditions]
+        return _goes_on(low, plan, scope, further(count))
 
     gathered = [
         c.Assign(c.Load(own[k // width], c.Int(k % width)), "=", value(Read(read), further(k)))
@@ -127,6 +117,40 @@ def in_fours(
         return None, rounds
     assert plan.ahead is not None
     return low.chosen("const bool", "steady", *_steady(low, plan, scope, gathers)), rounds
+
+
+def full_row(
+    low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
+) -> tuple[c.Expr, list[c.Stmt]] | None:
+    """In loops that may end early, over as many slots in each row: whether one runs to its end, as its last slot says,
+    and what then adds all of it to the sum (cir/gathers.py). None where that is not such a sum."""
+    first, slots = limits
+    early = any(isinstance(n, Guard) and n.ends for n in chain(plan.body))
+    whole = rewrite(lambda n: n.body if isinstance(n, Guard) and n.ends else None, plan.body)
+    added = sum_of_products(low, replace(plan, body=whole), scope, total, limits) if early else None
+    if added is None or first != c.Int(0) or not isinstance(slots, c.Name) or len(plan.high) != 1:
+        return None
+    why = "rows have many slots: full ones are read by vectors"
+    many = low.chosen("const bool", "gathered", c.Bin("&&", GATHERS, c.Bin(">", slots, c.Int(FEW_SLOTS))), why)
+    last = Bin("-", plan.high[0], Num(1))
+    comment = c.Comment("the row is full, as its last slot says")
+    return joined("&&", [many, *_goes_on(low, plan, scope, last)]), [comment, added]
+
+
+def _inside(plan: Scan, scope: Scope, place: Expr) -> Scope:
+    """Where what is looked up in the loop has its values at that position."""
+    for node in chain(plan.body):
+        if isinstance(node, Load | Locate):
+            made = node.call if isinstance(node, Load) else node.value
+            scope = replace(scope, inline={**scope.inline, node.dim: substitute(made, {plan.dim: place})})
+    return scope
+
+
+def _goes_on(low: Lowering, plan: Scan, scope: Scope, place: Expr) -> list[c.Expr]:
+    """That the loop does not end before that position."""
+    conditions = [f for n in chain(plan.body) if isinstance(n, Guard) for f in n.conditions]
+    inside = _inside(plan, scope, place)
+    return [low.condition(substitute(f, {plan.dim: place}), inside) for f in conditions]
 
 
 def _steady(low: Lowering, plan: Scan, scope: Scope, gathers: bool) -> tuple[c.Expr, str]:

@@ -30,7 +30,17 @@ TYPES = ("float32", "float64")
 def dot(
     low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
 ) -> c.Stmt | None:
-    """What adds all of the segment to the sum; None where that is not such a sum."""
+    """What adds all of the segment to the sum; None where that is not such a sum, or nothing tells how long segments
+    are, and so when this pays."""
+    long = plan.ahead.long if plan.ahead is not None else None
+    told = long is not None and variables(long) <= low.program.size_of.keys()
+    return sum_of_products(low, plan, scope, total, limits) if told else None
+
+
+def sum_of_products(
+    low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
+) -> c.Stmt | None:
+    """The same, whatever tells how long segments are."""
     name, kind = total
     first, end = limits
     match plan.body:
@@ -52,9 +62,6 @@ def dot(
         return None
     if any((o.tensor, o.place) in scope.rows or scope.running(o) is not None for o in (one, other)):
         return None
-    long = plan.ahead.long if plan.ahead is not None else None
-    if long is None or not variables(long) <= low.program.size_of.keys():
-        return None  # nothing tells how long segments are, and so when this pays
     here: dict[str, Expr] = {plan.dim: ZERO, dim: ZERO}
 
     def begin(place: c.Expr, offset: c.Expr) -> c.Expr:

@@ -113,9 +113,18 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
 def needs_parts(plan: Loop) -> bool:
     """Whether a pragma on the loop itself would not do."""
     share = plan.share
-    return isinstance(plan, Sweep) or (
-        share is not None and (share.weight is not None or share.uneven or bool(share.adds) or spans(plan) is not None)
-    )
+    if isinstance(plan, Sweep) or share is None:
+        return isinstance(plan, Sweep)
+    return share.weight is not None or share.uneven or bool(share.adds) or spans(plan) is not None or _takes_turns(plan)
+
+
+def _takes_turns(plan: Loop) -> bool:
+    """Whether it pays that a thread that is done early finds more to do: there are loops inside, which take longer than
+    to ask for it, and look things up, which takes now longer, now less."""
+    inside = list(walk(body(plan), PLANS))
+    alone = isinstance(plan, Scan) and (plan.collapse > 1 or plan.vector)
+    loops, looks_up = any(isinstance(n, Loop) for n in inside), any(isinstance(n, Load | Guard | Find) for n in inside)
+    return loops and looks_up and not alone
 
 
 @dataclass
@@ -170,7 +179,8 @@ class _Parts:
     def comment(self) -> c.Stmt:
         weight = self.plan.share.weight if self.plan.share is not None else None
         if weight is None:
-            return c.Comment("the iterations in equal parts")
+            larger = ", but for each thread's first part" if self.owned else ""
+            return c.Comment(f"the iterations in equal parts{larger}")
         text = f"each part takes about the same of {self.array(weight.pointer)[0].name}'s differences"
         if weight.deeper:
             text += f", measured by {self.array(weight.deeper[-1])[0].name}"
@@ -568,7 +578,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     parts = _Parts(low, plan, scope, count, IN_TURN)
     key = (carry.target.tensor, f"{carry.target.array} of a row")
     # Of a row with a window no part is kept apart: its places are those of the target.
-    windows = any(isinstance(n, Clear) and n.window for n in walk(plan.body, PLANS))
+    windows = any(isinstance(n, Clear) and n.window for n in walk(body(plan), PLANS))
     own_body = None if windows else carry.of_row(plan.body, key[1])
     if own_body is None:
         return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]

@@ -14,14 +14,12 @@ from spfgen.cir import nodes as c
 from spfgen.cir.alone import ALONE
 from spfgen.cir.build import INT, first_of, loop
 from spfgen.cir.outline import INLINE, can_move, names_in, outer_loops, params_for, types_of
-from spfgen.cir.workspaces import PARALLEL
 from spfgen.ir import fresh, rewrite, walk
 
 LARGEST = 8
 """The largest size that has code of its own."""
 GROUPS = (2, 4)
 """Loops with these steps are sums of a few at a time (cir/sums.py), which are written out."""
-EACH = "omp parallel for schedule(static, 1) num_threads(threads)"
 
 
 def sized(function: c.Function) -> list[c.Function]:
@@ -41,13 +39,14 @@ def sized(function: c.Function) -> list[c.Function]:
         if params is None:
             return None
         taken.update(names_in(function))  # most functions have no such loop
-        limits = [fresh(f"{node.variable}_{word}", taken) for word in ("begin", "end")]
+        own = {n.name for n in walk(small.body) if isinstance(n, c.Name | c.Declare)}
+        limits = [fresh(f"{node.variable}_{word}", own) for word in ("begin", "end")]
         one = _one(small, size, limits, params, fresh(f"{function.name}_rows", taken))
         taken.add(one.name)
         chosen = _chosen(one, size, fresh(f"{function.name}_sizes", taken))
         taken.add(chosen.name)
         made.extend((one, chosen))
-        return _called(node, _for_large(node, size, function), chosen, limits, fresh("part", taken))
+        return _called(node, _for_large(node, size, function), chosen)
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)
     return [*made, replace(function, body=body)]
@@ -60,7 +59,7 @@ def _size(outer: c.For, sizes: set[str]) -> c.Name | None:
             pass
         case _:
             return None
-    if kind != INT or tested != i or outer.pragmas not in ((), (PARALLEL,)) or not can_move(lines, (i,)):
+    if kind != INT or tested != i or outer.pragmas or not can_move(lines, (i,)):
         return None
     zeros = [s.name for s in walk(outer.body, c.Stmt) if isinstance(s, c.Declare) and s.value == c.Int(0)]
     found = {size for n in outer_loops(lines) if (size := _end(n, zeros)) in sizes}
@@ -102,7 +101,7 @@ def _for_small(outer: c.For, size: c.Name, function: c.Function) -> c.For:
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.If(c.Name(flag), _, c.Block() as other) if flag in flags:
+            case c.If(c.Name(flag) | c.Bin("&&", c.Name(flag)), _, c.Block() as other) if flag in flags:
                 return other
         return None
 
@@ -158,24 +157,9 @@ def _asks(line: c.Stmt, flags: Collection[str]) -> bool:
     return False
 
 
-def _called(outer: c.For, large: c.For, chosen: c.Function, limits: Sequence[str], part: str) -> c.Stmt:
-    """The call where the size is small, else the loop; each thread does so with its part if the loop is parallel."""
+def _called(outer: c.For, large: c.For, chosen: c.Function) -> c.Stmt:
+    """The call where the size is small, else the loop."""
     assert isinstance(outer.condition, c.Bin)
     size, _, _, *others = (c.Name(p.name) for p in chosen.params)
-
-    def between(first: c.Expr, last: c.Expr) -> c.If:
-        call = c.Do(c.Call(chosen.name, (size, first, last, *others)))
-        assert isinstance(large.condition, c.Bin)
-        rows = replace(large, start=first, condition=replace(large.condition, right=last), pragmas=())
-        return c.If(c.Bin("<=", size, c.Int(LARGEST)), c.Block((call,)), c.Block((rows,)))
-
-    start, last = outer.start, outer.condition.right
-    if not outer.pragmas:
-        return between(start, last)
-    number = c.Name(part)
-    lines: list[c.Stmt] = [
-        c.Declare(f"const {INT}", limit, c.Call("spfgen_part", (start, last, at, c.Name("threads"))))
-        for limit, at in zip(limits, (number, c.Bin("+", number, c.Int(1))), strict=True)
-    ]
-    body = c.Block((*lines, between(*map(c.Name, limits))))
-    return c.For("int", part, c.Int(0), c.Bin("<", number, c.Name("threads")), 1, body, (EACH,))
+    call = c.Do(c.Call(chosen.name, (size, outer.start, outer.condition.right, *others)))
+    return c.If(c.Bin("<=", size, c.Int(LARGEST)), c.Block((call,)), c.Block((large,)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
-from spfgen.cir.fours import TIMES, in_fours, stands_in_order
+from spfgen.cir.fours import TIMES, full_row, in_fours, stands_in_order
 from spfgen.cir.gathers import GATHERS, dot, large
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
@@ -250,6 +250,9 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if rounds is not None:
         steady, rounded = rounds
         rounded, fetching = _fetching_values(low, plan, scope, end, fetching, rounded), []
+        full = full_row(low, plan, scope, (name, kind), (first, end))
+        if full is not None:
+            rounded = [c.If(full[0], c.Block(tuple(full[1])), c.Block(tuple(rounded)))]
         if steady is not None:
             unsteady = _fetching_each(low, plan, scope, (name, kind), (first, end), each)
             if gathered is not None:

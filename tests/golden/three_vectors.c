@@ -457,7 +457,7 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        /* the iterations in equal parts */
+        /* the iterations in equal parts, but for each thread's first part */
         spfgen_untaken(parts_taken, threads);
         if (threads > 1) {
             #pragma omp parallel num_threads(threads)
@@ -490,7 +490,7 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        /* the iterations in equal parts */
+        /* the iterations in equal parts, but for each thread's first part */
         spfgen_untaken(part_3s_taken, threads);
         if (threads > 1) {
             #pragma omp parallel num_threads(threads)

@@ -60,6 +60,41 @@ def test_a_value_that_is_no_number_is_added_where_it_is_stored() -> None:
     assert np.array_equal(spfgen.compile("y[i] = A[i,j]*x[j]", A="csr", x="dense", y="dense")(A=a, x=x), expected)
 
 
+SLOTS = """
+layout slots(nrow, ncol) {{
+    size width
+    relation {{ [r, s] -> [i, j] : 0 <= r < nrow and 0 <= s < width and i = r and j = column(r, s) and 0 <= j }}
+    index column[nrow, width] {{
+        range -1 <= column(r, s) < ncol
+        property forall r, s, t : {}
+    }}
+    value val[nrow, width] at [r, s]
+}}
+kernel k {{ tensor A : slots tensor x, y : dense  y[i] = A[i, j]*x[j] }}
+"""
+LAST = "s < t and column(r, t) >= 0 => 0 <= column(r, s) < column(r, t)"
+ANYWHERE = "s < t and column(r, s) >= 0 and column(r, t) >= 0 => column(r, s) < column(r, t)"
+
+
+@pytest.mark.parametrize("unused", [LAST, ANYWHERE])
+def test_the_last_slot_says_that_a_row_is_full_only_where_unused_ones_come_last(unused: str) -> None:
+    random = np.random.default_rng(3)
+    spec = spfgen.parse(SLOTS.format(unused))
+    kernel = spec.kernels["k"].compile()
+    assert ("const bool gathered" in kernel.source) == (unused == LAST)
+    for width in (8, 9, 17):
+        column = np.tile(np.arange(width), (60, 1)).astype(np.int32)
+        for row in column[::2]:
+            row[random.integers(0, width) :] = -1
+        if unused == ANYWHERE:
+            column[1::2, 0] = column[::2, 0] = -1
+        val = np.where(column < 0, np.nan, random.integers(1, 5, column.shape))
+        a = spfgen.tensor(spec.layouts["slots"], shape=(60, width), column=column, val=val)
+        x = random.integers(1, 5, width).astype(float)
+        expected = np.where(column < 0, 0, np.nan_to_num(val) * x[column]).sum(1)
+        assert np.array_equal(kernel(A=a, x=x), expected)
+
+
 def made(pragmas: tuple[str, ...]) -> c.Function:
     flag, n = c.Name("flag"), c.Name("n")
 

@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
+import spfgen
 from spfgen.cir.files import SERIAL, runtime
 from spfgen.run.compile import build, load
 
@@ -98,3 +99,11 @@ def test_the_parts_of_any_work_are_all_of_it(made: ctypes.CDLL, threads: int) ->
         assert (begin[0], begin[-1]) == (0, units)
         first = 6 if parts > threads else 1
         assert np.array_equal(np.diff(begin), np.where(np.arange(parts) % (parts // threads) > 0, 1, first))
+
+
+@pytest.mark.parametrize(("layout", "turns"), [("ell", True), ("dia", True), ("dense", False)])
+def test_a_thread_that_is_done_early_goes_on_where_iterations_look_things_up(layout: str, turns: bool) -> None:
+    """Where none does they take as long as one another, and the loop is as plain as a person writes it."""
+    text = spfgen.compile("y[i] = A[i,j]*x[j]", A=layout, x="dense", y="dense").source
+    assert ("spfgen_part_after" in text) == turns
+    assert ("omp parallel for schedule(static)" in text) != turns

@@ -29,25 +29,21 @@ def function(rows: c.Stmt, size: c.Stmt = SIZE) -> c.Function:
     return c.Function("void", "product", PARAMS, c.Block((size, rows)))
 
 
-@pytest.mark.parametrize("pragmas", [(), (PARALLEL,)])
-def test_the_loop_gets_a_function_of_the_size(pragmas: tuple[str, ...]) -> None:
-    rows, sizes, whole = sized(function(replace(ROWS, pragmas=pragmas)))
+def test_the_loop_gets_a_function_of_the_size() -> None:
+    rows, sizes, whole = sized(function(ROWS))
     assert [f.name for f in (rows, sizes, whole)] == ["product_rows", "product_sizes", "product"]
     given = [n.arguments[0] for n in walk(sizes) if isinstance(n, c.Call)]
     assert given == [c.Int(k) for k in range(9)]
     (call,) = (n for n in walk(whole) if isinstance(n, c.Call) and n.function == "product_sizes")
-    parts = [n for n in walk(whole) if isinstance(n, c.For)]
-    assert len(parts) == len(pragmas) + 2, "the loop as it is, for other sizes"
-    limits = (c.Name("i_begin"), c.Name("i_end")) if pragmas else (c.Int(0), N)
-    assert call.arguments == (WIDTH, *limits, c.Name("a"), c.Name("y"))
-    large = next(n for n in parts if n.variable == "i")
-    assert (large.start, large.condition, large.pragmas) == (limits[0], c.Bin("<", ROW, limits[1]), ())
+    assert call.arguments == (WIDTH, c.Int(0), N, c.Name("a"), c.Name("y"))
+    large = [n for n in walk(whole) if isinstance(n, c.For)]
+    assert large == [ROWS, INNER], "the loop as it is, for other sizes"
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        function(replace(ROWS, pragmas=(f"{PARALLEL} firstprivate(s)",))),
+        function(replace(ROWS, pragmas=(PARALLEL,))),
         function(loop("i", c.Int(0), N, (INNER, STORED))),  # adds to a variable of others
         function(loop("i", c.Int(0), N, (SUM, replace(INNER, step=1), STORED))),
         function(loop("i", c.Int(0), N, (SUM, replace(INNER, start=ROW), STORED))),

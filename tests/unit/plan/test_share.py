@@ -24,6 +24,8 @@ KERNELS = {
     "some rows": ("y[i] = A[i, j]*x[j]", {"A": "dcsr"}, ""),
     "trees": ("C[i, l] = T[i, j, k]*B[j, l]*D[k, l]", {"T": "csf"}, ""),
     "rows of products": ("C[i, k] = A[i, j]*B[j, k]", {"A": "csr", "B": "csr"}, ""),
+    "rows of slots": ("y[i] = A[i, j]*x[j]", {"A": "ell"}, ""),
+    "diagonals": ("y[i] = A[i, j]*x[j]", {"A": "dia"}, ""),
     "sorted list": ("y[i] = A[i, j]*x[j]", {"A": "coo"}, "segments"),
     "sorted list, columns": ("C[i, k] = A[i, j]*B[j, k]", {"A": "coo"}, "segments"),
     "list under a condition": ("y[i] = A[i + 1, j]*x[j] where j <= i", {"A": "coo"}, "segments"),

@@ -103,7 +103,7 @@ SHARES = "X[i, k] = sum(j: L[i, j]*B[j, k])/b[i]"
         (LOWER, "csc", "prefetch L.pi by 3", r"spfgen_prefetch\(&L_val\[L_pi_ahead\]\)"),
         (ROWS, "csr", "vectorize k", r"#pragma omp simd\n *for \(\w+ k"),
         (ROWS, "csr", "order i, k; vectorize L.pj", r"#pragma omp simd reduction\(\+:X_sum, X_sum_2\)"),
-        (ROWS, "csr", "parallel k", r"#pragma omp parallel for [^\n]*\n *for \(\w+ k"),
+        (ROWS, "csr", "parallel k", r"k_begin = spfgen_part\([^!]*for \(\w+ k = k_begin;"),
         (TWO, "csr", "vectorize L.pj", r"#pragma omp simd reduction\(\+:x_sum, x_sum_2\)"),
         (SHARES, "dense", "order i, k; fuse i, k; vectorize j", r"parallel for collapse\(2\)[^!]*omp simd reduction"),
     ],

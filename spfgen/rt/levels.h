@@ -23,7 +23,7 @@ enum {
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
-    SPFGEN_LEVELS_LATELY = 16,   /* calls whose mean says how long one takes now */
+    SPFGEN_LEVELS_LATELY = 16,   /* calls, at least, whose mean says how long one takes now */
     SPFGEN_LEVELS_MOST = 8,      /* times as long as the others a call may count among them */
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
     SPFGEN_LEVELS_TOGETHER = 0,  /* ways in which a call runs: each thread does its units, */
@@ -404,19 +404,16 @@ static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
 
 /* The order of this call: the one that is kept, for its threads or one, or of no threads when the loop is serial; the
    values are the same. All ways are tried for some time, as it takes several calls until caches and predictions of
-   branches are as they will be; then what has been fastest lately runs, and in between another one is tried again:
-   others may need the cores now, or none any more. */
+   branches are as they will be; then what has been fastest lately runs, and in between another one is tried again, at
+   once where it looks faster now: others may need the cores, or none any more. */
 static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     const spfgen_levels serial = SPFGEN_LEVELS_NONE;
     if (!kept || !kept->size) {
         return serial;
     }
     kept->start = kept->wanted ? 0 : spfgen_levels_clock();
-    if (!kept->wanted && !spfgen_levels_tries(kept)) {
-        const int64_t fastest = spfgen_levels_fastest(kept);
-        if (kept->calls == 0 || kept->lately[kept->way] > 1.25 * kept->lately[fastest]) { /* a change costs something */
-            kept->way = fastest;
-        }
+    if (!kept->wanted && !spfgen_levels_tries(kept) && kept->calls == 0) {
+        kept->way = spfgen_levels_fastest(kept);
     }
     for (int64_t t = 0; kept->way == SPFGEN_LEVELS_TOGETHER && t < kept->threads; t++) {
         kept->done[t * SPFGEN_LEVELS_APART] = 0;
@@ -430,21 +427,23 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
 /* The call has run: how fast its way is, and whether another one is tried next. */
 static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     const double took = spfgen_levels_clock() - kept->start;
+    const double least = SPFGEN_LEVELS_RUN * 1e-6;
     double *const lately = kept->lately + kept->way;
     const bool tried = spfgen_levels_tries(kept);
     if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
         *lately = took;
-    } else { /* one call that was disturbed does not count more than as many that were not */
-        const int64_t calls = tried ? spfgen_min(kept->calls, SPFGEN_LEVELS_LATELY) : SPFGEN_LEVELS_LATELY;
-        *lately += (spfgen_least(took, SPFGEN_LEVELS_MOST * *lately) - *lately) / (double)calls;
+    } else { /* in the mean of half a trial or more, one call that was disturbed does not make the way look slower */
+        const double window = spfgen_most(SPFGEN_LEVELS_LATELY, least / 2 / *lately);
+        const double calls = tried ? spfgen_least((double)kept->calls, window) : window;
+        *lately += (spfgen_least(took, SPFGEN_LEVELS_MOST * *lately) - *lately) / calls;
     }
-    const double least = SPFGEN_LEVELS_RUN * 1e-6;
     kept->spent += took;
     kept->calls++;
     const bool over = kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= spfgen_most(kept->limit, least);
     const bool hopeless = kept->turn > SPFGEN_LEVELS_WAYS && tried && kept->calls > SPFGEN_LEVELS_CALLS &&
                           *lately > 1.5 * kept->lately[spfgen_levels_fastest(kept)];
-    if (!over && !hopeless) {
+    const bool slower = !tried && *lately > 1.25 * kept->lately[spfgen_levels_fastest(kept)];
+    if (!over && !hopeless && !slower) {
         return;
     }
     const double spent = spfgen_most(kept->spent, least);
@@ -452,10 +451,11 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     kept->limit = 0;
     if (kept->turn < SPFGEN_LEVELS_WAYS) {
         kept->way = kept->turn;
-    } else if (spfgen_levels_tries(kept)) { /* one of those that are slower, in turn */
+    } else if (spfgen_levels_tries(kept)) { /* one of the slower ones, in turn; or the one that was faster before
+                                               this one became slower: so may that one have */
         const int64_t least_way = spfgen_levels_least_way(kept);
         const int64_t ways = SPFGEN_LEVELS_WAYS - least_way;
-        const int64_t after = 1 + kept->turn / 2 % (ways - 1);
+        const int64_t after = slower ? 0 : 1 + kept->turn / 2 % (ways - 1);
         kept->way = least_way + (spfgen_levels_fastest(kept) - least_way + after) % ways;
     } else if (tried) {
         kept->longer = kept->longer ? spfgen_min(4 * kept->longer, SPFGEN_LEVELS_LONGER) : 4;

@@ -255,6 +255,62 @@ def test_the_header_is_enough_for_c(tmp_path: Path) -> None:
         assert found.stdout == "0 1 2 2, 2 levels"
 
 
+CLOCK = """
+#include <stdio.h>
+static spfgen_levels levels;
+static double now;
+static int reads, calls;
+static double test_clock(void) { /* a call reads it twice */
+    if (reads++ % 2) {
+        now += levels.way == 2 ? 5.0e-6 : 5.5e-6;
+        DISTURB;
+    }
+    return now;
+}
+"""
+CALLS = """
+int main(void) {
+    enum {ROWS = 64, CALLS = 200000};
+    int32_t rowptr[ROWS + 1], colidx[ROWS];
+    double val[ROWS], right[ROWS], out[ROWS];
+    for (int k = 0; k < ROWS; k++) rowptr[k + 1] = k + 1, colidx[k] = k, val[k] = right[k] = 1;
+    rowptr[0] = 0;
+    csr_f64_i32_t L = {.nrow = ROWS, .ncol = ROWS, .nnz = ROWS, .rowptr = rowptr, .colidx = colidx, .val = val};
+    dense_rank1_f64_t b = {.n_1 = ROWS, .val = right}, x = {.n_1 = ROWS, .val = out};
+    int serial = 0;
+    for (calls = 0; calls < CALLS; calls++) {
+        if (solve(&x, &b, &L, 1, &levels)) return 1;
+        serial += levels.way == 2;
+    }
+    printf("%d %d", levels.size > 0, serial * 100 / CALLS);
+    spfgen_levels_free(&levels);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        pytest.param("now += calls % 397 == 396 ? 5.0e-5 : 0", id="one call in 397 is interrupted"),
+        pytest.param("now += calls / 5000 % 2 ? 4.0e-6 : 0", id="the machine is slower now and then"),
+    ],
+)
+def test_what_disturbs_all_ways_alike_does_not_change_the_way(disturb: str, tmp_path: Path) -> None:
+    """The serial loop is a tenth faster: it stays the one that runs, but for the trials of the other way."""
+    made = spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated
+    source, count = re.subn(r"omp_get_wtime\(\)", "test_clock()", eager_source(made.source))
+    assert count == 1
+    (tmp_path / "solve.h").write_text(made.header)
+    (tmp_path / "use.c").write_text(f'#include "solve.h"\n{CLOCK}{source}{CALLS}')
+    compiler = find_compiler()
+    flags = ["-std=c99", "-O1", f"-DDISTURB={disturb}", *compiler.openmp]
+    subprocess.run([*compiler.command, *flags, "use.c", "-lm", "-o", "use"], cwd=tmp_path, check=True)
+    found = subprocess.run([tmp_path / "use"], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert found[0] == "1", "there are two ways"
+    assert int(found[1]) > 90
+
+
 def test_no_memory_for_levels_is_no_error() -> None:
     """The struct in Python is the one in C."""
     assert ctypes.sizeof(Levels) == 28 * 8

@@ -67,6 +67,8 @@ def run(arguments: list[str]) -> int:
             error.show()
             return UsageError.exit_code
         except SpfgenError as error:
+            if isinstance(error, InternalError):
+                return _our_bug(str(error))
             message(str(error), error.title)
             return error.exit_code
         except (click.exceptions.Abort, KeyboardInterrupt) as error:
@@ -119,13 +121,13 @@ def _quiet() -> int:
     return 0
 
 
-def _our_bug() -> int:
-    """Called while an exception is handled."""
+def _our_bug(text: str = "") -> int:
+    """Called while an exception is handled: where nothing better is known of it, its traceback is shown."""
     if os.environ.get("SPFGEN_DEBUG"):
         raise
     import traceback
 
-    message(traceback.format_exc(), InternalError.title)
+    message(text or traceback.format_exc(), InternalError.title)
     return InternalError.exit_code
 
 

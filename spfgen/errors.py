@@ -6,7 +6,10 @@ One class per person who can mend the matter; each has the exit code of the comm
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +125,23 @@ class InternalError(SpfgenError):
 
     exit_code = 70
     title = "internal error (please report this)"
+
+
+@contextmanager
+def our_bugs(doing: str, notes: Callable[[], tuple[str, ...]]) -> Iterator[None]:
+    """What fails in the body without being an error of ours is raised as an InternalError: what was done when it
+    failed, where, and `notes`, which say what to report. An InternalError of a verifier gets these notes, too."""
+    try:
+        yield
+    except InternalError as error:
+        error.notes = error.notes or notes()
+        raise
+    except (SpfgenError, MemoryError):
+        raise
+    except Exception as error:
+        import traceback
+
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
+        said = f" ({error})" if str(error) else ""
+        raise InternalError(f"{doing} failed in {place}: {type(error).__name__}{said}", None, notes()) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spfgen import folder
+from spfgen.errors import our_bugs
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
@@ -81,8 +82,10 @@ def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
     key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
     found = _LAYOUTS.get(key)
     if found is None or found[0] is not declaration:
-        layout = instantiate(declaration, settings)
-        _check(layout)
+        asked = (f"please report it with the text of the layout `{declaration.name}`",)
+        with our_bugs(f"reading `{declaration.name}`", lambda: asked):
+            layout = instantiate(declaration, settings)
+            _check(layout)
         found = _LAYOUTS[key] = (declaration, layout)
     return found[1]
 

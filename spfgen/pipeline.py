@@ -35,11 +35,12 @@ from spfgen.cir.sized import sized
 from spfgen.cir.teams import without_teams
 from spfgen.cir.unswitch import unswitched
 from spfgen.cir.widths import with_widths
-from spfgen.errors import InternalError, SpecError, SpfgenError
+from spfgen.errors import InternalError, SpecError, SpfgenError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
+from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
@@ -75,11 +76,20 @@ class Generated:
 
 def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
-    with recorded() as answers:
+    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), recorded() as answers:
         program = join(kernel, layouts)
         check_program(program)
         plans = make_plans(program)
-    return print_kernel(program, plans, unique(answers))
+        return print_kernel(program, plans, unique(answers))
+
+
+def _to_report(kernel: Kernel) -> tuple[str, ...]:
+    """What makes a failure of the compiler happen again."""
+    statements = "; ".join(show_statement(s) for s in kernel.statements)
+    layouts = sorted({t.use.name for t in kernel.tensors})
+    schedule = ", its schedule" if kernel.is_scheduled else ""
+    asked = f"please report it with the kernel ({statements}){schedule} and the text of its layouts"
+    return (f"{asked}: {', '.join(layouts)}" if layouts else asked,)
 
 
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:

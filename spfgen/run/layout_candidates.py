@@ -16,13 +16,14 @@ from math import ceil, prod
 import numpy as np
 
 from spfgen.api import LayoutHandle
-from spfgen.errors import SpfgenError
+from spfgen.errors import SpfgenError, our_bugs
 from spfgen.lang.nodes import LayoutAlias
 from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SOLVED, SpecTree, builtin_names
 from spfgen.layout.measure import NARROW, measure
 from spfgen.layout.nodes import Layout
 from spfgen.run.read import Coordinates
+from spfgen.run.turns import passed_over
 
 VALUES = (1, 2, 3, 4, 6, 8, 16, 32)
 """Of constants: sizes of blocks and of slices. Several constants begin with the same one."""
@@ -155,8 +156,10 @@ def candidates(known: Iterable[Family], entries: Coordinates, most: float) -> tu
             layout = family.at(setting).layout(len(entries.shape))
             start = time.perf_counter()
             try:
-                share = share_of(layout, part)
+                with our_bugs(f"measuring `{family.text(setting)}`", tuple):
+                    share = share_of(layout, part)
             except SpfgenError as error:
+                passed_over(family.text(setting), error)
                 refused[family.text(setting)] = error.message
                 continue
             spent = (time.perf_counter() - start) * len(entries.values) / max(1, len(part.values))

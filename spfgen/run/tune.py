@@ -20,7 +20,7 @@ from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.operands import operands
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, ready
+from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
 
 
@@ -129,6 +129,7 @@ def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: C
         except CheckFailed:
             raise
         except SpfgenError as error:
+            passed_over(f"schedule {{ {candidate.text} }}", error)
             trials.append(Trial(candidate.text, None, error.message))
             continue
         ratio, own = measured(best, made)

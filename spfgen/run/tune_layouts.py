@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
-from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError
+from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, our_bugs
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
@@ -35,7 +35,7 @@ from spfgen.run.operands import operands as operands_of
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, ready
+from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 
 MOST_MEMORY = 4.0
 """So many times the memory of the layout that the operand is in now."""
@@ -303,28 +303,41 @@ class _Search:
         try:
             handle = _typed(candidate.handle, declared(self.best.parsed, name).use)
             text = use_text(handle.use)
-            memory = measure(handle.layout(len(entries.shape)), entries.shape, entries.coords, entries.values).bytes
-            if memory > MOST_MEMORY * _bytes(source):
-                raise Unsupported(f"it takes {memory / _bytes(source):.3g} times the memory that it takes now")
-            tensor, conversion = _converted(handle, source)
-            if _is_same(tensor, source):
+            with our_bugs(f"trying `{text}`", tuple):
+                made = self.stored_as(name, source, entries, handle)
+            if made is None:
                 return None
-            other = self.with_operand(name, handle.use, tensor)
-            other.ready.call()
+            other, conversion = made
             self.check(other, text)
         except CheckFailed:
             raise
         except (SpfgenError, MemoryError) as error:
             why = error.message if isinstance(error, SpfgenError) else "it does not fit in memory"
+            passed_over(f"tensor {name} : {text}", error)
             self.trials.append(LayoutTrial(name, text, None, None, None, why))
             return None
         ratio, seconds = measured(self.best.ready, other.ready)
         verdict = f"{1 / ratio:.2f} times the best so far" if ratio <= BETTER else ""
-        self.trials.append(LayoutTrial(name, text, _bytes(tensor), seconds, conversion, verdict))
+        self.trials.append(LayoutTrial(name, text, _bytes(other.tensors[name]), seconds, conversion, verdict))
         if verdict:
             self.best = other
             self.say(f"{1 / ratio:.2f} times faster: tensor {name} : {text}")
         return seconds
+
+    def stored_as(
+        self, name: str, source: Tensor, entries: Coordinates, handle: LayoutHandle
+    ) -> tuple[_Stored, float] | None:
+        """The kernel for the operand in this layout, called once, and the seconds of the conversion; None where that is
+        what there is. Raises SpfgenError."""
+        memory = measure(handle.layout(len(entries.shape)), entries.shape, entries.coords, entries.values).bytes
+        if memory > MOST_MEMORY * _bytes(source):
+            raise Unsupported(f"it takes {memory / _bytes(source):.3g} times the memory that it takes now")
+        tensor, conversion = _converted(handle, source)
+        if _is_same(tensor, source):
+            return None
+        other = self.with_operand(name, handle.use, tensor)
+        other.ready.call()
+        return other, conversion
 
     def with_operand(self, name: str, use: lang.LayoutUse, tensor: Tensor) -> _Stored:
         """The best one with this operand stored otherwise."""

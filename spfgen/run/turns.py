@@ -4,11 +4,13 @@ little."""
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from spfgen.errors import InternalError
 from spfgen.run.call import Bound
 from spfgen.run.job import values_of
 from spfgen.run.tensor import Array
@@ -65,3 +67,9 @@ def measured(best: Ready, other: Ready) -> tuple[float, float]:
     times = np.maximum(np.asarray(pairs), TICK)
     median, fastest = np.median(times, axis=0), np.min(times, axis=0)
     return max(float(median[1] / median[0]), float(fastest[1] / fastest[0])), float(fastest[1])
+
+
+def passed_over(candidate: str, error: Exception) -> None:
+    """The search goes on without a candidate that is not possible; of a mistake of ours it tells."""
+    if isinstance(error, InternalError):
+        warnings.warn(f"passed over by a mistake of ours: {candidate}: {error}", stacklevel=2)

@@ -278,3 +278,38 @@ def test_random_texts_are_compiled_or_refused(tmp_path: Path) -> None:
 def test_many_random_texts_are_compiled_or_refused(tmp_path: Path, seed: int) -> None:
     failures = fuzz(tmp_path, seed, lambda count: count >= 3000)
     assert not failures, "\n\n".join("\n".join(f) for f in failures[:3])
+
+
+FAILING = "layout own(n) { relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }"
+
+
+def test_a_mistake_of_ours_says_what_to_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a traceback: what failed where, with the kernel and its layouts; what a verifier says, too."""
+    path = tmp_path / "mine.spf"
+    path.write_text(FAILING + " kernel k { tensor x, y : own  y[i] = 2*x[i]  schedule { serial i } }")
+
+    def failing(kind: type[Exception]) -> Callable[..., None]:
+        def fails(*_: object) -> None:
+            raise kind("oops")
+
+        return fails
+
+    for kind in (AssertionError, InternalError):
+        monkeypatch.setattr("spfgen.pipeline.lower", failing(kind))
+        assert cli.run(["generate", str(path), "-o", "-"]) == InternalError.exit_code
+        said = capsys.readouterr().err
+        assert "oops" in said
+        assert "Traceback" not in said
+        assert "please report it with the kernel (y[i] = 2*x[i]), its schedule and the text of its layouts: own" in said
+        with pytest.raises(InternalError, match="oops"):
+            spfgen.compile("y[i] = 2*x[i]", x="dense", y="dense")
+    assert "compiling `k` failed in" not in said
+    monkeypatch.setattr("spfgen.kept.instantiate", failing(ValueError))
+    with pytest.raises(InternalError, match=r"reading `own` failed in .*: ValueError") as error:
+        spfgen.parse(FAILING).layouts["own"].layout()
+    assert "the text of the layout `own`" in error.value.notes[0]
+    monkeypatch.setenv("SPFGEN_DEBUG", "1")
+    with pytest.raises(InternalError):
+        cli.run(["generate", str(path), "-o", "-"])

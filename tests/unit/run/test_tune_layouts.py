@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import spfgen
 from spfgen import cli
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.lang.spec import SpecTree
+from spfgen.run import layout_candidates
 from spfgen.run import tune_layouts as tuning
 from spfgen.run.inspect import distinct
 from spfgen.run.layout_candidates import Candidate, beginning, candidates, families
@@ -207,6 +209,33 @@ def test_a_wrong_result_is_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     x[0] = np.inf  # zeros that a layout stores may meet it
     found = spfgen.tune_layouts(SPMV, "A", A=a, x=x, layouts=["coo"])
     assert "not finite" in found.trials[1].verdict
+
+
+def test_a_mistake_of_ours_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the conversion to a layout, or when it is measured: the others are tried all the same."""
+    real = tuning._converted
+
+    def converted(handle: Any, source: Any) -> Any:
+        assert handle.name != "coo", "oops"
+        return real(handle, source)
+
+    monkeypatch.setattr(tuning, "_converted", converted)
+    monkeypatch.setattr("spfgen.run.layout_candidates.share_of", one_failure("ell", layout_candidates.share_of))
+    with pytest.warns(UserWarning, match="mistake of ours") as told:
+        found = spfgen.tune_layouts(SPMV, "A", A=matrix(), x=np.ones(9), layouts=["ell", "coo", "csc"])
+    said = sorted(str(w.message) for w in told)
+    assert len(said) == 2
+    assert re.search(r"tensor A : coo\S*: trying `coo.*` failed in .*:\d+: AssertionError \(oops", said[1])
+    assert re.search("mistake of ours: ell: measuring `ell` failed in .*: AssertionError", said[0])
+    assert "csc" in {t.layout for t in found.trials if t.seconds is not None}
+
+
+def one_failure(name: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def share_of(layout: Any, entries: Any) -> Any:
+        assert layout.name != name
+        return real(layout, entries)
+
+    return share_of
 
 
 def test_what_cannot_be_stored_otherwise() -> None:

@@ -73,6 +73,7 @@ class _Search:
         self.order: list[str] = []
         self.calls = dict(instance.calls)
         self.needs = {n: {v for a in c.arguments for v in variables(a)} for n, c in self.calls.items()}
+        self.numerators = {n: variables(numerator) for n, (numerator, _) in instance.quotients.items()}
         self.unknown = [n for n in instance.domain.space.names if n not in self.known]
         self.dependent = instance.domain.hull().constraints()
         self.together = [c.value.names() for c in instance.domain.constraints()]
@@ -117,7 +118,9 @@ class _Search:
         return found
 
     def determined(self, name: str) -> bool:
-        """By an equality at hand, else by the projection onto what is known."""
+        """As a quotient, by an equality at hand, else by the projection onto what is known."""
+        if name in self.numerators and self.numerators[name] <= self.known:
+            return True
         for constraint in self.dependent:
             if constraint.value.coefficient(name) and constraint.value.names() <= self.known | {name}:
                 return True

@@ -110,7 +110,7 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     reach = [*prefix, dim]
     whole = domain.project(reach).intersect(domain.restrict(reach))
     about = whole.speaking_of(dim).gist(known).constraints(dim)
-    single = single_value(about, dim)
+    single = single_value(about, dim) or _divided(instance, dim, prefix)
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
@@ -123,6 +123,15 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     enforced = [Constraint(False, Affine(((dim, a),)) + e) for a, e in lower]
     enforced += [Constraint(False, e - Affine(((dim, a),))) for a, e in upper]
     return Step(dim, "scan", None, low, high, (), known.with_constraints(enforced))
+
+
+def _divided(instance: Instance, dim: str, prefix: Sequence[str]) -> tuple[Affine, int] | None:
+    """What a quotient is by its definition, where the numerator is known: constraints of the domain that are tighter on
+    one side need not say so."""
+    if dim not in instance.quotients:
+        return None
+    numerator, divisor = instance.quotients[dim]
+    return (linear(numerator), divisor) if variables(numerator) <= set(prefix) else None
 
 
 def _original(instance: Instance, call: str) -> str:

@@ -48,6 +48,15 @@ layout reversed(nrow, ncol) {
     index rcol[nnz]  { range 0 <= rcol(p) < ncol }
     value val[nnz] at [p]
 }
+
+layout bits(n) {
+    doc "Four places for each word, whose bits say which of them are used."
+    relation { [w, b] -> [i] : 0 <= 4*w < n and 0 <= b < 4 and i = 4*w + b
+        and (b = 0 and word(w) mod 2 = 1 or b = 1 and floor(word(w)/2) mod 2 = 1
+             or b = 2 and floor(word(w)/4) mod 2 = 1 or b = 3 and floor(word(w)/8) mod 2 = 1) }
+    index word[ceil(n/4)] { range 0 <= word(w) < 16 }
+    value val[ceil(n/4), 4] at [w, b]
+}
 """
 LAYOUTS = spfgen.parse(SPEC).layouts
 SHAPE = (6, 7)
@@ -136,3 +145,16 @@ def test_a_wrong_index_is_refused() -> None:
     arrays["rowptr"] = arrays["rowptr"][::-1].copy()
     with pytest.raises(spfgen.SpfgenError, match="rowptr"):
         spfgen.tensor(LAYOUTS["skyline"], shape=dense.shape, **arrays)
+
+
+def test_bits_that_say_what_is_stored() -> None:
+    """Quotients of words are computed where these are read, whatever conditions say of them."""
+    kernel = spfgen.compile("C[i, j] = A[i]*B[j]", A=LAYOUTS["bits"], B=LAYOUTS["bits"], C="dense")
+    rng = np.random.default_rng(5)
+    vectors, tensors = [], []
+    for n in (13, 6):
+        word, val = rng.integers(0, 16, -(-n // 4)), rng.integers(1, 9, (-(-n // 4), 4)).astype(float)
+        used = word[:, None] >> np.arange(4) & 1
+        vectors.append(np.where(used, val, 0).ravel()[:n])
+        tensors.append(spfgen.tensor(LAYOUTS["bits"], shape=n, word=word, val=val))
+    np.testing.assert_array_equal(kernel(A=tensors[0], B=tensors[1]), np.outer(*vectors))

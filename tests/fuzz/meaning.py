@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.facts.formula import And, Bin, Call, Compare, Exists, Expr, Forall, Formula, Not, Num, Or, Var
+from spfgen.ir import walk
 from spfgen.lang.reference import Stored
 from spfgen.layout.nodes import Layout
 
@@ -162,7 +163,8 @@ def entries(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array
     own = {a.name: arrays[a.name] for a in layout.indexes}
     largest = max((int(np.abs(a).max()) for a in own.values() if a.size), default=0)
     counts = [n for a in own.values() for n in a.shape]
-    reach = 1 + max([largest, *counts, *sizes.values(), *(2 * n for n in sizes.values())], default=1)
+    numbers = [n.value for n in walk(layout.relation) if isinstance(n, Num)]
+    reach = 1 + max([largest, *counts, *numbers, *sizes.values(), *(2 * n for n in sizes.values())], default=1)
     inside = [
         part
         for c, n in zip(layout.coordinates, layout.parameters, strict=True)

@@ -663,10 +663,7 @@ def solved_extents(state: Entries, declared: IndexArray | ValueArray, needed: li
                 _solve(state, affine(extent, _no_name), value)
         missing = variables(extent) - set(state.sizes)
         if missing:
-            raise Unsupported(
-                f"layout `{state.layout.name}` cannot be packed: its size `{sorted(missing)[0]}` cannot be derived",
-                state.layout.span,
-            )
+            raise _unknown(state, min(missing))
     return shape_of(declared.extents, state.sizes)
 
 
@@ -679,15 +676,20 @@ def _solve_rest(state: Entries) -> None:
     for value in state.layout.values:
         needed = []
         for position in value.position:
+            missing = variables(position) & set(state.layout.sizes) - set(state.sizes)
+            if missing:
+                raise _unknown(state, min(missing))
             place, _ = rows_of(position, state.known, state.arrays, state.count)
             needed.append(_most(np.broadcast_to(np.asarray(place), (state.count,))))
         solved_extents(state, value, needed)
     for name in state.layout.sizes:
         if name not in state.sizes:
-            raise Unsupported(
-                f"layout `{state.layout.name}` cannot be packed: its size `{name}` cannot be derived",
-                state.layout.span,
-            )
+            raise _unknown(state, name)
+
+
+def _unknown(state: Entries, size: str) -> Unsupported:
+    message = f"layout `{state.layout.name}` cannot be packed: its size `{size}` cannot be derived"
+    return Unsupported(message, state.layout.span)
 
 
 # --- values -----------------------------------------------------------------------------------------------

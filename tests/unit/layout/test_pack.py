@@ -104,6 +104,9 @@ layout by_sums(n, m) { size nnz
     index row[nnz] { range 0 <= row(p) < n property forall p < q : row(p) + col(p) < row(q) + col(q) }
     index col[nnz] { range 0 <= col(p) < m }
     value val[nnz] at [p] }
+layout pitched(n, m) { size pitch
+    relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < m and b < pitch and i = a and j = b }
+    value val[n*pitch] at [a*pitch + b] }
 layout unused(n, m) { size width
     relation { [b, p, r] -> [i, j] : 0 <= 2*b < n and ptr(b) <= p < ptr(b + 1) and 0 <= r < 2 and i = 2*b + r
                                      and j = colidx(p, r) }
@@ -117,7 +120,7 @@ layout bands(n, m) {
 )
 
 TREE = parse_tree(OTHERS)
-REFUSED = ("by_sums", "unused")
+REFUSED = ("by_sums", "pitched", "unused")
 SHARED = ("mirrored", "bands", "sym_csr", "sym_lower")
 SHAPES = {1: [(0,), (1,), (11,), (64,)], 2: [(0, 0), (0, 3), (3, 0), (1, 1), (1, 9), (9, 1), (7, 10), (16, 12)],
           3: [(0, 2, 2), (1, 1, 1), (4, 5, 6)]}  # fmt: skip
@@ -339,7 +342,11 @@ def test_values_along_a_band():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("unused", "no value of `colidx` marks a place"), ("by_sums", "no order of the entries")],
+    [
+        ("unused", "no value of `colidx` marks a place"),
+        ("by_sums", "no order of the entries"),
+        ("pitched", "its size `pitch` cannot be derived"),
+    ],
 )
 def test_layouts_that_cannot_be_derived(name, message):
     layout = get(name)

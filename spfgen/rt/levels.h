@@ -301,7 +301,11 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     free(alone);
     if (made) {
         order->wanted = wanted;
-        order->way = order->turn = spfgen_levels_least_way(order);
+        order->turn = spfgen_levels_least_way(order);
+        order->way = wanted ? order->turn : SPFGEN_LEVELS_SERIAL;
+        for (int way = 0; way < SPFGEN_LEVELS_WAYS; way++) {
+            order->lately[way] = 1e300; /* it is not known yet */
+        }
     } else {
         spfgen_levels_refuse(order);
     }
@@ -403,9 +407,9 @@ static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
 }
 
 /* The order of this call: the one that is kept, for its threads or one, or of no threads when the loop is serial; the
-   values are the same. All ways are tried for some time, as it takes several calls until caches and predictions of
-   branches are as they will be; then what has been fastest lately runs, and in between another one is tried again, at
-   once where it looks faster now: others may need the cores, or none any more. */
+   values are the same. All ways are tried for some time, the loop as it is first, as it takes several calls until caches
+   and predictions of branches are as they will be; then what has been fastest lately runs, and in between another one is
+   tried again, all of them where that one has become slower: others may need the cores now, or none any more. */
 static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     const spfgen_levels serial = SPFGEN_LEVELS_NONE;
     if (!kept || !kept->size) {
@@ -429,6 +433,7 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     const double took = spfgen_levels_clock() - kept->start;
     const double least = SPFGEN_LEVELS_RUN * 1e-6;
     double *const lately = kept->lately + kept->way;
+    const int64_t least_way = spfgen_levels_least_way(kept);
     const bool tried = spfgen_levels_tries(kept);
     if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
         *lately = took;
@@ -440,22 +445,22 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     kept->spent += took;
     kept->calls++;
     const bool over = kept->calls >= SPFGEN_LEVELS_CALLS && kept->spent >= spfgen_most(kept->limit, least);
-    const bool hopeless = kept->turn > SPFGEN_LEVELS_WAYS && tried && kept->calls > SPFGEN_LEVELS_CALLS &&
-                          *lately > 1.5 * kept->lately[spfgen_levels_fastest(kept)];
-    const bool slower = !tried && *lately > 1.25 * kept->lately[spfgen_levels_fastest(kept)];
+    const double best = kept->lately[spfgen_levels_fastest(kept)];
+    const bool known = (kept->turn > SPFGEN_LEVELS_WAYS && kept->calls > SPFGEN_LEVELS_CALLS) ||
+                       (kept->calls > 1 && kept->spent >= least); /* where cores are not free, each call takes that long */
+    const bool hopeless = tried && known && *lately > 1.5 * best;
+    const bool slower = !tried && *lately > 1.25 * best;
     if (!over && !hopeless && !slower) {
         return;
     }
     const double spent = spfgen_most(kept->spent, least);
-    kept->turn++;
+    kept->turn = slower ? least_way : kept->turn + 1; /* others may be slower now, too: all are tried anew */
     kept->limit = 0;
     if (kept->turn < SPFGEN_LEVELS_WAYS) {
-        kept->way = kept->turn;
-    } else if (spfgen_levels_tries(kept)) { /* one of the slower ones, in turn; or the one that was faster before
-                                               this one became slower: so may that one have */
-        const int64_t least_way = spfgen_levels_least_way(kept);
+        kept->way = least_way + SPFGEN_LEVELS_WAYS - 1 - kept->turn;
+    } else if (spfgen_levels_tries(kept)) { /* one of those that are slower, in turn */
         const int64_t ways = SPFGEN_LEVELS_WAYS - least_way;
-        const int64_t after = slower ? 0 : 1 + kept->turn / 2 % (ways - 1);
+        const int64_t after = 1 + kept->turn / 2 % (ways - 1);
         kept->way = least_way + (spfgen_levels_fastest(kept) - least_way + after) % ways;
     } else if (tried) {
         kept->longer = kept->longer ? spfgen_min(4 * kept->longer, SPFGEN_LEVELS_LONGER) : 4;

@@ -206,6 +206,8 @@ def load(path: str | Path) -> Spec:
 
 def parse(text: str, file: str = "<text>") -> Spec:
     """Read a spec from a text. Raises SpecError."""
+    if not isinstance(text, str):
+        raise UsageError(f"expected the text of a spec, but this is a {type(text).__name__}")
     return Spec(parse_tree(text, file))
 
 

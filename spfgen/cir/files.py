@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 
 from spfgen.cir.alone import ALONE
 from spfgen.cir.layout import structs
 from spfgen.cir.levels import AS_IS
-from spfgen.cir.nodes import Call, File, For, Function, Struct, Text
+from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import INLINE
 from spfgen.cir.tile import REGISTERS
 from spfgen.ir import walk
@@ -111,7 +112,10 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
             needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
             wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
-    return pieces, tuple(dict.fromkeys(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES))
+    includes = [_INCLUDES[f] for f, _ in wanted if f in _INCLUDES]
+    if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
+        includes.append("<math.h>")
+    return pieces, tuple(dict.fromkeys(includes))
 
 
 def header_file(program: Program, function: Function, comment: str) -> File:

@@ -45,6 +45,11 @@ from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
 OPTIONS = {"parser": "lalr", "propagate_positions": True, "start": ["start", "program", "layout_use", "schedule_text"]}
 
 
+DEEPEST = 250
+"""So many operations may stand one in another: a sum has one for each sign. All passes walk trees by recursion."""
+CHAINS = ("value_sum", "value_product", "sum", "product")
+
+
 @lru_cache(maxsize=1)
 def _parser() -> Lark:
     """The parser of the grammar. Its tables are kept on disk: to read them takes a tenth of the time to make them."""
@@ -210,9 +215,27 @@ _SIGNS = (
 
 def _tree(source: Source, start: str) -> Tree[Any]:
     try:
-        return _parser().parse(source.text, start=start)
+        tree = _parser().parse(source.text, start=start)
+        _check_depth(source, tree)
+        return tree
     except UnexpectedInput as error:
         raise _SyntaxMistake(source, error).as_error() from None
+
+
+def _check_depth(source: Source, tree: Tree[Any]) -> None:
+    """The operands of one sum count like what stands one in another: values are trees of two operands."""
+    level = [(tree, 0)]
+    while level:
+        deepest, most = max(level, key=lambda item: item[1])
+        if most > DEEPEST:
+            message = f"expected at most {DEEPEST} operations one in another, but there are more"
+            hint = "make several statements of it: `y[i] = ...`, then `y[i] += ...`"
+            raise Reader(source).fail(message, deepest, hint)
+        level = [(c, n + _operations(t)) for t, n in level for c in t.children if isinstance(c, Tree)]
+
+
+def _operations(tree: Tree[Any]) -> int:
+    return max(1, len(tree.children) // 2) if tree.data in CHAINS else 1
 
 
 class _SyntaxMistake:

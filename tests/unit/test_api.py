@@ -291,6 +291,8 @@ def test_numbers_of_threads() -> None:
         ("y[i] = x[i, j]", {"x": "csc", "y": "csr"}, SpecError, ["`y`", "2 subscripts"]),
         ("", {}, SpecError, ["empty"]),
         (None, {}, UsageError, ["NoneType"]),
+        ("y[i] = x[i]" + 400 * " + x[i]", {"x": "dense", "y": "dense"}, SpecError, ["<expression>:1:8", "at most 250"]),
+        ("y[i] = " + 400 * "-" + "x[i]", {"x": "dense", "y": "dense"}, SpecError, ["<expression>:1:", "at most 250"]),
         ("y[i] = x[i]", {"x": "dense", "y": "dense", "name": "a b"}, UsageError, ["`a b`"]),
         ("y[i] = x[i]", {"x": "dense", "y": "dense", "order": ["q"]}, SpecError, ["`q`"]),
         ("y[i] = x[i]", {"x": "sv", "y": "dense", "finds": {"x.q": "hash"}}, SpecError, ["`x.q`", "positions: x.p"]),
@@ -304,6 +306,11 @@ def test_what_cannot_be_compiled(statements, options, kind, words) -> None:
         spfgen.compile(statements, **options)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_a_spec_that_is_no_text() -> None:
+    with pytest.raises(UsageError, match="bytes"):
+        spfgen.parse(b"layout")  # type: ignore[arg-type]
 
 
 def test_the_order_of_loops() -> None:

@@ -241,6 +241,11 @@ def test_targets_that_are_given() -> None:
         spfgen.evaluate("C[i, j] = A[i, j]", A=unsorted("csr").toarray(), C=unsorted("csr"))
 
 
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e400"])
+def test_numbers_that_are_not_finite(number) -> None:
+    np.testing.assert_array_equal(spfgen.evaluate(f"y[i] = {number}*x[i]", x=X), float(number) * X)
+
+
 def test_several_results_scalars_and_sizes() -> None:
     results = spfgen.evaluate("s = A[i, j]*x[j]\n d[i] = a*A[i, i]", A=matrix(), x=X, a=2)
     assert np.isclose(results["s"], (matrix() @ X).sum())

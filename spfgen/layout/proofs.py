@@ -77,7 +77,8 @@ def one_coordinate(layout: Layout, value: ValueArray) -> Answer:
 
 
 def stored(layout: Layout, value: ValueArray) -> list[Formula]:
-    """The relation with what every layout implies: coordinates within the extents, calls within their arrays."""
+    """The relation with what every layout implies: coordinates within the extents, calls within their arrays, no size
+    below 0."""
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
     extents = {a.name: a.extents for a in layout.indexes}
     domain = [
@@ -85,7 +86,8 @@ def stored(layout: Layout, value: ValueArray) -> list[Formula]:
         for call in (*calls(layout.relation), *(c for p in value.position for c in calls(p)))
         for argument, extent in zip(call.arguments, extents[call.function], strict=True)
     ]
-    return [conjunction([layout.relation, value.when]), conjunction([*inside, *domain])]
+    sizes = [Compare("<=", ZERO, Var(s)) for s in layout.sizes]
+    return [conjunction([layout.relation, value.when]), conjunction([*inside, *domain, *sizes])]
 
 
 def as_output(layout: Layout) -> tuple[str, Answer] | None:

@@ -217,7 +217,8 @@ def _pieces(
     parts += encoder.definitions()
     axioms = _axioms([tensors[c.operand.tensor] for c in combination], extents)
     facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
-    size_names = _sizes_in([*parts, *facts], [c.operand for c in combination], indices, encoder)
+    places = [p for c in combination for p in c.operand.place]
+    size_names = _sizes_in([*parts, *facts, *guards, *places], [c.operand for c in combination], indices, encoder)
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
@@ -286,7 +287,7 @@ def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> 
 
 
 def _sizes_in(
-    formulas: Sequence[Formula], operands: Sequence[Operand], indices: Sequence[str], encoder: Encoder
+    formulas: Sequence[Formula | Expr], operands: Sequence[Operand], indices: Sequence[str], encoder: Encoder
 ) -> tuple[str, ...]:
     """The size dimensions of an instance: every name that is nothing else."""
     others = {*indices, *encoder.calls, *encoder.quotients, *(p for o in operands for p in o.positions)}

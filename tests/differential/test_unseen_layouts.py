@@ -57,6 +57,13 @@ layout bits(n) {
     index word[ceil(n/4)] { range 0 <= word(w) < 16 }
     value val[ceil(n/4), 4] at [w, b]
 }
+
+layout pitched(nrow, ncol) {
+    doc "Dense rows with room between them; nothing but the place of a value speaks of it."
+    size pitch
+    relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b }
+    value val[nrow*pitch] at [a*pitch + b]
+}
 """
 LAYOUTS = spfgen.parse(SPEC).layouts
 SHAPE = (6, 7)
@@ -158,3 +165,17 @@ def test_bits_that_say_what_is_stored() -> None:
         vectors.append(np.where(used, val, 0).ravel()[:n])
         tensors.append(spfgen.tensor(LAYOUTS["bits"], shape=n, word=word, val=val))
     np.testing.assert_array_equal(kernel(A=tensors[0], B=tensors[1]), np.outer(*vectors))
+
+
+@pytest.mark.parametrize("pitch", [9, 7, 5])
+def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
+    """Places behind the end of the array stand for nothing, as everywhere."""
+    val = np.arange(1.0, 6 * pitch + 1)
+    dense = np.zeros(SHAPE)
+    for i, j in np.ndindex(SHAPE):
+        if i * pitch + j < len(val):
+            dense[i, j] = val[i * pitch + j]
+    tensor = spfgen.tensor(LAYOUTS["pitched"], shape=SHAPE, sizes={"pitch": pitch}, val=val)
+    for text, expected in [("y[i] = A[i, j]", dense.sum(axis=1)), ("y[j] = A[2, j]", dense[2])]:
+        kernel = spfgen.compile(text, A=LAYOUTS["pitched"], y="dense")
+        np.testing.assert_array_equal(kernel(A=tensor), expected)

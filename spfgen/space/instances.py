@@ -24,6 +24,7 @@ from spfgen.facts.formula import (
     Var,
     calls,
     conjunction,
+    conjuncts,
     rename,
     show,
     substitute,
@@ -222,7 +223,8 @@ def _pieces(
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
-    for piece in pieces(space, conjunction(parts), _no_calls):
+    for whole in pieces(space, conjunction(parts), _no_calls):
+        piece, unused = _without_unused(whole, encoder)
         used = _used_calls(piece, [c.operand for c in combination], encoder)
         merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
         known = _encoded(facts, merged.space)
@@ -234,7 +236,7 @@ def _pieces(
             size_names,
             indices,
             positions,
-            encoder.quotients,
+            {n: q for n, q in encoder.quotients.items() if n not in unused},
             used,
             aliases,
             {n: domains[n] for n in used},
@@ -273,6 +275,24 @@ def _in_domain(encoder: Encoder, limits: Mapping[str, tuple[Expr, ...]]) -> dict
             if name not in result:
                 result[name] = tuple(encoder.formula(f) for f in arguments_inside([call], limits))
     return result
+
+
+def _without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str]]:
+    """The piece without quotients of calls of which it says no more than what they are: of alternatives, each reads its
+    own index arrays."""
+    of_calls = set(encoder.calls)
+    for name, (numerator, _) in encoder.quotients.items():
+        if variables(numerator) & of_calls:
+            of_calls.add(name)
+    arguments = {v for c in encoder.calls.values() for a in c.arguments for v in variables(a)}
+    unused: set[str] = set()
+    for name, definition in reversed([*zip(encoder.quotients, encoder.definitions(), strict=True)]):
+        if name in of_calls - arguments:
+            rest = piece.gist(piece.space.of(comparisons(conjuncts(definition))))
+            if not rest.involves(name):
+                piece = rest
+                unused.add(name)
+    return piece.without(unused), frozenset(unused)
 
 
 def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> dict[str, Call]:

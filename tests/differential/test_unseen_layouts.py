@@ -64,6 +64,19 @@ layout pitched(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b }
     value val[nrow*pitch] at [a*pitch + b]
 }
+
+layout keyed_and_listed(nrow, ncol; N = 8) {
+    doc "Some entries by a key of both coordinates, the others as a list: each part has arrays of its own length."
+    size nk, nl
+    relation {
+        [w, p] -> [i, j] : w = 0 and 0 <= p < nk and i = floor(key(p)/N) and j = key(p) mod N ;
+        [w, p] -> [i, j] : w = 1 and 0 <= p < nl and i = row(p) and j = col(p) }
+    index key[nk] { range 0 <= key(p) < N*nrow }
+    index row[nl] { range 0 <= row(p) < nrow }
+    index col[nl] { range 0 <= col(p) < ncol }
+    value first[nk] at [p] when w = 0
+    value second[nl] at [p] when w = 1
+}
 """
 LAYOUTS = spfgen.parse(SPEC).layouts
 SHAPE = (6, 7)
@@ -179,3 +192,27 @@ def test_a_size_that_only_the_place_of_a_value_has(pitch: int) -> None:
     for text, expected in [("y[i] = A[i, j]", dense.sum(axis=1)), ("y[j] = A[2, j]", dense[2])]:
         kernel = spfgen.compile(text, A=LAYOUTS["pitched"], y="dense")
         np.testing.assert_array_equal(kernel(A=tensor), expected)
+
+
+@pytest.mark.parametrize(("nk", "nl"), [(2, 6), (6, 2), (0, 3), (3, 0)])
+def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
+    """A quotient of one part is not asked for in the other, whose positions go further."""
+    rng = np.random.default_rng(nk)
+    row, col, values = (
+        rng.integers(0, 6, nk + nl),
+        rng.integers(0, 7, nk + nl),
+        rng.integers(1, 9, nk + nl).astype(float),
+    )
+    dense = np.zeros(SHAPE)
+    np.add.at(dense, (row, col), values)
+    arrays = {
+        "key": 8 * row[:nk] + col[:nk],
+        "row": row[nk:],
+        "col": col[nk:],
+        "first": values[:nk],
+        "second": values[nk:],
+    }
+    tensor = spfgen.tensor(LAYOUTS["keyed_and_listed"], shape=SHAPE, **arrays)
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=LAYOUTS["keyed_and_listed"], x="dense", y="dense")
+    x = np.arange(1.0, 8.0)
+    np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)

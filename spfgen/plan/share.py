@@ -87,7 +87,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     first = next((k for k in loops if wanted is None or wanted.dim == nodes[k].dim), None)  # type: ignore[attr-defined]
     if first is None:
         return plan
-    found = work(counts, nodes[first], by_algorithm)
+    found = work(counts, nodes[first], by_algorithm, vectors=True)
     loop = nodes[first]
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from spfgen.facts.formula import Expr, Num
-from spfgen.plan.cost import Counts, over, plus, times
-from spfgen.plan.nodes import Find, Plan, Reduce, Scan, chain
+from spfgen.facts.formula import Expr, Num, Var, variables
+from spfgen.ir import walk
+from spfgen.plan.cost import Counts, nanoseconds, over, plus, times
+from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
+from spfgen.space.nodes import Read
 
 LOOKUP = 5
 """What it takes to find a position, with the algorithms that are better than comparing with all."""
 
 STATEMENT = 3
 """What it takes to read the operands, and to add. One more iteration of a loop takes a nanosecond."""
+SIDE_BY_SIDE = nanoseconds(5)
+"""The same where vectors do it: in loops over what lies side by side."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,9 @@ class Work:
     additions: Expr
 
 
-def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr]) -> Work:
-    """What the nest takes; `price` is that of a find among so many positions."""
+def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vectors: bool = False) -> Work:
+    """What the nest takes; `price` is that of a find among so many positions, and `vectors` says that loops over what
+    lies side by side run by them."""
     trips: list[Expr] = []
     total: list[Expr] = []
     additions: Expr | None = None
@@ -42,7 +47,41 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr]) -> Wor
     inside = times(*trips)
     if total and total[-1] == inside:
         total.pop()
-    return Work(plus(*total, times(Num(STATEMENT), inside)), inside if additions is None else additions)
+    statement = SIDE_BY_SIDE if vectors and _is_by_vectors(plan) else Num(STATEMENT)
+    return Work(plus(*total, times(statement, inside)), inside if additions is None else additions)
+
+
+def _is_by_vectors(plan: Plan) -> bool:
+    """Whether there is a loop all of whose values lie side by side or are the same for all its iterations, as is what
+    else is done in them."""
+    return any(_stands_in_order(n) for n in chain(plan) if isinstance(n, Scan))
+
+
+def _stands_in_order(loop: Scan) -> bool:
+    *inside, do = chain(loop.body)
+    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Locate) and n.value == Var(loop.dim))}
+    along: list[Expr] = [Var(n) for n in own]
+    if not isinstance(do, Do) or not all(_same(n, own) for n in inside):
+        return False
+    operands = [do.target, *(n.operand for n in walk(do.value) if isinstance(n, Read))]
+    moving = [o.place for o in operands if any(own & variables(p) for p in o.place)]
+    return (
+        bool(moving)
+        and all(last in along for *_, last in moving)
+        and not any(own & variables(p) for *others, _ in moving for p in others)
+    )
+
+
+def _same(node: Plan, own: Set[str]) -> bool:
+    """Whether what is done there is the same whatever the values of these dimensions, but for copies of them."""
+    match node:
+        case Scan(low=low, high=high):
+            return not any(own & variables(e) for e in (*low, *high))
+        case Locate(dim, value):
+            return dim in own or not own & variables(value)
+        case Load(call=call):
+            return not own & variables(call)
+    return isinstance(node, Reduce)
 
 
 def by_algorithm(find: Find, length: Expr) -> Expr:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.facts.formula import ONE
+from spfgen.facts.formula import ONE, Num, Var
 from spfgen.ir import walk
+from spfgen.plan.cost import is_ever_less, times
 from spfgen.plan.nodes import Scan, Share
 from spfgen.run import compile as compiling
 from tests.differential.support import eager_source
@@ -131,6 +132,14 @@ def shared(kernel: spfgen.Kernel) -> Share:
     scans = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
     assert scans[0].share is not None
     return scans[0].share
+
+
+def test_what_lies_side_by_side_takes_less_than_what_is_looked_up() -> None:
+    """Threads start, and take turns, where that pays: columns are added by vectors."""
+    one, several = (shared(compiled(name)).work for name in ("rows", "rows with columns"))
+    assert one is not None
+    assert several is not None
+    assert not is_ever_less(times(one, Var("B.n_2")), times(Num(2), several), {"A.nrow": ("A.nnz",)})
 
 
 @pytest.mark.parametrize("name", KERNELS)

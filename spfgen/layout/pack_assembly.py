@@ -426,6 +426,7 @@ def _make_places(state: Entries, rank: Rank) -> None:
     flat = {**state.arrays, rank.array: room.copy()}
     for value in layout.values:
         if any(c.function == rank.array for p in value.position for c in calls(p)):
+            _check_known(state, value.position[0])
             own, good = rows_of(value.position[0], known, flat, count)
             np.maximum.at(room, place[good], np.broadcast_to(own, (count,))[good] + 1)
     state.arrays[index.name] = np.cumsum(room) - room
@@ -676,15 +677,20 @@ def _solve_rest(state: Entries) -> None:
     for value in state.layout.values:
         needed = []
         for position in value.position:
-            missing = variables(position) & set(state.layout.sizes) - set(state.sizes)
-            if missing:
-                raise _unknown(state, min(missing))
+            _check_known(state, position)
             place, _ = rows_of(position, state.known, state.arrays, state.count)
             needed.append(_most(np.broadcast_to(np.asarray(place), (state.count,))))
         solved_extents(state, value, needed)
     for name in state.layout.sizes:
         if name not in state.sizes:
             raise _unknown(state, name)
+
+
+def _check_known(state: Entries, place: Expr) -> None:
+    """The sizes in a place are known. Raises Unsupported."""
+    missing = variables(place) & set(state.layout.sizes) - set(state.sizes)
+    if missing:
+        raise _unknown(state, min(missing))
 
 
 def _unknown(state: Entries, size: str) -> Unsupported:

@@ -107,6 +107,12 @@ layout by_sums(n, m) { size nnz
 layout pitched(n, m) { size pitch
     relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < m and b < pitch and i = a and j = b }
     value val[n*pitch] at [a*pitch + b] }
+layout coded(n) { size nnz, k
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] { range 0 <= idx(p) < n property strictly increasing }
+    index high[nnz] { range 0 <= high(p) < k }
+    index low[nnz] { range 0 <= low(p) < k }
+    value table[k*k] at [k*high(p) + low(p)] }
 layout unused(n, m) { size width
     relation { [b, p, r] -> [i, j] : 0 <= 2*b < n and ptr(b) <= p < ptr(b + 1) and 0 <= r < 2 and i = 2*b + r
                                      and j = colidx(p, r) }
@@ -120,7 +126,7 @@ layout bands(n, m) {
 )
 
 TREE = parse_tree(OTHERS)
-REFUSED = ("by_sums", "pitched", "unused")
+REFUSED = ("by_sums", "coded", "pitched", "unused")
 SHARED = ("mirrored", "bands", "sym_csr", "sym_lower")
 SHAPES = {1: [(0,), (1,), (11,), (64,)], 2: [(0, 0), (0, 3), (3, 0), (1, 1), (1, 9), (9, 1), (7, 10), (16, 12)],
           3: [(0, 2, 2), (1, 1, 1), (4, 5, 6)]}  # fmt: skip
@@ -346,6 +352,7 @@ def test_values_along_a_band():
         ("unused", "no value of `colidx` marks a place"),
         ("by_sums", "no order of the entries"),
         ("pitched", "its size `pitch` cannot be derived"),
+        ("coded", "its size `k` cannot be derived"),
     ],
 )
 def test_layouts_that_cannot_be_derived(name, message):

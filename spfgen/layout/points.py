@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spfgen.errors import DataError, InternalError, Unsupported
+from spfgen.facts.domains import Limits, inside_arrays
 from spfgen.facts.formula import (
     NEGATED,
     ZERO,
@@ -40,7 +41,7 @@ from spfgen.layout.nodes import Layout, ValueArray
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space, pieces
-from spfgen.sets.uf import Encoder, linear
+from spfgen.sets.uf import Encoder, defined_pieces, in_domain, linear, without_unused
 
 Array = NDArray[Any]
 Columns = Mapping[str, Any]
@@ -113,9 +114,22 @@ class Encoded:
 @lru_cache(maxsize=256)
 def encode(layout: Layout) -> Encoded:
     """The relation of a checked layout as sets, with every call a dimension."""
-    encoder = Encoder()
     inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
-    formula = encoder.formula(conjunction([layout.relation, *inside]))
+    plain, _ = _encoded(layout, conjunction([layout.relation, *inside]), {})
+    if len(plain.pieces) > 1:
+        limits = {a.name: a.extents for a in layout.indexes}
+        with suppress(NotAffine):  # an extent is no sum of sizes
+            defined, taken = _encoded(layout, conjunction([inside_arrays(layout.relation, limits), *inside]), limits)
+            return defined if taken else plain
+    return plain
+
+
+def _encoded(layout: Layout, relation: Formula, limits: Limits) -> tuple[Encoded, bool]:
+    """With this relation. With `limits` of the index arrays, a piece speaks of calls only where they are defined; also
+    says whether that took more pieces."""
+    encoder = Encoder()
+    formula = encoder.formula(relation)
+    domains = in_domain(encoder, limits) if limits else {}
     ranges = [r.formula for a in layout.indexes for r in a.ranges]
     known = [f for f in (_encoded_fact(encoder, f) for f in instances(ranges, encoder.calls)) if f is not None]
     names = (
@@ -127,11 +141,16 @@ def encode(layout: Layout) -> Encoded:
         *encoder.calls,
     )
     space = Space(names)
-    found = pieces(space, conjunction([formula, *encoder.definitions()]), _no_calls)
+    whole = conjunction([formula, *encoder.definitions()])
+    if limits:
+        found, taken = defined_pieces(space, whole, encoder, domains, _no_calls)
+    else:
+        plain, taken = pieces(space, whole, _no_calls), False
+        found = [(p, frozenset()) if len(plain) == 1 else without_unused(p, encoder) for p in plain]
     facts = pieces(space, conjunction(known), _no_calls)
     quotients = {n: (linear(e), d) for n, (e, d) in encoder.quotients.items()}
     known_facts = facts[0] if len(facts) == 1 else space.universe()
-    return Encoded(layout, space, encoder.calls, quotients, tuple(found), known_facts)
+    return Encoded(layout, space, encoder.calls, quotients, tuple(p for p, _ in found), known_facts), taken
 
 
 def _encoded_fact(encoder: Encoder, fact: Formula) -> Formula | None:

@@ -334,16 +334,23 @@ def _split(space: Space, union: Any) -> list[Piece]:
 Encode = Callable[[Call], str]
 
 
-def pieces(space: Space, formula: Formula, encode: Encode) -> list[Piece]:
+def pieces(space: Space, formula: Formula, encode: Encode, defined: Iterable[Formula] = ()) -> list[Piece]:
     """The points of `space` where the formula holds, as disjoint pieces.
 
-    `encode` names the dimension that stands for a call. Raises NotAffine.
+    `encode` names the dimension that stands for a call. `defined` are conditions under each of which a call has a
+    value; where it has none the formula does not speak of it, and then no piece does. Raises NotAffine.
     """
     simple = _conjunction(formula, encode)
     if simple is not None:
         found = space.of(simple)
         return [] if found.is_empty() else [found]
-    return _split(space, _set(space, formula, encode))
+    parts = [_set(space, formula, encode)]
+    for condition in defined:
+        inside = _set(space, condition, encode)
+        outside = [part.subtract(inside) for part in parts]
+        cut = [(p,) if o.is_empty() else (p.intersect(inside), o) for p, o in zip(parts, outside, strict=True)]
+        parts = [p for both in cut for p in both]
+    return [piece for part in parts for piece in _split(space, part)]
 
 
 def _conjunction(formula: Formula, encode: Encode) -> list[Constraint] | None:

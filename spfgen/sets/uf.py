@@ -10,10 +10,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spfgen.facts.formula import Bin, Call, Compare, Exists, Expr, Forall, Formula, Num, Var, show, within
+from spfgen.facts.domains import Limits, arguments_inside
+from spfgen.facts.formula import (
+    Bin,
+    Call,
+    Compare,
+    Exists,
+    Expr,
+    Forall,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    conjuncts,
+    show,
+    variables,
+    within,
+)
 from spfgen.ir import rewrite, walk
 from spfgen.sets.affine import Affine, NotAffine, affine, divided, expression
-from spfgen.sets.named import Constraint, Piece, comparison
+from spfgen.sets.named import Constraint, Encode, Piece, Space, comparison, pieces
 
 
 @dataclass
@@ -187,3 +203,52 @@ def _equal_arguments(piece: Piece, a: Call, b: Call) -> bool:
         return False
     differences = [linear(x) - linear(y) for x, y in zip(a.arguments, b.arguments, strict=True)]
     return all((not d.terms and not d.constant) or piece.implies(Constraint(True, d)) for d in differences)
+
+
+def in_domain(encoder: Encoder, limits: Limits) -> dict[str, tuple[Formula, ...]]:
+    """For each call that occurs: its arguments lie within the extents of the array."""
+    result: dict[str, tuple[Formula, ...]] = {}
+    while len(result) < len(encoder.calls):
+        for name, call in list(encoder.calls.items()):
+            if name not in result:
+                result[name] = tuple(encoder.formula(f) for f in arguments_inside([call], limits))
+    return result
+
+
+Found = list[tuple[Piece, frozenset[str]]]
+
+
+def defined_pieces(
+    space: Space, formula: Formula, encoder: Encoder, domains: Mapping[str, Iterable[Formula]], encode: Encode
+) -> tuple[Found, bool]:
+    """The points where an encoded formula holds as disjoint pieces, each with the quotients of which it says nothing,
+    such that a piece speaks of calls only where these are defined (`domains`); and whether that took more pieces.
+
+    One alternative less another one may speak of a call of the other, also where that has no value.
+    """
+    found = [without_unused(p, encoder) for p in pieces(space, formula, encode)]
+    if len(found) < 2:
+        return found, False
+    inside = {name: space.of(comparisons(c for f in domains[name] for c in conjuncts(f))) for name in encoder.calls}
+    if not any(p.involves(n) and not p.is_subset(inside[n]) for p, _ in found for n in encoder.calls):
+        return found, False
+    wanted = [conjunction([*domains[name]]) for name in encoder.calls]
+    return [without_unused(p, encoder) for p in pieces(space, formula, encode, wanted)], True
+
+
+def without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str]]:
+    """The piece with nothing said of the quotients of calls of which it says no more than what they are, and these: of
+    alternatives, each reads its own index arrays."""
+    of_calls = set(encoder.calls)
+    for name, (numerator, _) in encoder.quotients.items():
+        if variables(numerator) & of_calls:
+            of_calls.add(name)
+    arguments = {v for c in encoder.calls.values() for a in c.arguments for v in variables(a)}
+    unused: set[str] = set()
+    for name, definition in reversed([*zip(encoder.quotients, encoder.definitions(), strict=True)]):
+        if name in of_calls - arguments:
+            rest = piece.gist(piece.space.of(comparisons(conjuncts(definition))))
+            if not rest.involves(name):
+                piece = rest
+                unused.add(name)
+    return piece, frozenset(unused)

@@ -24,7 +24,6 @@ from spfgen.facts.formula import (
     Var,
     calls,
     conjunction,
-    conjuncts,
     rename,
     show,
     substitute,
@@ -38,8 +37,8 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import ValueArray
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
-from spfgen.sets.named import Piece, Space, pieces
-from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, merge_equal_calls
+from spfgen.sets.named import Piece, Space
+from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, defined_pieces, in_domain, merge_equal_calls
 from spfgen.space.extents import Extents
 from spfgen.space.names import accesses
 from spfgen.space.nodes import (
@@ -198,11 +197,12 @@ def _pieces(
                     encoder.calls.update(trial.calls)
                     encoder.quotients.update(trial.quotients)
                 except NotAffine:
+                    guard = within(encoder.expr(place), ZERO, encoder.expr(limit))
                     if not choice.safe():
-                        guards.append(within(encoder.expr(place), ZERO, encoder.expr(limit)))
+                        guards.append(guard)
         called = [c for choice in combination for p in choice.operand.place for c in calls(p)]
         parts += [encoder.formula(f) for f in arguments_inside(called, limits)]
-        domains = _in_domain(encoder, limits)
+        domains = in_domain(encoder, limits)
     except NotAffine as error:
         raise SpecError(
             f"expected an affine expression, but `{show(error.expr)}` is not affine",
@@ -223,8 +223,9 @@ def _pieces(
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
-    for whole in pieces(space, conjunction(parts), _no_calls):
-        piece, unused = _without_unused(whole, encoder)
+    found, _ = defined_pieces(space, conjunction(parts), encoder, domains, _no_calls)
+    for whole, unused in found:
+        piece = whole.without(set(unused))
         used = _used_calls(piece, [c.operand for c in combination], encoder)
         merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
         known = _encoded(facts, merged.space)
@@ -265,34 +266,6 @@ def _axioms(used: Sequence[Tensor], extents: Extents) -> Facts:
 
 def _no_calls(call: Call) -> str:
     raise InternalError(f"a call was not encoded: {show(call)}")
-
-
-def _in_domain(encoder: Encoder, limits: Mapping[str, tuple[Expr, ...]]) -> dict[str, tuple[Formula, ...]]:
-    """For each call that occurs: its arguments lie within the extents of the array."""
-    result: dict[str, tuple[Formula, ...]] = {}
-    while len(result) < len(encoder.calls):
-        for name, call in list(encoder.calls.items()):
-            if name not in result:
-                result[name] = tuple(encoder.formula(f) for f in arguments_inside([call], limits))
-    return result
-
-
-def _without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str]]:
-    """The piece without quotients of calls of which it says no more than what they are: of alternatives, each reads its
-    own index arrays."""
-    of_calls = set(encoder.calls)
-    for name, (numerator, _) in encoder.quotients.items():
-        if variables(numerator) & of_calls:
-            of_calls.add(name)
-    arguments = {v for c in encoder.calls.values() for a in c.arguments for v in variables(a)}
-    unused: set[str] = set()
-    for name, definition in reversed([*zip(encoder.quotients, encoder.definitions(), strict=True)]):
-        if name in of_calls - arguments:
-            rest = piece.gist(piece.space.of(comparisons(conjuncts(definition))))
-            if not rest.involves(name):
-                piece = rest
-                unused.add(name)
-    return piece.without(unused), frozenset(unused)
 
 
 def _used_calls(piece: Piece, operands: Sequence[Operand], encoder: Encoder) -> dict[str, Call]:

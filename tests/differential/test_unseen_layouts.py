@@ -77,6 +77,25 @@ layout keyed_and_listed(nrow, ncol; N = 8) {
     value first[nk] at [p] when w = 0
     value second[nl] at [p] when w = 1
 }
+
+layout two_of_each(n) {
+    doc "A position stands for what either array has there, of which one is longer."
+    size na, nb
+    relation { [p] -> [i] : 0 <= p < na and i = a(p) or 0 <= p < nb and i = b(p) }
+    index a[na] { range 0 <= a(p) < n }
+    index b[nb] { range 0 <= b(p) < n }
+    value val[max(na, nb)] at [p]
+}
+
+layout coded(n) {
+    doc "Values of a table, by codes of two digits."
+    size nnz, k
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] { range 0 <= idx(p) < n  property strictly increasing }
+    index high[nnz] { range 0 <= high(p) < k }
+    index low[nnz] { range 0 <= low(p) < k }
+    value table[k*k] at [k*high(p) + low(p)]
+}
 """
 LAYOUTS = spfgen.parse(SPEC).layouts
 SHAPE = (6, 7)
@@ -216,3 +235,29 @@ def test_alternatives_read_their_own_arrays(nk: int, nl: int) -> None:
     kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A=LAYOUTS["keyed_and_listed"], x="dense", y="dense")
     x = np.arange(1.0, 8.0)
     np.testing.assert_array_equal(kernel(A=tensor, x=x), dense @ x)
+    np.testing.assert_array_equal(tensor.to_numpy(), dense)
+
+
+@pytest.mark.parametrize(("na", "nb"), [(4, 1), (1, 4), (0, 3), (3, 3)])
+def test_an_alternative_holds_where_the_array_of_the_other_ends(na: int, nb: int) -> None:
+    rng = np.random.default_rng(na)
+    a, b, val = rng.integers(0, 5, na), rng.integers(0, 5, nb), rng.integers(1, 9, max(na, nb)).astype(float)
+    pairs = {*enumerate(a.tolist()), *enumerate(b.tolist())}
+    dense = np.zeros(5)
+    for p, i in pairs:
+        dense[i] += val[p]
+    tensor = spfgen.tensor(LAYOUTS["two_of_each"], shape=5, a=a, b=b, val=val)
+    np.testing.assert_array_equal(tensor.to_numpy(), dense)
+    product = spfgen.compile("s = A[i]*x[i]", A=LAYOUTS["two_of_each"], x="dense")
+    assert product(A=tensor, x=np.arange(5.0)) == dense @ np.arange(5.0)
+    square = spfgen.compile("s = A[i]*A[i]", A=LAYOUTS["two_of_each"])
+    assert square(A=tensor) == dense @ dense
+
+
+def test_index_arrays_that_only_the_place_of_a_value_has() -> None:
+    """The place is no sum of indices times numbers, and is proved to lie within the table."""
+    kernel = spfgen.compile("s = A[i]*x[i]", A=LAYOUTS["coded"], x="dense")
+    idx, high, low = np.array([1, 3, 4]), np.array([2, 0, 2]), np.array([1, 0, 1])
+    table = np.arange(1.0, 10.0)
+    tensor = spfgen.tensor(LAYOUTS["coded"], shape=6, sizes={"k": 3}, idx=idx, high=high, low=low, table=table)
+    assert kernel(A=tensor, x=np.arange(6.0)) == 1 * 8 + 3 * 1 + 4 * 8

@@ -449,7 +449,7 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     const bool known = (kept->turn > SPFGEN_LEVELS_WAYS && kept->calls > SPFGEN_LEVELS_CALLS) ||
                        (kept->calls > 1 && kept->spent >= least); /* where cores are not free, each call takes that long */
     const bool hopeless = tried && known && *lately > 1.5 * best;
-    const bool slower = !tried && *lately > 1.25 * best;
+    const bool slower = !tried && kept->spent >= kept->limit / 4 && *lately > 1.25 * best; /* trials are the lesser part */
     if (!over && !hopeless && !slower) {
         return;
     }

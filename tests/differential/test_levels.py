@@ -309,6 +309,13 @@ def test_threads_that_find_no_cores_are_not_tried_for_long(tmp_path: Path) -> No
     assert serial > 150_000
 
 
+def test_long_calls_that_are_interrupted_are_no_reason_for_trials_again_and_again(tmp_path: Path) -> None:
+    """Calls of a millisecond, of two for one thread; each 20th is interrupted for 10. Trials are a small part."""
+    longer = "1e-3 + (levels.way == 1 ? 1e-3 : levels.way == 0 ? -5e-5 : 0) + (calls % 20 == 19 ? 1e-2 : 0)"
+    _, one, _ = ways_taken(longer, tmp_path)
+    assert 0 < one < 10_000
+
+
 def ways_taken(disturb: str, folder: Path) -> list[int]:
     """How many of 200,000 calls run by threads, by one thread and serial, where `disturb` seconds more are lost."""
     made = spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated

@@ -255,9 +255,10 @@ class _Calls:
         from spfgen.run.call import checked_sizes
 
         parameters = self.program.parameters
-        if not sizes and not parameters:
+        named = [n for n in dict.fromkeys((*self.kernel.sizes, *parameters)) if n in given]
+        if not sizes and not parameters and not named:
             return {}
-        known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in parameters if n in given}})
+        known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in named}})
         for name in parameters:
             if name not in known:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
@@ -267,7 +268,8 @@ class _Calls:
         """The names are the kernel's, and every operand that is only read is there. Raises UsageError."""
         for name in operands:
             if name not in self._declared:
-                notes = [f"its operands: {', '.join((*self._declared, *self.program.parameters))}"]
+                known = dict.fromkeys((*self._declared, *self.kernel.sizes, *self.program.parameters))
+                notes = [f"its operands: {', '.join(known)}"]
                 if name in ("threads", "validate", "schedule", "finds", "order"):
                     notes.append(f"`{name}` is said when the kernel is compiled")
                 raise UsageError(f"expected an operand of `{self.program.name}`, but `{name}` is not one", None, notes)

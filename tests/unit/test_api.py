@@ -308,6 +308,16 @@ def test_what_cannot_be_compiled(statements, options, kind, words) -> None:
         assert word in str(caught.value)
 
 
+def test_sizes_that_only_extents_have_are_operands_too() -> None:
+    spec = spfgen.parse("kernel eye { size n, m\n tensor y[n, m] : dense\n y[i, j] = 1 where i = j }")
+    eye = spec.kernels["eye"].compile()
+    assert np.array_equal(eye(n=3, m=2), np.eye(3, 2))
+    with pytest.raises(DataError, match="the size given for `n` is 3"):
+        eye(n=3, y=np.zeros((4, 2)))
+    with pytest.raises(UsageError, match="its operands: y, n, m"):
+        eye(k=3)
+
+
 def test_a_spec_that_is_no_text() -> None:
     with pytest.raises(UsageError, match="bytes"):
         spfgen.parse(b"layout")  # type: ignore[arg-type]

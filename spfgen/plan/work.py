@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 
-from spfgen.facts.formula import Expr, Num, Var, variables
+from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.cost import Counts, nanoseconds, over, plus, times
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
@@ -16,7 +16,7 @@ LOOKUP = 5
 
 STATEMENT = 3
 """What it takes to read the operands, and to add. One more iteration of a loop takes a nanosecond."""
-SIDE_BY_SIDE = nanoseconds(5)
+BY_VECTORS, ITERATION_BY_VECTORS = nanoseconds(5), nanoseconds(2)
 """The same where vectors do it: in loops over what lies side by side."""
 
 
@@ -34,10 +34,14 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
     trips: list[Expr] = []
     total: list[Expr] = []
     additions: Expr | None = None
+    statement: Expr = Num(STATEMENT)
+    iteration: Expr = ONE
     for node in chain(plan):
         if isinstance(node, Scan):
+            if vectors and _stands_in_order(node):
+                statement, iteration = BY_VECTORS, ITERATION_BY_VECTORS
             trips.append(counts.trips(node.low, node.high))
-            total.append(times(*trips))
+            total.append(times(iteration, times(*trips)))
         elif isinstance(node, Find):
             length = counts.trips(node.low, node.high)
             total.append(times(price(node, length), *trips))
@@ -45,19 +49,14 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
         elif isinstance(node, Reduce) and additions is None:
             additions = times(*trips)
     inside = times(*trips)
-    if total and total[-1] == inside:
+    if total and total[-1] == times(iteration, inside):
         total.pop()
-    statement = SIDE_BY_SIDE if vectors and _is_by_vectors(plan) else Num(STATEMENT)
     return Work(plus(*total, times(statement, inside)), inside if additions is None else additions)
 
 
-def _is_by_vectors(plan: Plan) -> bool:
-    """Whether there is a loop all of whose values lie side by side or are the same for all its iterations, as is what
-    else is done in them."""
-    return any(_stands_in_order(n) for n in chain(plan) if isinstance(n, Scan))
-
-
 def _stands_in_order(loop: Scan) -> bool:
+    """Whether all values of the loop lie side by side or are the same for all its iterations, as is what else is done
+    in them."""
     *inside, do = chain(loop.body)
     own = {loop.dim, *(n.dim for n in inside if isinstance(n, Locate) and n.value == Var(loop.dim))}
     along: list[Expr] = [Var(n) for n in own]

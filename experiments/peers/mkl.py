@@ -81,11 +81,11 @@ def prepare_spmv(matrix: Any, x: np.ndarray, threads: int, inspect: bool) -> Run
     return Runner(call, lambda: y, (matrix, x, kept), remark)
 
 
-def prepare_solve(triangle: Any, right: np.ndarray, lower: bool, threads: int) -> Runner:
-    """The solution x of triangle*x = right, in csr with float64 and int32, after MKL's inspector has seen it."""
+def prepare_solve(triangle: Any, right: np.ndarray, x: np.ndarray, lower: bool, threads: int) -> Runner:
+    """The solution x of triangle*x = right, in csr with float64 and int32, after MKL's inspector has seen it. What it
+    finds in x gets into its results if it is no number."""
     mkl = library()
     mkl.MKL_Set_Num_Threads(ctypes.c_int(threads))
-    x = np.zeros(triangle.shape[0])  # what it finds there gets into its results if it is no number
     kept = handle_of(triangle)
     handle = kept.address
     description = Description(TRIANGULAR, LOWER if lower else UPPER, FULL_DIAGONAL)

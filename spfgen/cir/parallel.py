@@ -34,12 +34,14 @@ from spfgen.plan.nodes import (
     Sweep,
     Table,
     Tile,
+    Together,
     Whole,
     body,
     chain,
     with_body,
 )
 from spfgen.plan.simplify import without_unused
+from spfgen.plan.together import one_by_one_from
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Operand
@@ -106,6 +108,8 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
             return _segments(low, plan, share, scope)
     if share.slice is not None and isinstance(plan, Scan):
         return _rows(low, plan, share, share.slice, scope)
+    if share.row and isinstance(plan, Scan):
+        return _divided(low, plan, share, scope)
     parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
     return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
 
@@ -633,6 +637,40 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
         *parts.loop(inside),
         *_together(low, plan, carry, rows, arrays, count, scope),
     ]
+
+
+def _divided(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:
+    """Each part may begin and end within an iteration, between two of the loop inside: all of these write different
+    places."""
+    parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
+    row, inner = low.names[plan.dim], low.names[share.row]
+    words = (f"{inner}_from", f"{inner}_to", f"{row}_stop")
+    at, end, past = (c.Name(low.names.new(word)) for word in words)
+    first, last = variable(low, at), variable(low, end)
+
+    def bounded(node: object) -> object | None:
+        match node:
+            case Scan(dim, low=begin, high=high) if dim == share.row:
+                left = isinstance(begin[0], Var) and begin[0].name == one_by_one_from(dim)
+                return replace(node, low=begin if left else (*begin, first), high=(*high, last))
+            case Together(start, low=begin, high=high) if start == one_by_one_from(share.row):
+                return replace(node, low=(*begin, first), high=(*high, last))
+        return None
+
+    assert share.weight is not None
+    pointer, _ = parts.array(share.weight.pointer)
+    goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
+    inside: list[c.Stmt] = [
+        c.Declare(INT, at.name),
+        c.Declare(INT, end.name),
+        c.Declare(f"const {INT}", parts.start.name, parts.split(parts.part, at)),
+        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, end)),
+        c.Comment(f"the last {row} may go on in the next part"),
+        c.Declare(f"const {INT}", past.name, c.Select(goes_on, c.Bin("+", parts.stop, c.Int(1)), parts.stop)),
+        *parts.states,
+        *low.plan(rewrite(bounded, between(low, plan, parts.start, past), PLANS), parts.scope),
+    ]
+    return [parts.comment, c.Comment(f"where one {row} takes long, several threads share it"), *parts.loop(inside)]
 
 
 def _step(found: Slice, dim: str) -> int | None:

@@ -117,8 +117,9 @@ class Share:
     `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
     `adds` says how threads add to one place: not at all (""), all into one variable ("sum"), to copies of the target
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
-    that two threads meet at one place only where a part ends ("segments"). `slice` are the places of one key: those of
-    a row that two threads share, when the loop inside over `row` is split. `work` is how long the loop takes in
+    that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
+    one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
+    both add to them. `work` is how long the loop takes in
     nanoseconds (None: not known).
     `fixed`: the parts do not depend on the number of threads.
     """

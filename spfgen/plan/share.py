@@ -37,6 +37,7 @@ from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
+from spfgen.plan.depend import distinct_places
 from spfgen.plan.nodes import (
     PLANS,
     Clear,
@@ -276,10 +277,20 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
     if inner is None or not _is_row(loop, inner, pointer, outer):
         return share
+    if _divides(instance, inner, outer):
+        return replace(share, row=inner.dim)
     found = _slice(instance, loop, target)
     if found is None or not _one_behind_the_other(found, target):
         return share
     return replace(share, slice=found, row=inner.dim)
+
+
+def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
+    """Whether threads may share an iteration: the loop inside writes different places, too, and nothing else is done
+    that would be done twice. Where its iterations are short, they are not worth the question where they begin."""
+    loops = any(isinstance(n, Scan) for n in chain(inner.body))
+    plain = all(isinstance(n, Load | Locate | Guard | Prefetch | State | Table) for n in between)
+    return loops and plain and distinct_places(instance, inner.dim)
 
 
 def _one_behind_the_other(found: Slice, target: Operand) -> bool:

@@ -28,13 +28,19 @@ ALONG = "sums along what lies side by side, which share what they read and need 
 
 def together(plan: Plan) -> Plan:
     """The plan in which several iterations run through such loops together."""
-    split = {n.share.row for n in walk(plan, PLANS) if isinstance(n, Scan) and n.share is not None}
+    shares = [n.share for n in walk(plan, PLANS) if isinstance(n, Scan) and n.share is not None]
+    split = {s.row for s in shares if s.slice is not None}
 
     def rule(node: object) -> Plan | None:
         return _several(node) if isinstance(node, Scan) and node.dim not in split else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
+
+
+def one_by_one_from(dim: str) -> str:
+    """The first iteration that is not run with others."""
+    return f"{dim} next"
 
 
 def one_by_one(plan: Plan) -> Plan:
@@ -63,8 +69,7 @@ def _several(loop: Scan) -> Plan | None:
     across = any(inner.dim in variables(p) for o in reads for p in o.place[:-1])
     if not across and not _shares(reads, own, inner):
         return None
-    start = f"{loop.dim} next"
-    rest = replace(loop, low=(Var(start),))
+    start = one_by_one_from(loop.dim)
     lanes = [{d: Var(f"{d} {k}") for d in own} | {loop.dim: _place(start, k)} for k in range(COUNT)]
     group: Plan = with_body(inner, Seq(tuple(substitute(do, lane) for lane in lanes)))
     for lane in lanes:  # the first sum is stored first
@@ -72,7 +77,8 @@ def _several(loop: Scan) -> Plan | None:
     for lane in reversed(lanes):
         for node in reversed(before):
             group = _defined(substitute(with_body(node, do), lane), lane[node.dim], group)
-    return Together(start, loop.low, loop.high, COUNT, group, rest, ACROSS if across else ALONG)
+    left = replace(loop, low=(Var(start),))
+    return Together(start, loop.low, loop.high, COUNT, group, left, ACROSS if across else ALONG)
 
 
 def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import spfgen
 from spfgen.facts.formula import ONE, Num, Var
@@ -158,6 +159,60 @@ def test_long_rows_are_split_where_iterations_have_one() -> None:
     assert not products.row
     assert products.weight is not None
     assert products.weight.each != ONE
+
+
+SAMPLED = "kernel k {{ tensor A : csr tensor B, D : dense tensor C : {}  C[i, j] = A[i, j]*B[i, l]*D[l, j] }}"
+FIBRES = """
+layout fibres(n_1, n_2, n_3) {
+    size roots, nnz
+    relation { [p, q, r] -> [i, j, k] : 0 <= p < roots and ptr(p) <= q < ptr(p + 1) and 0 <= r < n_3
+        and i = root(p) and j = fibre(q) and k = r }
+    index root[roots] { range 0 <= root(p) < n_1 property strictly increasing }
+    index ptr[roots + 1] { range 0 <= ptr(p) <= nnz property increasing property ptr(0) = 0 property ptr(roots) = nnz }
+    index fibre[nnz] { range 0 <= fibre(q) < n_2 property strictly increasing within ptr }
+    value val[nnz, n_3] at [q, r]
+}
+kernel k { tensor A : fibres tensor D : dense tensor C : fibres shares A on i, j  C[i, j, l] = A[i, j, k]*D[k, l] }
+"""
+
+
+def test_an_iteration_is_shared_where_the_loop_inside_writes_different_places() -> None:
+    """And where it does not, or the places are those of an array that is cleared, it is not, nor a short one."""
+    for text, row in (
+        (SAMPLED.format("csr shares A"), "A.pj"),
+        (FIBRES, "A.q"),
+        (SAMPLED.format("dense"), ""),
+        ("kernel k { tensor A : csr tensor C : csr shares A  C[i, j] = 2*A[i, j] }", ""),
+    ):
+        share = shared(spfgen.parse(text).kernels["k"].compile())
+        assert (share.row, share.slice) == (row, None)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 7])
+def test_shared_iterations(threads: int) -> None:
+    """One row, or root, holds nearly all; others nothing, or a little."""
+    quick = compiling.build
+    random = np.random.default_rng(6)
+    with patch.object(compiling, "build", lambda source: quick(eager_source(source))):
+        sampled = spfgen.parse(SAMPLED.format("csr shares A")).kernels["k"].compile(threads=threads)
+        fibres = spfgen.parse(FIBRES)
+        product = fibres.kernels["k"].compile(threads=threads)
+    for lengths in ([200], [0, 0, 190, 3, 0], [2, 150, 1, 120], [], [0]):
+        a = np.zeros((len(lengths), 200))
+        for row, length in zip(a, lengths, strict=True):
+            row[random.permutation(200)[:length]] = random.integers(1, 9, length)
+        b, d = random.integers(1, 5, (len(lengths), 5)).astype(float), random.integers(1, 5, (5, 200)).astype(float)
+        for _ in range(3):
+            found = sampled(A=csr_array(a), B=b, D=d).to_numpy()
+            assert np.array_equal(found, a * (b @ d))
+        dense = a[:, :, None] * np.array([1.0, 0.0, 3.0])
+        right = random.integers(1, 9, (3, 4)).astype(float)
+        given = spfgen.pack(dense, fibres.layouts["fibres"])
+        arrays = {n: v for n, v in given.arrays.items() if n != "val"}
+        val = np.full((given.arrays["fibre"].size, 4), np.nan)
+        target = spfgen.tensor(fibres.layouts["fibres"], shape=(*a.shape, 4), **arrays, val=val)
+        product.bind(A=given, D=right, C=target)()
+        assert np.array_equal(target.to_numpy(), np.einsum("ijk,kl->ijl", dense, right))
 
 
 def test_weights_of_loops_in_loops() -> None:

@@ -19,6 +19,7 @@ from spfgen.lang.show import show_statement
 from spfgen.layout.nodes import Layout
 
 KIND = folder.MEASURED
+OWN = "the schedule of the compiler, the fastest that was tried"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Tuned:
 
     def __str__(self) -> str:
         data = ", ".join(f"{name}={source}" for name, source in self.data.items())
-        return f"`{self.schedule}`, {self.gain:.2f} times faster on {data} with {self.threads} threads ({self.when})"
+        found = f"`{self.schedule}`, {self.gain:.2f} times faster" if self.schedule else OWN
+        return f"{found} on {data} with {self.threads} threads ({self.when})"
 
 
 def key_of(kernel: Kernel, layouts: Mapping[str, Layout], threads: int) -> str:

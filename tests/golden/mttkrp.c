@@ -433,12 +433,12 @@ int mttkrp(
     double *restrict D_val = D->val;
     threads =
             spfgen_threads(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
-            + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.5 * ((double)B_n_2 * (double)nnz_3)
+            + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3)
             + ((double)n_1 * (double)B_n_2) / 2.0);
     /* more parts than threads: one that is done early takes another */
     const int parts =
             spfgen_turns(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
-            + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.5 * ((double)B_n_2 * (double)nnz_3), 8);
+            + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3), 8);
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     /* with a zero that compilers do not know they keep sums in registers */

@@ -82,11 +82,12 @@ def long_rows(size: int, per_row: int, how_many: int, length: int, seed: int = 4
     return _from_pairs(row, random.integers(0, size, row.size), (size, size), random)
 
 
-def empty_rows(size: int, every: int, per_row: int, seed: int = 5) -> csr_array:
-    """Only each `every`-th row has entries."""
+def empty_rows(size: int, every: int, per_row: int, seed: int = 5, columns: int = 0) -> csr_array:
+    """Only each `every`-th row has entries; as many columns as rows, if not so many."""
     random = np.random.default_rng(seed)
     row = np.repeat(np.arange(0, size, every), per_row)
-    return _from_pairs(row, random.integers(0, size, row.size), (size, size), random)
+    shape = (size, columns or size)
+    return _from_pairs(row, random.integers(0, shape[1], row.size), shape, random)
 
 
 def vector(size: int, seed: int = 6) -> np.ndarray:

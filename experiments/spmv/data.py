@@ -110,6 +110,8 @@ def structured(quick: bool) -> Iterator[tuple[str, str, Make, int]]:
     for rows in (20_000,) if quick else (200_000, 4_000_000):
         for layout in ("coo", "dcsr"):
             yield layout, f"empty rows {rows}, 1 of 100", partial(made.empty_rows, rows, 100, 4), 1
+        few = partial(made.empty_rows, rows, 100, 4, columns=100)
+        yield "csc", f"empty rows {rows}x100, 1 of 100", few, 1
     for scale in (12,) if quick else (14, 19):
         for layout in ("coo", "csc", "dcsr"):
             yield layout, f"power law 2^{scale}", partial(made.power_law, scale, 16), 1

@@ -194,7 +194,7 @@ def test_many_random_schedules(case: Case) -> None:
         count, problems = run(case, part)
         total += count
         assert not problems, "\n".join(problems)
-    assert total >= 100
+    assert total >= (100 if case in CASES else 10)  # of solves and prefix sums few layouts and orders are legal
 
 
 @pytest.mark.exhaustive

@@ -19,7 +19,7 @@ def cost_expr(cost: Expr, low: Values, scope: Scope) -> c.Expr:
         case Num(value):
             return c.Float(float(value))
         case Bin("/", Num(a), Num(b)):
-            return c.Float(a / b)
+            return c.Float(a / max(b, 1))  # as spfgen_over
         case Var():
             return c.Cast("double", low.expr(cost, scope))
         case Call("threads", ()):

@@ -194,7 +194,7 @@ def test_many_random_schedules(case: Case) -> None:
         count, problems = run(case, part)
         total += count
         assert not problems, "\n".join(problems)
-    assert total >= (100 if case in CASES else 10)  # of solves and prefix sums few layouts and orders are legal
+    assert total >= 10  # of vectors, solves and prefix sums there are few that are legal
 
 
 @pytest.mark.exhaustive

@@ -215,6 +215,14 @@ def test_shared_iterations(threads: int) -> None:
         assert np.array_equal(target.to_numpy(), np.einsum("ijk,kl->ijl", dense, right))
 
 
+def test_a_loop_that_is_empty_whatever_the_sizes_are_typical() -> None:
+    """Diagonals below the main one, tiled: there is none on the average that is looked at, and the work is a number."""
+    schedule = "tile A.pd by 3 as t; order t, i, j; parallel i"
+    kernel = spfgen.compile("s = A[i, j] where j < i", A="dia", schedule=schedule, threads=3)
+    a = np.arange(30.0).reshape(5, 6)
+    assert kernel(A=spfgen.pack(a, "dia")) == np.tril(a, -1).sum()
+
+
 def test_weights_of_loops_in_loops() -> None:
     weight = shared(compiled("trees")).weight
     assert weight is not None

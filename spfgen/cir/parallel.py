@@ -229,6 +229,17 @@ class _Parts:
         position = self.position(part)
         return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, *self.unit(part), place))
 
+    def within(self, at: c.Name, end: c.Name, past: c.Name, goes_on: c.Expr, then: str = "") -> list[c.Stmt]:
+        """Where the part begins and ends, within an iteration each; `past` is behind the last one it has any of."""
+        return [
+            c.Declare(INT, at.name),
+            c.Declare(INT, end.name),
+            c.Declare(f"const {INT}", self.start.name, self.split(self.part, at)),
+            c.Declare(f"const {INT}", self.stop.name, self.split(self.following, end)),
+            c.Comment(f"the last {self.name} may go on in the next part{then}"),
+            c.Declare(f"const {INT}", past.name, c.Select(goes_on, c.Bin("+", self.stop, c.Int(1)), self.stop)),
+        ]
+
     def position(self, part: c.Expr) -> c.Expr:
         """Where a part begins among the positions of the loop inside, by the lengths of the loops in that."""
         weight = self.plan.share.weight if self.plan.share is not None else None
@@ -618,12 +629,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
 
     each = _in_pieces(low, plan, carry, parts, (end, past, pointer, TYPES[index].c), _step(found, plan.dim), lines)
     inside: list[c.Stmt] = [
-        c.Declare(INT, at.name),
-        c.Declare(INT, end.name),
-        c.Declare(f"const {INT}", parts.start.name, parts.split(parts.part, at)),
-        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, end)),
-        c.Comment(f"the last {row} may go on in the next part: what this part has of it is kept apart"),
-        c.Declare(f"const {INT}", past.name, c.Select(goes_on, c.Bin("+", parts.stop, c.Int(1)), parts.stop)),
+        *parts.within(at, end, past, goes_on, ": what this part has of it is kept apart"),
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
         *carry.begun(arrays, parts.part),
         *parts.states,
@@ -661,12 +667,7 @@ def _divided(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.St
     pointer, _ = parts.array(share.weight.pointer)
     goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
     inside: list[c.Stmt] = [
-        c.Declare(INT, at.name),
-        c.Declare(INT, end.name),
-        c.Declare(f"const {INT}", parts.start.name, parts.split(parts.part, at)),
-        c.Declare(f"const {INT}", parts.stop.name, parts.split(parts.following, end)),
-        c.Comment(f"the last {row} may go on in the next part"),
-        c.Declare(f"const {INT}", past.name, c.Select(goes_on, c.Bin("+", parts.stop, c.Int(1)), parts.stop)),
+        *parts.within(at, end, past, goes_on),
         *parts.states,
         *low.plan(rewrite(bounded, between(low, plan, parts.start, past), PLANS), parts.scope),
     ]

@@ -119,8 +119,7 @@ class Share:
     ("copies", or atomic additions where `atomic` and the copies would be too large), or place after place in order, so
     that two threads meet at one place only where a part ends ("segments"). `row` is the loop inside that is split where
     one iteration takes long; `slice` are the places of one key: those of an iteration that two threads share, where
-    both add to them. `work` is how long the loop takes in
-    nanoseconds (None: not known).
+    both add to them. `work` is how long the loop takes in nanoseconds (None: not known).
     `fixed`: the parts do not depend on the number of threads.
     """
 

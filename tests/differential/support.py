@@ -27,7 +27,7 @@ from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Find, Scan, Sweep
+from spfgen.plan.nodes import Clear, Find, Scan, Sweep
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -136,8 +136,11 @@ def each_forced(program: Program, name: str) -> dict[Program, Generated]:
 
 
 def driver(made: Generated) -> str:
-    """The outermost loop."""
-    return next(n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan | Sweep))
+    """The outermost loop, but for those that clear a result: a schedule has no name for them."""
+    clears = [n.part for plan in made.plans for n in walk(plan) if isinstance(n, Clear) and n.part is not None]
+    cleared = {n.dim for part in clears for n in walk(part) if isinstance(n, Scan)}
+    loops = (n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan | Sweep))
+    return next(dim for dim in loops if dim not in cleared)
 
 
 # --- operands ----------------------------------------------------------------------------------------

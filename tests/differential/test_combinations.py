@@ -61,6 +61,7 @@ def test_combinations(case: Case) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(14400)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_all_combinations(case: Case) -> None:
     for batch in batches(programs(case, everything=True)):

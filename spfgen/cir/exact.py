@@ -83,8 +83,26 @@ def _false(whole: c.Function, size: str, width: int, flag: c.Expr | None) -> Ite
     """The answers found out at the begin that are no for this width: that the size is more than at least so many."""
     for line in whole.body.statements:
         match line:
-            case c.Declare("const bool", name, c.Bin(">", c.Name(asked), limit)) if asked == size:
-                if isinstance(limit, c.Select):
-                    limit = limit.yes if limit.condition == flag else limit.no
-                if isinstance(limit, c.Int) and width <= limit.value:
+            case c.Declare("const bool", name, c.Bin() as asked):
+                if any(_too_few(a, size, width, flag) for a in _all(asked)):
                     yield name
+
+
+def _all(asked: c.Expr) -> Iterator[c.Expr]:
+    """The questions that are all answered with yes where the whole one is."""
+    match asked:
+        case c.Bin("&&", left, right):
+            yield from _all(left)
+            yield from _all(right)
+        case _:
+            yield asked
+
+
+def _too_few(asked: c.Expr, size: str, width: int, flag: c.Expr | None) -> bool:
+    """Whether it is asked if the size is more than a limit that is at least so wide."""
+    match asked:
+        case c.Bin(">", c.Name(name), limit) if name == size:
+            if isinstance(limit, c.Select):
+                limit = limit.yes if limit.condition == flag else limit.no
+            return isinstance(limit, c.Int) and width <= limit.value
+    return False

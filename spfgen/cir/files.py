@@ -35,7 +35,7 @@ _PLAIN = {
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
-          "even", "steady", "steady_runs", "dot_float32", "dot_float64")  # fmt: skip
+          "even", "spread", "steady", "steady_runs", "dot_float32", "dot_float64")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),

@@ -380,7 +380,10 @@ class Lowering(Values):
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             apart = [sums.apart()] if scope.rows else []
-            return [*before, *comment, *apart, *self.as_said(plan, replace(scope, looped=True))]
+            inside = replace(scope, looped=True)
+            limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))
+            soon = sums.fetched(self, plan, inside, *limits, some=True, function="spfgen_prefetch_soon")
+            return [*before, *comment, *apart, *soon, *self.as_said(plan, inside)]
         if plan.runs:
             return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
         taken = sums.taking(plan, scope)

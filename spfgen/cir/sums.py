@@ -22,7 +22,7 @@ from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, varia
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan import prefetch
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Spread, Sums, Together, chain
 from spfgen.plan.prefetch import SOON
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
@@ -557,9 +557,8 @@ def fetched(
     for read in plan.ahead.arrays:
         place = low.place(read, scope) if isinstance(read, Operand) else low.expr(read, scope)
         assert isinstance(place, c.Load)
-        later = c.Bin(
-            "+", _renamed(place.index, plan, low, c.Name(name) if plan.ahead.each else start), c.Int(plan.ahead.places)
-        )
+        later = _renamed(place.index, plan, low, c.Name(name) if plan.ahead.each else start)
+        later = c.Bin("+", later, c.Int(plan.ahead.places)) if plan.ahead.places else later
         size = low.element_type(read).bytes
         lines.append(c.Do(c.Call(function, (place.array, c.Bin("*", later, c.Int(size))))))
     if plan.ahead.each:
@@ -574,10 +573,18 @@ def fetched(
 def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     """Whether it pays to fetch ahead: found out once, where only sizes decide."""
     condition = low.all(ahead.when, scope)
+    spread = [_is_spread(low, s, scope) for s in ahead.spread]
+    condition = c.Bin("&&", condition, joined("||", spread)) if spread else condition
     if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
         return condition
-    why = "many short segments, more than caches hold: what comes later is fetched"
-    return low.chosen("const bool", "far", condition, why)
+    return low.chosen("const bool", "far" if ahead.places else "near", condition, ahead.because)
+
+
+def _is_spread(low: Lowering, spread: Spread, scope: Scope) -> c.Expr:
+    first = low.expr(spread.array, scope)
+    assert isinstance(first, c.Load)
+    given = (first.array, low.expr(spread.count, scope), low.expr(spread.window, scope))
+    return c.Call(f"spfgen_spread_{low.element_type(spread.array).name}", given)
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:

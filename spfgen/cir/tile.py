@@ -156,8 +156,10 @@ def _sums(low: Lowering, plan: Tile, scope: Scope, width: c.Name, first: c.Expr 
 
     def from_zero(node: object) -> Plan | None:
         if isinstance(node, Scan) and node.dim == plan.dim:
-            body = substitute(node.body, further)
-            return replace(node, dim=_inside(plan), low=(ZERO,), high=(Var(_width(plan)),), body=body)
+            body, ahead = substitute(node.body, further), node.ahead
+            if ahead is not None:
+                ahead = replace(ahead, arrays=tuple(substitute(a, further) for a in ahead.arrays))
+            return replace(node, dim=_inside(plan), low=(ZERO,), high=(Var(_width(plan)),), body=body, ahead=ahead)
         return None
 
     nothing = _nothing(low, kind)

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from spfgen.errors import SpecError
+from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
 from spfgen.plan.nodes import PLANS, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
-from spfgen.space.nodes import ForcedFind, Mark, Program
+from spfgen.space.nodes import ForcedFind, Mark, Program, size_values
 
 
 @dataclass(frozen=True)
 class Context:
     """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
-    whose values lie in more than one array; `falling` are loops that run downwards; `deterministic`: results may not
-    depend on the number of threads."""
+    whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
+    downwards; `deterministic`: results may not depend on the number of threads."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class Context:
     outside: tuple[tuple[str, str], ...] = ()
     falling: frozenset[str] = frozenset()
     deterministic: bool = False
+    shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -51,7 +53,15 @@ def context_of(program: Program) -> Context:
         program.marks,
         program.outside,
         deterministic=program.deterministic,
+        shapes=dict(_shapes(program)),
     )
+
+
+def _shapes(program: Program) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    for tensor in program.tensors:
+        sizes = size_values(tensor, program.fixed)
+        for own, function in tensor.arrays:
+            yield function, tuple(substitute(e, sizes) for e in tensor.layout.extents(own))
 
 
 def check_met(context: Context, plans: Iterable[Plan]) -> None:

@@ -57,6 +57,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.order import scan_order
 from spfgen.plan.prefetch import fetched_ahead
+from spfgen.plan.prefetch_rows import rows_fetched
 from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.share import measured, on_threads
@@ -117,7 +118,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
     if not context.named:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
-    variants = [replace(v, body=fetched_ahead(v.body)) for v in variants]
+    variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]

@@ -74,11 +74,22 @@ class Clear(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """An index array of `count` elements, `array` the first one, whose numbers lie further apart than `window`, as
+    samples say."""
+
+    array: Call
+    count: Expr
+    window: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Ahead:
     """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
     hold: on how much there is, then on how short the runs are. What lies there for the first place of the run; or, with
     `each`, for one place out of so many. `long` says when the `rows` runs are long, on the average; `begins` is the
-    first element of the array that says where they begin, if there is one."""
+    first element of the array that says where they begin, if there is one. What is read through index arrays is
+    fetched where one of those that are `spread` is so. `because` says what the conditions mean."""
 
     arrays: tuple[Call | Operand, ...]
     places: int
@@ -87,6 +98,8 @@ class Ahead:
     long: Formula | None = None
     rows: Expr = ONE
     begins: Call | None = None
+    spread: tuple[Spread, ...] = ()
+    because: str = "many short segments, more than caches hold: what comes later is fetched"
 
 
 @dataclass(frozen=True, slots=True)

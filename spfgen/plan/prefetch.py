@@ -33,7 +33,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from itertools import islice, takewhile
 
-from spfgen.facts.formula import ONE, Bin, Call, Compare, Expr, Formula, Num, Var, calls, substitute, variables
+from spfgen.facts.formula import ONE, And, Bin, Call, Compare, Expr, Formula, Num, Or, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
@@ -70,6 +70,10 @@ ROWS = 4
 """How far ahead rows are stored."""
 FEW = 7
 """Values that are added up for a row, on the average, beside which its memory counts."""
+WIDE = 4
+"""Widths of a tile: in longer rows stores are a stream of their own, which a processor foresees"""
+MUCH = 1 << 23
+"""unless there are so many values that they come from far away."""
 
 
 def fetched_ahead(plan: Plan) -> Plan:
@@ -162,7 +166,9 @@ def _stored(outer: Scan) -> Plan | None:
     further = reduce(partial(Bin, "*"), (Num(ROWS), *extents[ours[0] + 1 :]))
     (values,) = (reduce(partial(Bin, "*"), e) for e in added)
     few = Compare("<=", values, reduce(partial(Bin, "*"), (Num(FEW), *extents[: len(rows)])))
-    return _inside((outer, *above), replace(tile, ahead=further, when=few))
+    short = Compare("<=", extents[-1], Num(WIDE * tile.width))
+    much = Compare(">", reduce(partial(Bin, "*"), extents), Num(MUCH))
+    return _inside((outer, *above), replace(tile, ahead=further, when=And((few, Or((short, much))))))
 
 
 def _first(begin: Call, dim: str) -> Call | None:

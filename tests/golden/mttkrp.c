@@ -31,6 +31,10 @@
 #define SPFGEN_WIDE false
 #endif
 
+static inline int64_t spfgen_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. */
 static inline int spfgen_threads(int wanted, double work) {
@@ -79,6 +83,17 @@ static inline int spfgen_unit(int part, int parts, int threads) {
 static inline void spfgen_apart(void) {
 #ifdef __GNUC__
     __asm__ __volatile__("");
+#endif
+}
+
+/* Asks for memory `bytes` behind the start of an array, needed soon, to the first cache. It may lie outside of the array:
+   no pointer to it is made, and nothing is read. */
+static inline void spfgen_prefetch_soon(const void *array, int64_t bytes) {
+#ifdef __GNUC__
+    __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 3);
+#else
+    (void)array;
+    (void)bytes;
 #endif
 }
 
@@ -191,6 +206,26 @@ static inline int64_t spfgen_outer_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
+/* Whether an index array of `count` numbers leads far apart: in most of eight stretches of twice `window` numbers, of
+   which up to 32 are looked at, the least and the largest differ by more than `window`. */
+static inline bool spfgen_spread_int32(const int32_t *array, int64_t count, int64_t window) {
+    window = window > 2 ? window : 2;
+    if (count < 2 * window) {
+        return false;
+    }
+    int far = 0;
+    for (int k = 0; k < 8; k++) {
+        const int32_t *at = array + (count - 2 * window) / 7 * k;
+        int64_t least = at[0], largest = at[0];
+        for (int64_t n = 0; n < 2 * window; n += 1 + window / 16) {
+            least = at[n] < least ? at[n] : least;
+            largest = at[n] > largest ? at[n] : largest;
+        }
+        far += largest - least > window;
+    }
+    return far >= 4;
+}
+
 /* One tile of so many places. */
 static inline SPFGEN_INLINE void mttkrp_tile(
     int64_t width,
@@ -201,10 +236,12 @@ static inline SPFGEN_INLINE void mttkrp_tile(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    const double *restrict B_val,
+    bool near,
+    const double *restrict C_val,
+    int64_t nnz_3,
     int64_t B_n_2,
     int64_t l_from,
-    const double *restrict C_val,
+    const double *restrict B_val,
     double *restrict D_val,
     int64_t i)
 {
@@ -222,6 +259,13 @@ static inline SPFGEN_INLINE void mttkrp_tile(
             const int64_t k = A_idx_3[p_3];
             const double A_value = A_val[p_3];
             spfgen_apart();
+            if (near) {
+                for (int64_t l_in_ahead = 0; l_in_ahead < width; l_in_ahead += 8) {
+                    spfgen_prefetch_soon(C_val,
+                            (A_idx_3[spfgen_min(p_3 + 4, nnz_3 - 1)] * B_n_2
+                            + (l_from + l_in_ahead)) * 8);
+                }
+            }
             #pragma omp simd
             for (int64_t l_in = 0; l_in < width; l_in++) {
                 D_tile[l_in] += A_value * B_val[j * B_n_2 + (l_from + l_in)] * C_val[k * B_n_2
@@ -246,45 +290,47 @@ static inline SPFGEN_INLINE void mttkrp_tiles(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    const double *restrict B_val,
+    bool near,
     const double *restrict C_val,
+    int64_t nnz_3,
+    const double *restrict B_val,
     double *restrict D_val,
     int64_t i)
 {
     int64_t l_from = 0;
     while (SPFGEN_WIDE && l_from + 64 <= B_n_2) {
-        mttkrp_tile(64, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(64, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 64;
     }
     while (l_from + 32 <= B_n_2) {
-        mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 32;
     }
     if (l_from + 16 <= B_n_2) {
-        mttkrp_tile(16, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(16, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 16;
     }
     if (l_from + 8 <= B_n_2) {
-        mttkrp_tile(8, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(8, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 8;
     }
     if (l_from + 4 <= B_n_2) {
-        mttkrp_tile(4, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(4, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 4;
     }
     if (l_from + 2 <= B_n_2) {
-        mttkrp_tile(2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from += 2;
     }
     if (l_from + 1 <= B_n_2) {
-        mttkrp_tile(1, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                B_n_2, l_from, C_val, D_val, i);
+        mttkrp_tile(1, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
         l_from++;
     }
 }
@@ -306,8 +352,10 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    const double *restrict B_val,
-    const double *restrict C_val)
+    bool near,
+    const double *restrict C_val,
+    int64_t nnz_3,
+    const double *restrict B_val)
 {
     const int64_t p_1_begin =
             spfgen_outer_int32(A_ptr_2, 0, nnz_1,
@@ -350,8 +398,8 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
          * tiles of 32, 16, ... l, and of 64 where registers are wide: the sums of so many
          * neighbouring places of D fit into registers
          */
-        mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
-                C_val, D_val, i);
+        mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
+                C_val, nnz_3, B_val, D_val, i);
         A_ptr_2_p_1 = ptr_2_p_1_1;
     }
 }
@@ -373,21 +421,23 @@ static SPFGEN_ALONE void mttkrp_part(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    const double *restrict B_val,
-    const double *restrict C_val)
+    bool near,
+    const double *restrict C_val,
+    int64_t nnz_3,
+    const double *restrict B_val)
 {
     if (SPFGEN_WIDE && B_n_2 == 64) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 64, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     } else if (B_n_2 == 32) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 32, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     } else if (B_n_2 == 16) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 16, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                n_1, zero, A_idx_2, A_idx_3, A_val, false, C_val, nnz_3, B_val);
     } else {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     }
 }
 
@@ -422,6 +472,7 @@ int mttkrp(
     const int64_t B_n_2 = B->n_2;
     const int64_t nnz_2 = A->nnz_2;
     const int64_t nnz_3 = A->nnz_3;
+    const int64_t n_3 = A->n_3;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_idx_1 = A->idx_1;
     const int32_t *restrict A_ptr_2 = A->ptr_2;
@@ -443,6 +494,9 @@ int mttkrp(
     const int units = spfgen_units(parts, threads);
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();
+    /* rows that the second cache holds, but not the first: those that come later are fetched */
+    const bool near = B_n_2 > 16 && n_3 * B_n_2 <= 1048576
+            && spfgen_spread_int32(A_idx_3, nnz_3, 6144 / B_n_2);
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
     if (!parts_taken) {
         free(parts_taken);
@@ -472,12 +526,12 @@ int mttkrp(
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
             mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                    n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                    n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                    n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+                    n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
         }
     }
     free(parts_taken);

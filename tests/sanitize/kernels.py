@@ -145,8 +145,8 @@ PRODUCT_DATA = tuple(
 )  # fmt: skip
 """The first has blocks that are mostly zeros, which are left out of copies."""
 TILED = tuple(Data((("n0", a), ("n1", b), ("n2", c)), (), density, 7) for (a, b, c), density in (
-    ((9, 16, 5), 0.3), ((9, 64, 5), 0.3), ((3, 133, 100), 1.0), ((2, 0, 3), 1.0)))  # fmt: skip
-"""As many columns as one tile has, and others; rows that all tiles take in pieces."""
+    ((9, 16, 5), 0.3), ((9, 64, 5), 0.3), ((3, 133, 100), 1.0), ((2, 0, 3), 1.0), ((6, 300, 90), 0.4)))  # fmt: skip
+"""As many columns as one tile has, and others; rows that all tiles take in pieces; rows that are fetched ahead."""
 
 
 def every_product() -> Iterator[Case]:

@@ -48,11 +48,20 @@ def test_a_part_is_called_with_the_width_of_each_tile() -> None:
 def test_only_answers_that_are_known_are_given() -> None:
     """More than eight is true of a tile's width; more than so many where registers are wide, only of those there."""
     wide = c.Select(c.Name("SPFGEN_WIDE"), c.Int(64), c.Int(16))
+    also = c.Bin("<", N, c.Name("m"))
     for limit, wanted in ((c.Int(8), []), (c.Int(16), [16]), (wide, [16])):
-        whole = replace(WHOLE, body=c.Block((c.Declare("const bool", "several", c.Bin(">", N, limit)),)))
-        chosen = written_out([tiles(32, 16), part("n")], whole)[-1]
-        given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
-        assert [a[0] for a in given if a[1] == c.Name("false")] == [c.Int(w) for w in wanted]
+        asked = c.Bin(">", N, limit)
+        for condition in (asked, c.Bin("&&", c.Bin("&&", asked, also), also)):
+            assert given_no(condition) == wanted
+        assert given_no(c.Bin("||", asked, also)) == []
+
+
+def given_no(condition: c.Expr) -> list[int]:
+    """The widths for which the answer is known to be no."""
+    whole = replace(WHOLE, body=c.Block((c.Declare("const bool", "several", condition),)))
+    chosen = written_out([tiles(32, 16), part("n")], whole)[-1]
+    given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
+    return [a[0].value for a in given if a[1] == c.Name("false") and isinstance(a[0], c.Int)]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ class Context:
     """`order`, `forced` (by position), `marks` and `outside` are the schedule; `types` the value types of the tensors;
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
-    downwards; `deterministic`: results may not depend on the number of threads."""
+    downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
+    of may be changed all the same."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -31,12 +32,27 @@ class Context:
     falling: frozenset[str] = frozenset()
     deterministic: bool = False
     shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    free: bool = False
 
     @cached_property
     def named(self) -> tuple[str, ...]:
         """The loops that the schedule speaks of."""
         inside = (inner for _, inner in self.outside)
         return tuple(dict.fromkeys((*self.order, *(d for m in self.marks for d in (m.dim, *m.inner)), *inside)))
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The loops that are to be as the schedule has them, with all others around and inside."""
+        return () if self.free else self.named
+
+    @property
+    def only_says_who_runs(self) -> bool:
+        """Whether all that the schedule says is which loops threads share, and which they do not."""
+        return (
+            bool(self.marks)
+            and {m.word for m in self.marks} <= {"parallel", "serial"}
+            and not (self.order or self.outside or self.forced)
+        )
 
     def marked(self, word: str, dim: str) -> Mark | None:
         """What the schedule says of a loop in this word."""

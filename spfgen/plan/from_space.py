@@ -72,7 +72,7 @@ from spfgen.plan.window import with_windows
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
-from spfgen.space.nodes import Group, Instance, Operand
+from spfgen.space.nodes import Group, Instance, Mark, Operand
 
 
 def plan_group(group: Group, context: Context) -> Plan:
@@ -93,6 +93,31 @@ def plan_group(group: Group, context: Context) -> Plan:
 def plan_instance(instance: Instance, context: Context, store: bool) -> list[Plan]:
     """The loop nest of an instance. To `store`, the target is cleared first where the nest does not reach each of its
     places exactly once.
+
+    A schedule that only says who runs a loop leaves everything else as it would be without, if that loop is there then.
+    """
+    if context.only_says_who_runs and not context.free:
+        plans = plan_instance(instance, replace(context, free=True), store)
+        if all(_is_as_said(m, p) for m in context.marks for p in plans if not isinstance(p, Clear)):
+            return plans
+    return _planned(instance, context, store)
+
+
+def _is_as_said(mark: Mark, plan: Plan) -> bool:
+    """Whether the plan has the loop, and threads share it, or do not, in all its nests of which one runs. Within a tile
+    they cannot: its sums are in registers."""
+    if isinstance(plan, Choose | Copied):
+        nests = [v.body for v in plan.variants] if isinstance(plan, Choose) else [plan.copied, plan.plain]
+        return all(_is_as_said(mark, n) for n in nests)
+    in_tiles = (n for tile in walk(plan, PLANS) if isinstance(tile, Tile) for n in walk(tile, PLANS))
+    if any(isinstance(n, Scan) and n.parallel for n in in_tiles):
+        return False
+    found = [n.parallel for n in walk(plan, PLANS) if isinstance(n, Scan) and n.dim == mark.dim]
+    return bool(found) and (any(found) if mark.word == "parallel" else not any(found))
+
+
+def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
+    """The nest.
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
@@ -116,14 +141,14 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
     marked = with_apart(instance, (v.body for v in variants), steps)
     variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
-    if not context.named:
+    if not context.fixed:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
     variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
     variants = [replace(v, body=with_lists(v.body)) for v in variants]
-    if not context.named:
+    if not context.fixed:
         apart = partial(_blocks_apart, instance, steps)
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
         variants = [replace(v, body=with_lanes(instance, v.body)) for v in variants]
@@ -131,7 +156,7 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
         variants = [replace(v, body=with_windows(v.body, context.types)) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
-    if not context.named:
+    if not context.fixed:
         variants = with_transposed(instance, variants, context)
         variants = [replace(v, body=together(v.body)) for v in variants]
     if len(variants) == 1:
@@ -156,7 +181,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     with everything."""
     instance = with_equal_positions(instance)
     for given, for_tiles in _orders(instance, context):
-        found = None if context.named or for_tiles else blocked(instance, given) or sliced(instance, given)
+        found = None if context.fixed or for_tiles else blocked(instance, given) or sliced(instance, given)
         instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
@@ -172,7 +197,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:
     """The orders to be tried, best first, and whether one is meant for register tiles."""
     for steps in driven(instance, context):
-        dims = None if context.named else outside(instance, steps)
+        dims = None if context.fixed else outside(instance, steps)
         if dims is not None:
             yield steps_in_order(instance, dims), True
         yield steps, False
@@ -191,7 +216,7 @@ def _checked(instance: Instance, nest: Plan, checked: set[object], context: Cont
     if enforced not in checked:
         check_nest(instance, nest)
         checked.add(enforced)
-    if any(isinstance(n, Scan) and n.dim in context.named for n in walk(nest, PLANS)):
+    if any(isinstance(n, Scan) and n.dim in context.fixed for n in walk(nest, PLANS)):
         return nest  # the loops are those of the schedule
     return swept(instance, nest)
 

@@ -86,7 +86,7 @@ def zeros_left_out(
 def _factors(nodes: Sequence[Plan], context: Context) -> Iterable[tuple[Operand, Operand]]:
     """The factors of a product of two that is added, each with the other one."""
     do = nodes[-1]
-    if not isinstance(do, Do) or do.op != "+=" or context.named or not _is_product(do.value):
+    if not isinstance(do, Do) or do.op != "+=" or context.fixed or not _is_product(do.value):
         return ()
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     kinds = [context.types.get(o.tensor, "complex128") for o in (*reads, do.target)]

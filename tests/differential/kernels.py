@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,3 +110,15 @@ def sampled(lists: Sequence[Sequence[str]], partners: int) -> list[tuple[str, ..
             row += [str(v) for v in rng.permutation(list(values))]
         columns.append(row[:rows])
     return list(dict.fromkeys(zip(*columns, strict=True)))
+
+
+def paired(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Combinations in which each two values of different lists meet: all of them for two lists. For at most three."""
+    order = sorted(range(len(lists)), key=lambda k: -len(lists[k]))
+    first, second, *third = [lists[k] for k in order] if len(lists) > 1 else (lists[0], [""])
+    assert len(third) <= 1
+    rows = []
+    for (a, x), (b, y) in itertools.product(enumerate(first), enumerate(second)):
+        row = dict(zip(order, (x, y, *(values[(a + b) % len(values)] for values in third)), strict=False))
+        rows.append(tuple(row[k] for k in range(len(lists))))
+    return rows

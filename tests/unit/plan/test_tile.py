@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Load, Locate, Tile
+from spfgen.plan.nodes import Load, Locate, Scan, Tile
 
 SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
 
@@ -106,6 +106,21 @@ def test_the_place_is_stored_once_where_every_place_is_reached() -> None:
 
 def test_loops_of_a_schedule_are_left_as_they_are() -> None:
     assert not tiles(spmm(schedule="schedule { order i, A.pj, c }"))
+
+
+def test_who_runs_a_loop_leaves_its_tiles() -> None:
+    assert spmm(schedule="schedule { parallel i }").source == spmm().source
+    alone = spmm(schedule="schedule { serial i }")
+    assert tiles(alone)
+    assert "omp parallel" not in alone.source
+
+
+@pytest.mark.parametrize("loop", ["c", "A.pj"])
+def test_a_parallel_loop_is_no_tile(loop: str) -> None:
+    """Nor is a tile left around a loop that threads share."""
+    made = spmm(schedule=f"schedule {{ parallel {loop} }}")
+    assert not tiles(made)
+    assert [n.dim for plan in made.generated.plans for n in walk(plan) if isinstance(n, Scan) and n.parallel] == [loop]
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,11 @@ class Context:
         return () if self.free else self.named
 
     @property
-    def only_says_who_runs(self) -> bool:
-        """Whether all that the schedule says is which loops threads share, and which they do not."""
-        return (
-            bool(self.marks)
-            and {m.word for m in self.marks} <= {"parallel", "serial"}
-            and not (self.order or self.outside or self.forced)
-        )
+    def leaves_the_rest(self) -> bool:
+        """Whether all that the schedule says is which loops threads share or do not, and what is tiled."""
+        tiles = {m.dim for m in self.marks if m.word == "tile"}
+        words = {m.word for m in self.marks}
+        return words <= {"parallel", "serial", "tile", "split"} and {*self.order} <= tiles and not self.forced
 
     def marked(self, word: str, dim: str) -> Mark | None:
         """What the schedule says of a loop in this word."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
@@ -54,6 +55,7 @@ from spfgen.plan.nodes import (
     Sweep,
     Tile,
     Variant,
+    chain,
 )
 from spfgen.plan.order import scan_order
 from spfgen.plan.prefetch import fetched_ahead
@@ -72,7 +74,7 @@ from spfgen.plan.window import with_windows
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
-from spfgen.space.nodes import Group, Instance, Mark, Operand
+from spfgen.space.nodes import Group, Instance, Operand
 
 
 def plan_group(group: Group, context: Context) -> Plan:
@@ -94,26 +96,35 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
     """The loop nest of an instance. To `store`, the target is cleared first where the nest does not reach each of its
     places exactly once.
 
-    A schedule that only says who runs a loop leaves everything else as it would be without, if that loop is there then.
+    A schedule that only says what is tiled and who runs a loop leaves everything else as it would be without, if its
+    loops are there then, where it wants them.
     """
-    if context.only_says_who_runs and not context.free:
+    if context.named and context.leaves_the_rest and not context.free:
         plans = plan_instance(instance, replace(context, free=True), store)
-        if all(_is_as_said(m, p) for m in context.marks for p in plans if not isinstance(p, Clear)):
+        if all(_is_as_said(context, p) for p in plans if not isinstance(p, Clear)):
             return plans
     return _planned(instance, context, store)
 
 
-def _is_as_said(mark: Mark, plan: Plan) -> bool:
-    """Whether the plan has the loop, and threads share it, or do not, in all its nests of which one runs. Within a tile
-    they cannot: its sums are in registers."""
+def _is_as_said(context: Context, plan: Plan) -> bool:
+    """Whether the plan has the loops of the schedule in all its nests of which one runs, in their order, and threads
+    share those that they are to. Within a tile they cannot: its sums are in registers."""
     if isinstance(plan, Choose | Copied):
         nests = [v.body for v in plan.variants] if isinstance(plan, Choose) else [plan.copied, plan.plain]
-        return all(_is_as_said(mark, n) for n in nests)
+        return all(_is_as_said(context, n) for n in nests)
     in_tiles = (n for tile in walk(plan, PLANS) if isinstance(tile, Tile) for n in walk(tile, PLANS))
-    if any(isinstance(n, Scan) and n.parallel for n in in_tiles):
+    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan)]
+    if any(isinstance(n, Scan) and n.parallel for n in in_tiles) or not {*context.named} <= {n.dim for n in loops}:
         return False
-    found = [n.parallel for n in walk(plan, PLANS) if isinstance(n, Scan) and n.dim == mark.dim]
-    return bool(found) and (any(found) if mark.word == "parallel" else not any(found))
+    for mark in context.marks:
+        shared = [n.parallel for n in loops if n.dim == mark.dim]
+        if (mark.word == "parallel" and not any(shared)) or (mark.word == "serial" and any(shared)):
+            return False
+    order = [n.dim for n in chain(plan) if isinstance(n, Scan | Find | Tile)]
+    inside = dict(context.outside)
+    return order[: len(context.order)] == [*context.order] and all(
+        a not in inside or inside[a] == b for a, b in pairwise((*order, ""))
+    )
 
 
 def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:

@@ -40,7 +40,8 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
     innermost = steps[loops[-1]]
     if any(isinstance(e, Num) and e.value <= FEW for e in innermost.high):
         return None
-    moved = [s.dim for s in steps[loops[-1] :] if _comes_from(instance, steps, s, innermost.dim)]
+    around = {s.dim for s in steps[: loops[-2]]}
+    moved = [s.dim for s in steps[loops[-1] :] if _comes_from(instance, steps, s, innermost.dim, around)]
     wanted = [v for p in place[:-1] for v in variables(p)]
     if not variables(place[-1]) & set(moved) or set(wanted) & set(moved):
         return None
@@ -51,13 +52,17 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
         return None
     if not {v for e in (*innermost.low, *innermost.high) for v in variables(e)} <= before:
         return None
+    if not sources(steps, moved) <= {*before, *moved}:
+        return None
     dims = [s.dim for s in steps if s.dim and s.dim not in moved]
     at = sum(1 for s in steps[:level] if s.dim)
     return (*dims[:at], *moved, *dims[at:])
 
 
-def _comes_from(instance: Instance, steps: Sequence[Step], step: Step, loop: str) -> bool:
-    return step.kind in ("scan", "locate") and sources(steps, [step.dim]) - set(instance.sizes) <= {step.dim, loop}
+def _comes_from(instance: Instance, steps: Sequence[Step], step: Step, loop: str, around: set[str]) -> bool:
+    """Whether the step is known from the loop, and from others further outside."""
+    found = sources(steps, [step.dim])
+    return step.kind in ("scan", "locate") and loop in found and found <= {*instance.sizes, *around, step.dim, loop}
 
 
 def tiled(plan: Plan, types: Mapping[str, str]) -> Plan:

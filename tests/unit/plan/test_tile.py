@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Load, Locate, Scan, Tile
+from spfgen.plan.nodes import Load, Locate, Scan, Seq, Tile, chain
 
 SPMM = "kernel k {{ tensor A : {layout} tensor B, C : dense C[i, c] {op} A[i, j]*B[j, c] {schedule} }}"
 
@@ -113,6 +113,30 @@ def test_who_runs_a_loop_leaves_its_tiles() -> None:
     alone = spmm(schedule="schedule { serial i }")
     assert tiles(alone)
     assert "omp parallel" not in alone.source
+
+
+@pytest.mark.parametrize(
+    ("schedule", "loops"),
+    [
+        ("tile i by 3", ["i_tile", "i", "A.pj", "c"]),
+        ("split i by 3; parallel i_split", ["i_split", "i", "A.pj", "c"]),
+        ("tile c by 40", ["c_tile", "i", "A.pj", "c"]),
+        ("tile c by 40; tile i by 3; serial i_tile", ["c_tile", "i_tile", "i", "A.pj", "c"]),
+        ("tile A.pj by 5", ["A.pj_tile", "i", "A.pj", "c"]),
+    ],
+)
+def test_tiles_of_a_schedule_have_register_tiles_inside(schedule: str, loops: list[str]) -> None:
+    made = spmm(schedule=f"schedule {{ {schedule} }}")
+    (tile,) = tiles(made)
+    nests = [n for plan in made.generated.plans for n in (plan.parts if isinstance(plan, Seq) else [plan])]
+    (nest,) = (n for n in nests if any(m is tile for m in walk(n)))
+    assert [n.dim for n in chain(nest) if isinstance(n, Scan)] == loops
+    left = matrix((7, 12), 0.4, "float64", 1)
+    for count in (1, 39, 40, 41, 130):
+        b = matrix((12, count), 1, "float64", 2)
+        c = np.full((7, count), 5.0)
+        made(A=spfgen.pack(left, "csr"), B=b, C=c)
+        assert np.array_equal(c, left @ b), count
 
 
 @pytest.mark.parametrize("loop", ["c", "A.pj"])

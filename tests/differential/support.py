@@ -27,7 +27,7 @@ from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Clear, Find, Scan, Sweep
+from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq, Sweep
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -130,17 +130,26 @@ def each_forced(program: Program, name: str) -> dict[Program, Generated]:
         except SpecError as error:
             # Another driver has other positions to look for, or other keys to look for them by.
             assert re.search("a position that is looked for|an algorithm that is proved right", str(error))  # noqa: PT017
-            forced = replace(forced, order=(driver(made),))
+            loops = {d for plan in made.plans for d in drivers(plan)}
+            if len(loops) > 1:
+                continue  # a schedule orders the loops of all nests alike
+            forced = replace(forced, order=(*loops,))
             result[forced] = forced.generated(own)
     return result
 
 
-def driver(made: Generated) -> str:
-    """The outermost loop, but for those that clear a result: a schedule has no name for them."""
-    clears = [n.part for plan in made.plans for n in walk(plan) if isinstance(n, Clear) and n.part is not None]
-    cleared = {n.dim for part in clears for n in walk(part) if isinstance(n, Scan)}
-    loops = (n.dim for plan in made.plans for n in walk(plan) if isinstance(n, Scan | Sweep))
-    return next(dim for dim in loops if dim not in cleared)
+def drivers(plan: Plan) -> set[str]:
+    """The outermost loop of each nest, of the first of its variants; but for those that clear a result: a schedule has
+    no name for them."""
+    match plan:
+        case Seq(parts):
+            return {d for part in parts for d in drivers(part)}
+        case Choose(variants):
+            return drivers(variants[0].body)
+        case Clear():
+            return set()
+    first = next((n.dim for n in walk(plan) if isinstance(n, Scan | Sweep)), None)
+    return set() if first is None else {first}
 
 
 # --- operands ----------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
     if not context.fixed:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
-    variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes)) for v in variants]
+    variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes, instance.sizes)) for v in variants]
     if blocks:
         variants = [replace(v, body=fetched(v.body)) for v in variants]
     variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from scipy.sparse import csr_array
 
 import spfgen
 from spfgen.cir.files import runtime
-from spfgen.facts.formula import Call, show, variables
-from spfgen.ir import walk
-from spfgen.plan.nodes import Scan
+from spfgen.facts.formula import Call, Var, show, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import Scan, Tile
+from spfgen.plan.prefetch_rows import rows_fetched
 from spfgen.run.compile import build, load
 from spfgen.space.nodes import Operand
 
@@ -65,6 +67,17 @@ def test_the_index_array_is_read_no_further_than_it_goes() -> None:
     (place,) = read.arguments
     assert show(place) == "min(A.pj + 4, A.nnz - 1)"
     assert not any("room" in name for name in variables(place))
+
+
+@pytest.mark.parametrize(("high", "found"), [("n", True), ("i", False)])
+def test_how_many_there_are_is_asked_once(high: str, found: bool) -> None:
+    """Not in each iteration, where it would take longer than what is fetched."""
+    kernel = spfgen.compile(PRODUCT, A="csr", B="dense", C="dense")
+    (tile,) = (n for plan in kernel.generated.plans for n in walk(plan) if isinstance(n, Tile))
+    plain = rewrite(lambda n: replace(n, ahead=None) if isinstance(n, Scan) else None, replace(tile, high=(Var(high),)))
+    shapes = {"A.colidx": (Var("A.nnz"),)}
+    made = rows_fetched(plain, shapes, ["n", "A.nnz"])
+    assert any(isinstance(n, Scan) and n.ahead is not None for n in walk(made)) == found
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
-    "levels": ("max", "min", "least", "most", "alone"),
+    "levels": ("max", "min", "least", "most", "alone", "lists"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
     "own_parts": ("thread",),

@@ -1,5 +1,5 @@
 """Loops level by level, in C: an inspector gives the pairs of iterations that need one another to rt/levels.h, which
-puts blocks of iterations in levels; then the loop runs one level after another."""
+puts blocks of iterations in levels, or stretches of them on lists; then threads go through their levels or lists."""
 
 from __future__ import annotations
 

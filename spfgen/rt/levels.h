@@ -1,7 +1,8 @@
-/* Levels of a loop whose iterations need earlier ones. An inspector gives the pairs of iterations, twice: blocks of
-   neighbouring iterations are put into levels, for several sizes of blocks, and the size is taken that should be
-   fastest (small blocks leave more to do at once, large ones need fewer levels and go through memory in order); then
-   it is found out which units of other threads each unit needs. No thread waits for more than that. */
+/* Levels of a loop whose iterations need earlier ones. An inspector gives the pairs of iterations, several times: blocks
+   of neighbouring iterations are put into levels, for several sizes of blocks, and the size is taken that should be
+   fastest (small blocks leave more to do at once, large ones need fewer levels and go through memory in order), if
+   lists of iterations should not be faster (rt/lists.h); then it is found out which units of other threads each unit
+   needs. No thread waits for more than that. */
 #if defined(__unix__) || defined(__APPLE__)
 #include <sched.h>
 #endif
@@ -66,12 +67,14 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     }
     order->depth = calloc(2 * (size_t)iterations + SPFGEN_LEVELS_SIZES, sizeof(int64_t));
     order->work = malloc((size_t)iterations * sizeof(int64_t));
-    if (!order->depth || !order->work) {
+    order->nearest = malloc((size_t)iterations * sizeof(int32_t));
+    if (!order->depth || !order->work || !order->nearest) {
         spfgen_levels_forget(order);
         return false;
     }
     for (int64_t k = 0; k < iterations; k++) {
         order->work[k] = SPFGEN_LEVELS_ITERATION;
+        order->nearest[k] = INT32_MAX;
     }
     return true;
 }
@@ -92,8 +95,13 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
         }
         return;
     }
+    if (order->lists) {
+        spfgen_lists_pair(order->lists, later, earlier);
+        return;
+    }
     int64_t *depth = order->depth;
     order->work[later]++;
+    order->nearest[later] = (int32_t)spfgen_min(order->nearest[later], later - earlier);
     for (int k = 0; k < SPFGEN_LEVELS_SIZES; k++) {
         const int64_t a = later >> spfgen_levels_shift(k);
         const int64_t b = earlier >> spfgen_levels_shift(k);
@@ -134,6 +142,71 @@ static inline void spfgen_levels_refuse(spfgen_levels *order) {
     order->levels = 1;
 }
 
+/* Room for units, with what they need. */
+static inline bool spfgen_levels_room(spfgen_levels *order, int64_t levels) {
+    const size_t blocks = (size_t)((order->iterations - 1) >> order->shift) + 1;
+    const size_t threads = (size_t)order->threads;
+    const double needs = (double)levels * (double)threads * (double)threads;
+    const bool fits = levels < INT32_MAX && needs < 128.0 * (double)order->iterations + 65536;
+    const size_t units = fits ? (size_t)levels * threads : 0;
+    order->levels = levels;
+    order->units = (int64_t)units;
+    order->run = malloc(2 * (blocks + 1) * sizeof(int32_t));
+    order->unit = calloc(units + 3, sizeof(int64_t));
+    order->wait = calloc(units + 1, sizeof(int64_t));
+    order->done = malloc(threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
+    order->latest = calloc(units ? units * threads : 1, sizeof(int32_t));
+    return fits && order->run && order->unit && order->wait && order->done && order->latest;
+}
+
+/* The runs of the units, of blocks in their places: those of a unit that follow one another are one. In `unit` is how
+   many each unit has, behind the one before it. */
+static inline void spfgen_levels_runs(spfgen_levels *order) {
+    const int64_t blocks = ((order->iterations - 1) >> order->shift) + 1;
+    int64_t *const unit = order->unit;
+    for (int64_t u = 0; u < order->units; u++) {
+        unit[u + 1] += unit[u];
+    }
+    int64_t last = -1;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t own = order->place[2 * b + 1] * order->threads + order->place[2 * b];
+        if (own != last) {
+            order->run[2 * unit[own]++] = (int32_t)(b << order->shift);
+        }
+        order->run[2 * unit[own] - 1] = (int32_t)spfgen_min((b + 1) << order->shift, order->iterations);
+        last = own;
+    }
+    for (int64_t u = order->units; u > 0; u--) {
+        unit[u] = unit[u - 1];
+    }
+    unit[0] = 0;
+}
+
+/* The units are the parts of lists. Whether there is memory for them. */
+static inline bool spfgen_levels_list(spfgen_levels *order, spfgen_list *list) {
+    const int64_t n = order->iterations;
+    order->shift = 0;
+    order->size = 1;
+    order->listed = 1;
+    order->place = malloc(2 * (size_t)n * sizeof(int64_t));
+    if (!order->place || !spfgen_levels_room(order, spfgen_lists_parts(order->lists, list, order->place))) {
+        return false;
+    }
+    int64_t last = -1;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t own = order->place[2 * k + 1] * order->threads + order->place[2 * k];
+        order->unit[own + 1] += own != last;
+        last = own;
+    }
+    spfgen_levels_runs(order);
+    const int64_t runs = order->unit[order->units];
+    order->unit[order->units + 1] = runs; /* and for one thread the loop as it is */
+    order->unit[order->units + 2] = runs + 1;
+    order->run[2 * runs] = 0;
+    order->run[2 * runs + 1] = (int32_t)n;
+    return true;
+}
+
 /* Puts the blocks in units: neighbouring levels that one thread does alone become one; the others are divided in parts
    of about equal work, one for each thread: neighbours are with the same thread in most of them. Blocks of a unit that
    follow one another become one run. Whether it can be. */
@@ -152,25 +225,14 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
         levels += k == 0 || !alone[k] || !alone[k - 1];
         level[k] = levels - 1;
     }
-    const double needs = (double)levels * (double)threads * (double)threads;
-    const bool fits = levels < INT32_MAX && needs < 128.0 * (double)order->iterations + 65536;
-    const size_t units = fits ? (size_t)levels * (size_t)threads : 0;
     order->place = malloc(2 * (size_t)blocks * sizeof(int64_t));
-    order->run = malloc(2 * (size_t)blocks * sizeof(int32_t));
-    order->unit = calloc(units + 1, sizeof(int64_t));
-    order->wait = calloc(units + 1, sizeof(int64_t));
-    order->done = malloc((size_t)threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
-    order->latest = calloc(units ? units * (size_t)threads : 1, sizeof(int32_t));
-    if (!fits || !order->place || !order->run || !order->unit || !order->wait || !order->done || !order->latest) {
+    if (!order->place || !spfgen_levels_room(order, levels)) {
         free(total);
         return false;
     }
     for (int64_t b = 0; b < blocks; b++) {
         total[level[depth[b]]] += work[b];
     }
-    order->levels = levels;
-    order->units = (int64_t)units;
-    int64_t *const unit = order->unit;
     int64_t last = -1;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t at = level[depth[b]];
@@ -180,26 +242,11 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
         order->place[2 * b] = alone[depth[b]] ? 0 : spfgen_min(part, threads - 1);
         order->place[2 * b + 1] = at;
         const int64_t own = at * threads + order->place[2 * b];
-        unit[own + 1] += own != last;
+        order->unit[own + 1] += own != last;
         last = own;
     }
     free(total);
-    for (size_t u = 0; u < units; u++) {
-        unit[u + 1] += unit[u];
-    }
-    last = -1;
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t own = order->place[2 * b + 1] * threads + order->place[2 * b];
-        if (own != last) {
-            order->run[2 * unit[own]++] = (int32_t)(b << order->shift);
-        }
-        order->run[2 * unit[own] - 1] = (int32_t)spfgen_min((b + 1) << order->shift, order->iterations);
-        last = own;
-    }
-    for (size_t u = units; u > 0; u--) {
-        unit[u] = unit[u - 1];
-    }
-    unit[0] = 0;
+    spfgen_levels_runs(order);
     return true;
 }
 
@@ -247,16 +294,16 @@ static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, do
     return depths;
 }
 
-/* The size of blocks that should be fastest for the order's threads, faster than `serial`; -1 when there is none. */
-static inline int spfgen_levels_size(const spfgen_levels *order, double serial, double bytes, bool wanted,
-                                     int64_t *work, int64_t *sums, unsigned char *alone) {
-    double best = wanted ? 1e299 : serial;
+/* The size of blocks that should be fastest for the order's threads, faster than `best`, which becomes its time; -1
+   when there is none. */
+static inline int spfgen_levels_size(const spfgen_levels *order, double *best, double bytes, bool wanted, int64_t *work,
+                                     int64_t *sums, unsigned char *alone) {
     int chosen = -1;
     for (int size = 0; size < SPFGEN_LEVELS_SIZES; size++) {
         const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
         const double cost = spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
-        if (cost < best) {
-            best = cost;
+        if (cost < *best) {
+            *best = cost;
             chosen = size;
         }
     }
@@ -283,19 +330,28 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const double bytes = 36.0 * (double)n + 12.0 * (serial - (double)n * SPFGEN_LEVELS_ITERATION);
     bool made = false;
     if (work && sums && alone) {
-        int size = spfgen_levels_size(order, serial, bytes, wanted, work, sums, alone);
-        if (size < 0 && order->threads > 1) {
-            order->threads = 1;
-            size = spfgen_levels_size(order, serial, bytes, wanted, work, sums, alone);
-        }
-        if (size >= 0) {
-            const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
-            spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
-            order->shift = spfgen_levels_shift(size);
-            order->size = (int64_t)1 << order->shift;
-            made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), alone, depths);
+        double best = wanted ? 1e299 : serial;
+        double listed = 1e300;
+        spfgen_list *const list = order->lists ? spfgen_lists_best(order->lists, &listed) : NULL;
+        int size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
+        if (list && listed < best) {
+            made = spfgen_levels_list(order, list);
+        } else {
+            if (size < 0 && order->threads > 1) {
+                order->threads = 1;
+                size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
+            }
+            if (size >= 0) {
+                const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
+                spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
+                order->shift = spfgen_levels_shift(size);
+                order->size = (int64_t)1 << order->shift;
+                made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), alone, depths);
+            }
         }
     }
+    spfgen_lists_free(order->lists);
+    order->lists = NULL;
     free(work);
     free(sums);
     free(alone);
@@ -349,10 +405,12 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
     }
     free(order->depth);
     free(order->work);
+    free(order->nearest);
     free(order->place);
     free(order->latest);
     order->depth = NULL;
     order->work = NULL;
+    order->nearest = NULL;
     order->place = NULL;
     order->latest = NULL;
 }
@@ -367,6 +425,12 @@ static SPFGEN_ALONE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterat
         return false;
     }
     if (order->depth) {
+        if (!order->lists && !wanted && threads > 1) {
+            order->lists = spfgen_lists_new(iterations, threads, order->work, order->nearest);
+            if (order->lists) {
+                return true;
+            }
+        }
         return spfgen_levels_choose(order, wanted);
     }
     if (order->levels && order->iterations == iterations && order->allowed == threads) {
@@ -403,6 +467,10 @@ static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
     spfgen_levels alone = *order;
     alone.threads = 1;
     alone.wait = alone.done = NULL; /* nobody waits */
+    if (order->listed) {
+        alone.unit += order->units + 1;
+        alone.units = 1;
+    }
     return alone;
 }
 

@@ -82,9 +82,9 @@ class Levels(ctypes.Structure):
 
     WHOLE = (
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
-        *("units", "way", "turn", "calls", "longer", "busy"),
+        *("units", "listed", "way", "turn", "calls", "longer", "busy"),
     )
-    POINTERS = ("unit", "run", "wait", "need", "done", "depth", "work", "place", "latest")
+    POINTERS = ("unit", "run", "wait", "need", "done", "depth", "work", "place", "nearest", "lists", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
         *((name, ctypes.c_double) for name in ("start", "spent", "limit")),

@@ -282,7 +282,7 @@ def one_file(texts: Mapping[str, str]) -> str:
         for line, part in top_level(text):
             if part not in seen:
                 parts.append(f'#line {line} "{file}"\n{part}')
-            if re.search(r"^(static .*\bspfgen_\w+\(|struct spfgen_\w+ \{|enum \{)", part, re.MULTILINE):
+            if re.search(r"^(static .*\bspfgen_\w+\(|(typedef )?struct spfgen_\w+ \{|enum \{)", part, re.MULTILINE):
                 seen.add(part)
     return "\n".join(parts)
 

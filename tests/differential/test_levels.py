@@ -7,8 +7,10 @@ import gc
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -48,21 +50,29 @@ def keen(made: Generated) -> Generated:
     return replace(made, source=source)
 
 
-@pytest.fixture(scope="module")
-def batch() -> Batch:
+def listed(made: Generated) -> Generated:
+    """The kernel as if lists cost nothing, and levels much: each iteration is a part of its own."""
+    source, lists = re.subn(r"(SPFGEN_LISTS_(MESSAGE|PART|TELL)) = [0-9]+", r"\1 = 0", keen(made).source)
+    source, waits = re.subn(r"SPFGEN_LEVELS_WAIT = 0", "SPFGEN_LEVELS_WAIT = 1000000", source)
+    assert (lists, waits) == (3 * bool(made.program.levels), bool(made.program.levels))
+    return replace(made, source=source)
+
+
+@pytest.fixture(scope="module", params=[keen, listed])
+def batch(request: pytest.FixtureRequest) -> Batch:
     programs = []
     for number, text in enumerate(TEXTS):
         vectors = dict.fromkeys("XB" if text == ROWS else "xb", "dense")
         for layout in LAYOUTS if number < 2 else (LAYOUTS[number - 2], LAYOUTS[number]):
             programs.append(Program(text, {**vectors, "L": layout}))
-    made = [keen(p.generated(f"kernel_{n}")) for n, p in enumerate(programs)]
+    made = [request.param(p.generated(f"kernel_{n}")) for n, p in enumerate(programs)]
     return Batch(programs, ("-O1",), eager=True, generated=made)
 
 
 @pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01)])
 def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) -> None:
     dense = matrix(size, density)
-    used = 0
+    used, lists = 0, "SPFGEN_LEVELS_WAIT = 1000000" in batch.generated[0].source
     for program, made in zip(batch.programs, batch.generated, strict=True):
         right = RNG.random((size, 3) if program.text == ROWS else size)
         function = getattr(batch.library, made.program.name)
@@ -81,11 +91,12 @@ def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) ->
                 expected = found if expected is None else expected
                 np.testing.assert_array_equal(found, expected, err_msg=f"{program} on {threads} threads")
             if made.program.levels and bound._arguments[-1] is not None:
-                used += bound._arguments[-1][0].levels > 1
+                kept = bound._arguments[-1][0]
+                used += kept.levels > 1 and kept.listed == lists
         if program.text in (LOWER, UPPER, ROWS):
             triangle = np.triu(dense) if program.text == UPPER else np.tril(dense)
             np.testing.assert_allclose(expected, np.linalg.solve(triangle, right), rtol=1e-9)
-    assert used or size < 2 or not density, "levels are what is tested here"
+    assert used or size < 2 or not density, "levels, or lists, are what is tested here"
 
 
 def test_values_may_change_between_calls() -> None:
@@ -172,6 +183,42 @@ def test_few_long_rows_are_shared_out(text: str) -> None:
     np.testing.assert_allclose(triangle @ bound.tensors["x"].to_numpy(), bound.tensors["b"].to_numpy())
 
 
+@pytest.mark.parametrize("text", [LOWER, UPPER])
+def test_planes_of_a_mesh_are_a_list_each(text: str) -> None:
+    """Rows of a plane need the one before, and their neighbours in the plane before: a thread has every second plane,
+    and one more where one was cut in two. With as much between planes as in one, levels are as long as planes."""
+    planes, rows = 60, 400
+    n = planes * rows
+    diagonals = [(np.ones(n), 0), *((np.full(n, 2.0**-8), -d) for d in (1, 2, 3, *range(rows - 20, rows + 4)))]
+    dense = scipy.sparse.dia_array((np.array([d for d, _ in diagonals]), [d for _, d in diagonals]), shape=(n, n))
+    lower = scipy.sparse.coo_array(dense)
+    same = lower.row // rows == lower.col // rows
+    keep = same | (lower.row - lower.col > 3)
+    triangle = scipy.sparse.csr_array((lower.data[keep], (lower.row[keep], lower.col[keep])), shape=(n, n))
+    if text == UPPER:
+        triangle = scipy.sparse.csr_array(triangle[::-1, ::-1])
+        triangle.sort_indices()
+    kernel = spfgen.compile(text, L="csr", b="dense", x="dense", threads=2)
+    b = RNG.random(n)
+    bound = kernel.bind(L=triangle, b=b)
+    bound()
+    kept = bound._arguments[-1][0]
+    assert kept.listed
+    units = np.array(ctypes.cast(kept.unit, ctypes.POINTER(ctypes.c_int64))[: kept.units + 3])
+    runs = np.array(ctypes.cast(kept.run, ctypes.POINTER(ctypes.c_int32))[: 2 * units[-1]]).reshape(-1, 2)
+    assert runs[-1].tolist() == [0, n], "for a team of one"
+    owner = np.full(n, -1)
+    for unit, (first, last) in enumerate(pairwise(units[:-2])):
+        for begin, end in runs[first:last]:
+            assert (owner[begin:end] == -1).all(), "each row once"
+            owner[begin:end] = unit % 2
+    assert (owner.reshape(planes, rows) == owner[::rows, None]).all()
+    assert abs(owner[::rows].mean() - 0.5) < 0.1
+    for _ in range(3):
+        np.testing.assert_allclose(triangle @ bound.tensors["x"].to_numpy(), b)
+        bound()
+
+
 @pytest.mark.parametrize("rows", [1, 2, 8])
 def test_rows_that_need_one_another_are_a_block(rows: int) -> None:
     """Then no thread waits for another one; blocks are no larger than that takes."""
@@ -239,8 +286,9 @@ int main(void) {
 """
 
 
-def test_the_header_is_enough_for_c(tmp_path: Path) -> None:
-    made = keen(spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated)
+@pytest.mark.parametrize("way", [keen, listed])
+def test_the_header_is_enough_for_c(way: Callable[[Generated], Generated], tmp_path: Path) -> None:
+    made = way(spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated)
     (tmp_path / "solve.c").write_text(eager_source(made.source))
     (tmp_path / "solve.h").write_text(made.header)
     (tmp_path / "use.c").write_text(USE)
@@ -334,7 +382,7 @@ def ways_taken(disturb: str, folder: Path) -> list[int]:
 
 def test_no_memory_for_levels_is_no_error() -> None:
     """The struct in Python is the one in C."""
-    assert ctypes.sizeof(Levels) == 28 * 8
+    assert ctypes.sizeof(Levels) == 31 * 8
 
 
 def test_the_schedule_asks_for_levels_and_forbids_them() -> None:

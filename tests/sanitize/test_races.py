@@ -16,8 +16,9 @@ import pytest
 import spfgen
 from spfgen.cir.layout import field_name
 from spfgen.cir.layout import structs as made_structs
+from spfgen.pipeline import Generated
 from tests.differential.support import eager_source
-from tests.differential.test_levels import keen
+from tests.differential.test_levels import keen, listed
 from tests.fuzz.programs import SPARSE_OUTPUTS, Case, Data, known_layouts, unseen_layouts
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
@@ -49,20 +50,22 @@ LEVELLED = """
 int main(void) {{
     {structs}
     spfgen_levels levels = {{0}};
-    for (int call = 0; call < 4; call++) {{
+    int together = 0;
+    for (int call = 0; call < 8; call++) {{
         for (int i = 0; i < {count}; i++) {{
             x_val[i] = NAN;
         }}
         if ({name}({arguments}, 3, &levels)) {{
             return 1;
         }}
+        together += levels.way == 0;
         for (int i = 0; i < {count}; i++) {{
             if (!(fabs(x_val[i] - wanted[i]) <= 1e-9)) {{
                 return 2;
             }}
         }}
     }}
-    printf("%d\\n", (int)levels.levels);
+    printf("%d %d %d\\n", (int)levels.levels, (int)levels.listed, together);
     spfgen_levels_free(&levels);
     return 0;
 }}
@@ -179,16 +182,19 @@ def test_checks_have_no_races(tmp_path: Path) -> None:
     assert not problems, "\n".join(problems[:3])
 
 
+@pytest.mark.parametrize(("way", "schedule"), [(keen, "levels i"), (listed, "")])
 @pytest.mark.parametrize("layout", ["csr", "coo", "bcsr(R=2, C=2)", "jds"])
-def test_levels_have_no_races(layout: str, tmp_path: Path) -> None:
-    """A triangular solve on three threads, level by level; the second call on uses the order that the first made."""
+def test_levels_have_no_races(
+    layout: str, way: Callable[[Generated], Generated], schedule: str, tmp_path: Path
+) -> None:
+    """A triangular solve on three threads, level by level and by lists; calls use the order that the first one made."""
     rng = np.random.default_rng(5)
     dense = np.tril(np.where(rng.random((60, 60)) < 0.05, rng.random((60, 60)), 0), -1) + 2 * np.eye(60)
     given = {"L": spfgen.pack(dense, layout), "b": spfgen.pack(rng.random(60), "dense")}
     tensors = {**given, "x": spfgen.pack(np.zeros(60), "dense")}
     text = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
-    kernel = spfgen.compile(text, **{n: t.layout for n, t in tensors.items()}, schedule="levels i")
-    made = keen(kernel.generated)
+    kernel = spfgen.compile(text, **{n: t.layout for n, t in tensors.items()}, schedule=schedule)
+    made = way(kernel.generated)
     made = replace(made, source=eager_source(made.source))
     declared = {t.name: t for t in made.program.tensors}
     arrays, structs = [], []
@@ -216,4 +222,5 @@ def test_levels_have_no_races(layout: str, tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     result = subprocess.run([tmp_path / "program"], env={**os.environ, **environment()}, timeout=60, **options)
     assert result.returncode == 0, result.stderr
-    assert int(result.stdout) > 3
+    levels, lists, together = map(int, result.stdout.split())
+    assert (levels > 3, lists, together > 0) == (True, way is listed, True)

@@ -35,7 +35,8 @@ _PLAIN = {
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
-          "even", "spread", "steady", "steady_runs", "dot_float32", "dot_float64")  # fmt: skip
+          "even", "spread", "steady", "steady_runs", "dot_float32", "dot_float64",
+          "eights_float32", "eights_float64")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
@@ -48,6 +49,8 @@ _NEEDS = {
     "large_memory": ("memory",),
     "dot_float32": ("gathers", "prefetch_soon"),
     "dot_float64": ("gathers", "prefetch_soon"),
+    "eights_float32": ("gathers",),
+    "eights_float64": ("gathers",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}

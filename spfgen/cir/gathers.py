@@ -10,6 +10,7 @@ them ends (rt/gathers.h, rt/dot_float64.h).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 GATHERS = c.Name("SPFGEN_GATHERS")
 TYPES = ("float32", "float64")
+VECTOR = 8
+"""Values that one vector has, or a part of one."""
+LAST = 8
+"""Values, at least, that are left where the last ones may be just computed."""
 
 
 def dot(
@@ -39,7 +44,7 @@ def dot(
 
 def sum_of_products(
     low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
-) -> c.Stmt | None:
+) -> c.Assign | None:
     """The same, whatever tells how long segments are."""
     name, kind = total
     first, end = limits
@@ -77,6 +82,31 @@ def sum_of_products(
         large(low, plan, scope) or c.Name("false"),
     )
     return c.Assign(c.Name(name), "+=", c.Call(f"spfgen_dot_{kind.name}_{places}", given))
+
+
+def all_but_last(
+    low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], left: tuple[c.Name, c.Expr]
+) -> list[c.Stmt]:
+    """What takes all but the last values of a long segment off a sum, eight at a time; `left` are where it begins, or
+    ends where the loop runs downwards, which is moved, and its other end. Nothing where they are no products. The last
+    values may be just computed: single loads get them from where they wait to be stored, those of a vector wait."""
+    at, limit = left
+    far = c.Name(low.names.new("far"))
+    limits = (c.Bin("-", at, far), at) if plan.down else (at, c.Bin("+", at, far))
+    taken = sum_of_products(low, plan, scope, total, limits)
+    if taken is None or not isinstance(taken.value, c.Call):
+        return []
+    function = taken.value.function.replace("dot", "eights")
+    call = c.Call(function, (*taken.value.arguments[:3], far))
+    count = c.Bin("-", at, limit) if plan.down else c.Bin("-", limit, at)
+    eights = c.Bin("*", c.Bin("/", c.Bin("-", count, c.Int(LAST)), c.Int(VECTOR)), c.Int(VECTOR))
+    lines: list[c.Stmt] = [
+        c.Comment("the last values may be just computed: vectors of those would wait for them"),
+        c.Declare("const int64_t", far.name, eights),
+        replace(taken, op="-=", value=call),
+        c.Assign(at, "-=" if plan.down else "+=", far),
+    ]
+    return [c.If(GATHERS, c.Block(tuple(lines)))]
 
 
 def _names(operand: Operand) -> set[str]:

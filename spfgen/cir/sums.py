@@ -15,7 +15,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.fours import TIMES, full_row, in_fours, stands_in_order
-from spfgen.cir.gathers import GATHERS, dot, large
+from spfgen.cir.gathers import GATHERS, all_but_last, dot, large
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
@@ -69,7 +69,8 @@ def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 
 def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """One value after another: the last of them may be just computed, and then there is no other way between it and
-    what is computed next. Long segments begin with four sums, to which most values are added before they wait."""
+    what is computed next. Long segments begin with four sums, to which most values are added before they wait, or with
+    vectors of those that are not among the last."""
     position = low.names[plan.dim]
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     at = c.Name(low.names.new(f"{position}_next"))
@@ -87,18 +88,21 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     )
     step = c.Assign(at, "-=" if plan.down else "+=", c.Int(TIMES))
     sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
+    vectors = all_but_last(low, plan, scope, (name, kind), (at, first if plan.down else end))
     several = c.Block(
         (
             c.Comment("four sums, so that one addition need not wait for the other"),
             *(c.Declare(kind.c, own, zero(kind)) for own in names),
+            *vectors,
             c.While(more, c.Block((*each, step))),
             c.Assign(c.Name(name), "+=", joined("+", sums)),
         )
     )
     body = low.plan(plan.body, scope)
+    long = c.Select(GATHERS, c.Int(SHORT), c.Int(prefetch.LONG)) if vectors else c.Int(prefetch.LONG)
     return [
         c.Declare(INT, at.name, end if plan.down else first),
-        c.If(c.Bin("<=", c.Int(prefetch.LONG), minus(end, first)), several),
+        c.If(c.Bin("<=", long, minus(end, first)), several),
         downwards(position, first, at, body) if plan.down else loop(position, at, end, body),
     ]
 

@@ -142,6 +142,11 @@ static inline void spfgen_levels_refuse(spfgen_levels *order) {
     order->levels = 1;
 }
 
+/* How many places of `seen` a thread has: they share no line of a cache with those of another one. */
+static inline int64_t spfgen_levels_seen(int64_t threads) {
+    return (threads / SPFGEN_LEVELS_APART + 2) * SPFGEN_LEVELS_APART;
+}
+
 /* Room for units, with what they need. */
 static inline bool spfgen_levels_room(spfgen_levels *order, int64_t levels) {
     const size_t blocks = (size_t)((order->iterations - 1) >> order->shift) + 1;
@@ -155,8 +160,9 @@ static inline bool spfgen_levels_room(spfgen_levels *order, int64_t levels) {
     order->unit = calloc(units + 3, sizeof(int64_t));
     order->wait = calloc(units + 1, sizeof(int64_t));
     order->done = malloc(threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
+    order->seen = malloc(threads * (size_t)spfgen_levels_seen(order->threads) * sizeof(int64_t));
     order->latest = calloc(units ? units * threads : 1, sizeof(int32_t));
-    return fits && order->run && order->unit && order->wait && order->done && order->latest;
+    return fits && order->run && order->unit && order->wait && order->done && order->seen && order->latest;
 }
 
 /* The runs of the units, of blocks in their places: those of a unit that follow one another are one. In `unit` is how
@@ -488,8 +494,12 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
         kept->way = spfgen_levels_fastest(kept);
     }
     for (int64_t t = 0; kept->way == SPFGEN_LEVELS_TOGETHER && t < kept->threads; t++) {
+        int64_t *const seen = kept->seen + t * spfgen_levels_seen(kept->threads);
         kept->done[t * SPFGEN_LEVELS_APART] = 0;
-        kept->done[t * SPFGEN_LEVELS_APART + 1] = SPFGEN_LEVELS_TRIES;
+        for (int64_t other = 0; other < kept->threads; other++) {
+            seen[other] = 0;
+        }
+        seen[kept->threads] = SPFGEN_LEVELS_TRIES;
     }
     return kept->way == SPFGEN_LEVELS_TOGETHER ? *kept
            : kept->way == SPFGEN_LEVELS_ALONE  ? spfgen_levels_alone(kept)
@@ -566,36 +576,50 @@ static inline int64_t spfgen_levels_first(const spfgen_levels *order, int64_t th
     return thread < order->threads ? thread : order->units;
 }
 
-/* Until the other threads have done what the unit needs. A thread that had to let others have its core does so sooner
-   the next time, as they may be those that it waits for. */
+/* Between two looks at what another thread has done. One that had to let others have its core does so sooner the next
+   time, as they may be those that it waits for. */
+static inline void spfgen_levels_rest(int64_t *patience, int64_t *tries) {
+    if (*tries > 0) {
+        --*tries;
+#if defined(__x86_64__) || defined(__i386__)
+        if (*tries < *patience - SPFGEN_LEVELS_EAGER) {
+            __builtin_ia32_pause();
+        }
+#endif
+    } else {
+        *patience = SPFGEN_LEVELS_SOON;
+#if defined(__unix__) || defined(__APPLE__)
+        sched_yield(); /* there may be fewer cores than threads */
+#endif
+    }
+}
+
+/* Whether another thread has done at least so many units. What was seen of it is kept: to look again takes long if it
+   has done more since, as that is in its own cache. */
+static inline bool spfgen_levels_sees(int64_t *seen, const int64_t *done, int64_t least) {
+#ifdef __GNUC__
+    if (*seen < least) {
+        *seen = __atomic_load_n(done, __ATOMIC_ACQUIRE);
+    }
+#else
+    (void)done;
+#endif
+    return *seen >= least;
+}
+
+/* Until the other threads have done what the unit needs. */
 static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit, int64_t thread) {
     if (!order->wait) {
         return; /* the thread is alone */
     }
+    int64_t *const seen = order->seen + thread * spfgen_levels_seen(order->threads);
+    int64_t *const patience = seen + order->threads;
     for (int64_t k = order->wait[unit]; k < order->wait[unit + 1]; k++) {
-#ifdef __GNUC__
-        const int64_t *const done = order->done + order->need[2 * k] * SPFGEN_LEVELS_APART;
-        const int64_t least = order->need[2 * k + 1];
-        int64_t *const patience = order->done + thread * SPFGEN_LEVELS_APART + 1;
+        const int64_t other = order->need[2 * k];
         int64_t tries = *patience;
-        while (__atomic_load_n(done, __ATOMIC_ACQUIRE) < least) {
-            if (tries > 0) {
-                tries--;
-#if defined(__x86_64__) || defined(__i386__)
-                if (tries < *patience - SPFGEN_LEVELS_EAGER) {
-                    __builtin_ia32_pause();
-                }
-#endif
-            } else {
-                *patience = SPFGEN_LEVELS_SOON;
-#if defined(__unix__) || defined(__APPLE__)
-                sched_yield(); /* there may be fewer cores than threads */
-#endif
-            }
+        while (!spfgen_levels_sees(seen + other, order->done + other * SPFGEN_LEVELS_APART, order->need[2 * k + 1])) {
+            spfgen_levels_rest(patience, &tries);
         }
-#else
-        (void)k;
-#endif
     }
 }
 

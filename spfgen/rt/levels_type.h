@@ -29,7 +29,8 @@ typedef struct spfgen_levels {
     int32_t *run;       /* [runs, 2] the first iteration of blocks that follow one another, and the one after the last */
     int64_t *wait;      /* [units + 1] where that which each unit needs begins in `need` */
     int64_t *need;      /* [needs, 2] a thread, and how many units it must have done */
-    int64_t *done;      /* [threads, 16] in each 16: how many units the thread has done in this call, its patience */
+    int64_t *done;      /* [threads, 16] in each 16: how many units the thread has done in this call */
+    int64_t *seen;      /* [threads, threads + 16 or more] what each thread has seen of `done`; its patience */
     int64_t *depth;     /* while it is made: the level of each block, for each size of blocks that is tried */
     int64_t *work;      /* while it is made: about how many nanoseconds each iteration takes */
     int64_t *place;     /* while it is made: [blocks, 2] the thread of each block, and its level */
@@ -38,7 +39,7 @@ typedef struct spfgen_levels {
     int32_t *latest;    /* while it is made: [levels, threads, threads] how many units each unit needs of each thread */
 } spfgen_levels;
 
-#define SPFGEN_LEVELS_NONE {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define SPFGEN_LEVELS_NONE {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Gives back what a call has put there. */
 static inline void spfgen_levels_free(spfgen_levels *order) {
@@ -47,6 +48,7 @@ static inline void spfgen_levels_free(spfgen_levels *order) {
     free(order->wait);
     free(order->need);
     free(order->done);
+    free(order->seen);
     free(order->depth);
     free(order->work);
     free(order->place);

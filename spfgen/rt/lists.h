@@ -4,11 +4,11 @@
    one that it needs. This is list scheduling (Graham, 1969) with the time that messages take. Several distances are
    tried that count as shortly before. */
 enum {
-    SPFGEN_LISTS = 5,           /* distances that are tried: */
-    SPFGEN_LISTS_NEAR = 4,      /* this one, and each four times the last one */
-    SPFGEN_LISTS_MESSAGE = 800, /* nanoseconds until a thread knows what another one has done, and has its values */
-    SPFGEN_LISTS_PART = 400,    /* of work in a stretch, at least, until others are told how far the thread is */
-    SPFGEN_LISTS_TELL = 40      /* to tell them */
+    SPFGEN_LISTS = 5,            /* distances that are tried: */
+    SPFGEN_LISTS_NEAR = 4,       /* this one, and each four times the last one */
+    SPFGEN_LISTS_MESSAGE = 1200, /* nanoseconds until a thread knows what another one has done, and has its values */
+    SPFGEN_LISTS_PART = 400,     /* of work in a stretch, at least, until others are told how far the thread is */
+    SPFGEN_LISTS_TELL = 40       /* to tell them */
 };
 
 /* The lists for one distance. */

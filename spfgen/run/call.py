@@ -84,7 +84,7 @@ class Levels(ctypes.Structure):
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
         *("units", "listed", "way", "turn", "calls", "longer", "busy"),
     )
-    POINTERS = ("unit", "run", "wait", "need", "done", "depth", "work", "place", "nearest", "lists", "latest")
+    POINTERS = ("unit", "run", "wait", "need", "done", "seen", "depth", "work", "place", "nearest", "lists", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
         *((name, ctypes.c_double) for name in ("start", "spent", "limit")),

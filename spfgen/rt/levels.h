@@ -9,7 +9,8 @@
 
 enum {
     SPFGEN_LEVELS_SIZES = 7,
-    SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes besides its pairs */
+    SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes, */
+    SPFGEN_LEVELS_PAIRS = 3,     /* and ten of its pairs */
     SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it, if it comes from memory */
     SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several does */
     SPFGEN_LEVELS_SHARED = 8,    /* until either does, if it comes from a cache that cores share */
@@ -17,7 +18,7 @@ enum {
     SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
     SPFGEN_LEVELS_LARGE = 8,     /* times as many it has in what cores share */
     SPFGEN_LEVELS_OVERLAP = 2,   /* iterations that a core does at once, where they do not need one another */
-    SPFGEN_LEVELS_WAIT = 100,    /* nanoseconds until a thread knows what another one has done */
+    SPFGEN_LEVELS_WAIT = 300,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
     SPFGEN_LEVELS_EAGER = 64,    /* of these with no pause between them, which takes as long as several */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
@@ -73,10 +74,17 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
         return false;
     }
     for (int64_t k = 0; k < iterations; k++) {
-        order->work[k] = SPFGEN_LEVELS_ITERATION;
+        order->work[k] = 0;
         order->nearest[k] = INT32_MAX;
     }
     return true;
+}
+
+/* After all pairs: the nanoseconds that each iteration takes, where the number of its pairs was. */
+static inline void spfgen_levels_weigh(const spfgen_levels *order) {
+    for (int64_t k = 0; k < order->iterations; k++) {
+        order->work[k] = SPFGEN_LEVELS_ITERATION + (SPFGEN_LEVELS_PAIRS * order->work[k] + 5) / 10;
+    }
 }
 
 /* The number of the block in which the last iteration is. */
@@ -189,13 +197,13 @@ static inline void spfgen_levels_runs(spfgen_levels *order) {
 }
 
 /* The units are the parts of lists. Whether there is memory for them. */
-static inline bool spfgen_levels_list(spfgen_levels *order, spfgen_list *list) {
+static inline bool spfgen_levels_list(spfgen_levels *order, const spfgen_list *list) {
     const int64_t n = order->iterations;
     order->shift = 0;
     order->size = 1;
     order->listed = 1;
     order->place = malloc(2 * (size_t)n * sizeof(int64_t));
-    if (!order->place || !spfgen_levels_room(order, spfgen_lists_parts(order->lists, list, order->place))) {
+    if (!order->place || !spfgen_levels_room(order, spfgen_lists_places(order->lists, list, order->place))) {
         return false;
     }
     int64_t last = -1;
@@ -333,7 +341,8 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     for (int64_t k = 0; k < n; k++) {
         serial += (double)order->work[k];
     }
-    const double bytes = 36.0 * (double)n + 12.0 * (serial - (double)n * SPFGEN_LEVELS_ITERATION);
+    const double pairs = (serial - (double)n * SPFGEN_LEVELS_ITERATION) * 10 / SPFGEN_LEVELS_PAIRS;
+    const double bytes = 36.0 * (double)n + 12.0 * pairs;
     bool made = false;
     if (work && sums && alone) {
         double best = wanted ? 1e299 : serial;
@@ -430,13 +439,14 @@ static SPFGEN_ALONE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterat
         spfgen_levels_connect(order);
         return false;
     }
-    if (order->depth) {
-        if (!order->lists && !wanted && threads > 1) {
+    if (order->depth && !order->lists) {
+        spfgen_levels_weigh(order);
+        if (!wanted && threads > 1) {
             order->lists = spfgen_lists_new(iterations, threads, order->work, order->nearest);
-            if (order->lists) {
-                return true;
-            }
         }
+        return order->lists || spfgen_levels_choose(order, wanted);
+    }
+    if (order->lists) {
         return spfgen_levels_choose(order, wanted);
     }
     if (order->levels && order->iterations == iterations && order->allowed == threads) {

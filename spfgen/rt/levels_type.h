@@ -32,7 +32,7 @@ typedef struct spfgen_levels {
     int64_t *done;      /* [threads, 16] in each 16: how many units the thread has done in this call */
     int64_t *seen;      /* [threads, threads + 16 or more] what each thread has seen of `done`; its patience */
     int64_t *depth;     /* while it is made: the level of each block, for each size of blocks that is tried */
-    int64_t *work;      /* while it is made: about how many nanoseconds each iteration takes */
+    int64_t *work;      /* while it is made: how many pairs each iteration has, then about how many nanoseconds it takes */
     int64_t *place;     /* while it is made: [blocks, 2] the thread of each block, and its level */
     int32_t *nearest;   /* while it is made: how far before each iteration the last one is that it needs */
     struct spfgen_lists *lists; /* while it is made: lists, for several ways to cut the loop */

@@ -1,32 +1,42 @@
 /* Another order than levels for a loop whose iterations need earlier ones: a list of iterations for each thread. The
    loop is cut into stretches, where an iteration needs none of those shortly before it, and one stretch after another
    is put on the list of the thread that should end it first. So planes of a mesh run at once, each some way behind the
-   one that it needs. This is list scheduling (Graham, 1969) with the time that messages take. Several distances are
-   tried that count as shortly before. */
+   one that it needs. A stretch is cut into parts: before one a thread waits for what all of it needs, and after it
+   others are told. This is list scheduling (Graham, 1969) with the time that messages take. Several lists are made: for
+   what counts as shortly before, and for how long parts are. */
 enum {
-    SPFGEN_LISTS = 5,            /* distances that are tried: */
-    SPFGEN_LISTS_NEAR = 4,       /* this one, and each four times the last one */
-    SPFGEN_LISTS_MESSAGE = 1200, /* nanoseconds until a thread knows what another one has done, and has its values */
-    SPFGEN_LISTS_PART = 400,     /* of work in a stretch, at least, until others are told how far the thread is */
-    SPFGEN_LISTS_TELL = 40       /* to tell them */
+    SPFGEN_LISTS = 6,            /* that are made: for each of these numbers of iterations that are shortly before */
+    SPFGEN_LISTS_NEAR = 16,      /* this one and */
+    SPFGEN_LISTS_FAR = 128,      /* this one, */
+    SPFGEN_LISTS_PART = 200,     /* and each of these nanoseconds of work, at least, in a part: so many, */
+    SPFGEN_LISTS_LONGER = 4,     /* so many times as many, and as many times more */
+    SPFGEN_LISTS_MESSAGE = 700,  /* nanoseconds until a thread knows what another one has done, and has its values */
+    SPFGEN_LISTS_TELL = 80,      /* nanoseconds to begin a part, and to tell others that it is done */
+    SPFGEN_LISTS_CUT_PART = 1,   /* before an iteration: a part ends, */
+    SPFGEN_LISTS_CUT = 2         /* or the stretch */
 };
 
-/* The lists for one distance. */
+/* The lists for one distance and length. */
 typedef struct spfgen_list {
-    int64_t distance;
-    int64_t begin;   /* of the stretch that is looked at */
-    int64_t work;    /* in it until now, in nanoseconds */
-    int64_t told;    /* of this, when others were told last */
-    double *free;    /* [threads] when each thread has done the stretches on its list; NULL if they are not tried */
-    double *now;     /* [threads] when it would have done this one too, as far as it is looked at */
-    double *needed;  /* [threads] when the last one of those of each thread that this iteration needs is done */
-    float *end;      /* [iterations] when each iteration is done */
-    float *by;       /* [iterations of the longest stretch, threads] when it would be done by each thread */
-    int16_t *thread; /* [iterations] on whose list each iteration is */
+    int64_t distance; /* of iterations that are near */
+    int64_t least;    /* work of a part */
+    int64_t begin;    /* of the stretch that is looked at */
+    int64_t work;     /* in it before the iteration that is looked at */
+    int64_t told;     /* of this, in parts that have ended */
+    int64_t last;     /* and in the last one of these */
+    int64_t first;    /* part of the stretch */
+    int64_t parts;    /* that have ended */
+    double *free;     /* [threads] when each thread has done its list; NULL if these lists are not made */
+    double *now;      /* [threads] when it would have done the stretch too, as far as it is looked at */
+    double *needed;   /* [threads] when the last one of those of each thread that this part needs is done */
+    float *end;       /* [parts] when each part is done */
+    float *by;        /* [parts of the longest stretch, threads] when it would be done by each thread */
+    int16_t *thread;  /* [parts] on whose list each part is */
+    int32_t *part;    /* [iterations] in which part each iteration is */
 } spfgen_list;
 
 typedef struct spfgen_lists {
-    int64_t at; /* the iteration that is looked at */
+    int64_t at; /* the iteration that is looked at; -1 before the first one */
     int64_t iterations;
     int64_t threads;
     const int64_t *work;    /* [iterations] in nanoseconds */
@@ -34,24 +44,24 @@ typedef struct spfgen_lists {
     spfgen_list list[SPFGEN_LISTS];
 } spfgen_lists;
 
-/* Goes on to the next iteration. Whether a stretch ends before it: it needs none of this stretch that is near. */
-static inline bool spfgen_list_ends(const spfgen_lists *lists, const spfgen_list *list, int64_t next) {
-    return list->work >= SPFGEN_LISTS_PART &&
-           lists->nearest[next] > spfgen_min(list->distance, next - list->begin);
-}
-
-/* The next stretch begins. */
-static inline void spfgen_list_begin(spfgen_list *list, int64_t begin) {
-    list->begin = begin;
-    list->work = list->told = 0;
-}
-
-/* Adds an iteration to the stretch. Whether others are told before it how far the thread is. */
-static inline bool spfgen_list_adds(spfgen_list *list, int64_t work) {
-    const bool tells = list->work == 0 || list->work - list->told >= SPFGEN_LISTS_PART;
-    list->told = tells ? list->work : list->told;
-    list->work += work;
-    return tells;
+/* Goes on to an iteration, one after another: what is cut before it. A stretch ends where none of it that is near is
+   needed. */
+static inline int spfgen_list_cut(const spfgen_lists *lists, spfgen_list *list, int64_t iteration) {
+    list->work += iteration ? lists->work[iteration - 1] : 0;
+    list->last = list->work - list->told;
+    const bool over = iteration == lists->iterations;
+    if (over || iteration == 0 ||
+        (list->work >= list->least &&
+         lists->nearest[iteration] > spfgen_min(list->distance, iteration - list->begin))) {
+        list->begin = iteration;
+        list->work = list->told = 0;
+        return SPFGEN_LISTS_CUT;
+    }
+    if (list->last < list->least) {
+        return 0;
+    }
+    list->told = list->work;
+    return SPFGEN_LISTS_CUT_PART;
 }
 
 static inline void spfgen_lists_free(spfgen_lists *lists) {
@@ -59,75 +69,78 @@ static inline void spfgen_lists_free(spfgen_lists *lists) {
         free(lists->list[d].free);
         free(lists->list[d].end);
         free(lists->list[d].thread);
+        free(lists->list[d].part);
     }
     free(lists);
 }
 
-/* Room for the lists of each distance, but for those of which one stretch is most of the loop; NULL if there are none
-   others, or no memory. */
+/* Room for lists, unless one stretch is most of the loop: whether there is memory. */
+static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list) {
+    const int64_t n = lists->iterations;
+    const int64_t threads = lists->threads;
+    int64_t parts = 0;
+    int64_t before = 0; /* the stretch */
+    int64_t longest = 0;
+    int64_t iterations = 0; /* of the longest one */
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t begin = list->begin;
+        const int cut = spfgen_list_cut(lists, list, k);
+        parts += cut != 0;
+        before = cut == SPFGEN_LISTS_CUT ? parts - 1 : before;
+        iterations = spfgen_max(iterations, k - (cut == SPFGEN_LISTS_CUT ? begin : list->begin) + 1);
+        longest = spfgen_max(longest, parts - before);
+    }
+    list->begin = list->work = list->told = 0;
+    if (iterations > n / 2 || (double)longest * (double)threads > 32.0 * (double)n) {
+        return true;
+    }
+    list->free = calloc(3 * (size_t)threads, sizeof(double));
+    list->end = malloc((size_t)(parts + longest * threads) * sizeof(float));
+    list->thread = malloc((size_t)parts * sizeof(int16_t));
+    list->part = malloc((size_t)n * sizeof(int32_t));
+    if (!list->free || !list->end || !list->thread || !list->part) {
+        return false;
+    }
+    list->now = list->free + threads;
+    list->needed = list->now + threads;
+    list->by = list->end + parts;
+    return true;
+}
+
+/* Room for all lists; NULL if none is made, or there is no memory. */
 static inline spfgen_lists *spfgen_lists_new(int64_t iterations, int64_t threads, const int64_t *work,
                                              const int32_t *nearest) {
-    spfgen_lists *const lists = calloc(1, sizeof(spfgen_lists));
+    spfgen_lists *const lists = threads <= INT16_MAX ? calloc(1, sizeof(spfgen_lists)) : NULL;
+    if (!lists) {
+        return NULL;
+    }
+    lists->at = -1;
+    lists->iterations = iterations;
+    lists->threads = threads;
+    lists->work = work;
+    lists->nearest = nearest;
     bool any = false;
-    for (int d = 0; lists && threads <= INT16_MAX && d < SPFGEN_LISTS; d++) {
-        const spfgen_lists all = {0, iterations, threads, work, nearest, {{0}}};
-        spfgen_list cut = {.distance = (int64_t)SPFGEN_LISTS_NEAR << 2 * d};
-        int64_t longest = 1;
-        for (int64_t k = 1; k < iterations; k++) {
-            spfgen_list_adds(&cut, work[k - 1]);
-            if (spfgen_list_ends(&all, &cut, k)) {
-                spfgen_list_begin(&cut, k);
-            }
-            longest = spfgen_max(longest, k + 1 - cut.begin);
-        }
-        if (longest > iterations / 2 || (double)longest * (double)threads > 32.0 * (double)iterations) {
-            continue;
-        }
+    int64_t least = SPFGEN_LISTS_PART;
+    for (int d = 0; d < SPFGEN_LISTS; d++) {
         spfgen_list *const list = &lists->list[d];
-        list->distance = cut.distance;
-        list->free = calloc(3 * (size_t)threads, sizeof(double));
-        list->end = malloc((size_t)(iterations + longest * threads) * sizeof(float));
-        list->thread = malloc((size_t)iterations * sizeof(int16_t));
-        if (!list->free || !list->end || !list->thread) {
+        list->distance = d % 2 ? SPFGEN_LISTS_FAR : SPFGEN_LISTS_NEAR;
+        list->least = least;
+        least *= d % 2 ? SPFGEN_LISTS_LONGER : 1;
+        if (!spfgen_list_make(lists, list)) {
             spfgen_lists_free(lists);
             return NULL;
         }
-        list->now = list->free + threads;
-        list->needed = list->now + threads;
-        list->by = list->end + iterations;
-        any = true;
+        any = any || list->free;
     }
     if (!any) {
         spfgen_lists_free(lists);
         return NULL;
     }
-    lists->iterations = iterations;
-    lists->threads = threads;
-    lists->work = work;
-    lists->nearest = nearest;
     return lists;
 }
 
-/* The stretch that ends before `end` is put on the list of the thread that ends it first. */
-static inline void spfgen_list_put(spfgen_list *list, int64_t end, int64_t threads) {
-    int64_t first = 0;
-    for (int64_t t = 1; t < threads; t++) {
-        first = list->now[t] < list->now[first] ? t : first;
-    }
-    for (int64_t k = list->begin; k < end; k++) {
-        list->end[k] = list->by[(k - list->begin) * threads + first];
-        list->thread[k] = (int16_t)first;
-    }
-    list->free[first] = list->now[first];
-    for (int64_t t = 0; t < threads; t++) {
-        list->now[t] = list->free[t];
-    }
-    spfgen_list_begin(list, end);
-}
-
-/* When each thread would have done the iteration, whose needs are known. */
-static inline void spfgen_list_run(spfgen_list *list, int64_t iteration, int64_t work, int64_t threads) {
-    const double takes = (double)(work + (spfgen_list_adds(list, work) ? SPFGEN_LISTS_TELL : 0));
+/* A part of the stretch ends: when it would be done by each thread. */
+static inline void spfgen_list_end(spfgen_list *list, int64_t threads) {
     double *const needed = list->needed;
     int64_t last = 0; /* the thread with what is done last, and when those of the other ones are done */
     double second = 0;
@@ -139,27 +152,48 @@ static inline void spfgen_list_run(spfgen_list *list, int64_t iteration, int64_t
     const double latest = needed[last];
     for (int64_t t = 0; t < threads; t++) {
         const double others = t == last ? second : latest;
-        const double told = others > 0 ? others + SPFGEN_LISTS_MESSAGE : 0;
-        list->now[t] = spfgen_most(list->now[t], spfgen_most(told, needed[t])) + takes;
-        list->by[(iteration - list->begin) * threads + t] = (float)list->now[t];
+        const double known = others > 0 ? others + SPFGEN_LISTS_MESSAGE : 0;
+        list->now[t] = spfgen_most(list->now[t], known) + (double)(list->last + SPFGEN_LISTS_TELL);
+        list->by[(list->parts - list->first) * threads + t] = (float)list->now[t];
     }
     for (int64_t t = 0; t < threads; t++) {
         needed[t] = 0;
     }
+    list->parts++;
+}
+
+/* The stretch is put on the list of the thread that ends it first. */
+static inline void spfgen_list_put(spfgen_list *list, int64_t threads) {
+    int64_t first = 0;
+    for (int64_t t = 1; t < threads; t++) {
+        first = list->now[t] < list->now[first] ? t : first;
+    }
+    for (int64_t p = list->first; p < list->parts; p++) {
+        list->end[p] = list->by[(p - list->first) * threads + first];
+        list->thread[p] = (int16_t)first;
+    }
+    list->free[first] = list->now[first];
+    for (int64_t t = 0; t < threads; t++) {
+        list->now[t] = list->free[t];
+    }
+    list->first = list->parts;
 }
 
 /* Goes on to an iteration: all pairs of earlier ones are known. */
 static inline void spfgen_lists_reach(spfgen_lists *lists, int64_t iteration) {
-    for (; lists->at < iteration; lists->at++) {
-        const int64_t next = lists->at + 1;
+    while (lists->at < iteration) {
+        const int64_t at = ++lists->at;
         for (int d = 0; d < SPFGEN_LISTS; d++) {
             spfgen_list *const list = &lists->list[d];
-            if (!list->free) {
-                continue;
+            const int cut = list->free ? spfgen_list_cut(lists, list, at) : 0;
+            if (cut && at > 0) {
+                spfgen_list_end(list, lists->threads);
             }
-            spfgen_list_run(list, lists->at, lists->work[lists->at], lists->threads);
-            if (next == lists->iterations || spfgen_list_ends(lists, list, next)) {
-                spfgen_list_put(list, next, lists->threads);
+            if (cut == SPFGEN_LISTS_CUT && at > 0) {
+                spfgen_list_put(list, lists->threads);
+            }
+            if (list->free && at < lists->iterations) {
+                list->part[at] = (int32_t)list->parts;
             }
         }
     }
@@ -171,8 +205,9 @@ static inline void spfgen_lists_pair(spfgen_lists *lists, int64_t later, int64_t
     for (int d = 0; d < SPFGEN_LISTS; d++) {
         spfgen_list *const list = &lists->list[d];
         if (list->free && earlier < list->begin) {
-            double *const needed = &list->needed[list->thread[earlier]];
-            *needed = spfgen_most(*needed, (double)list->end[earlier]);
+            const int32_t part = list->part[earlier];
+            double *const needed = &list->needed[list->thread[part]];
+            *needed = spfgen_most(*needed, (double)list->end[part]);
         }
     }
 }
@@ -194,24 +229,20 @@ static inline spfgen_list *spfgen_lists_best(spfgen_lists *lists, double *when) 
     return best;
 }
 
-/* The thread of each iteration, and in which of its parts it is, to `place` [iterations, 2]. Returns how many parts a
-   thread has, at most. */
-static inline int64_t spfgen_lists_parts(const spfgen_lists *lists, spfgen_list *list, int64_t *place) {
-    int64_t most = 0;
-    double *const parts = list->now; /* of each thread */
+/* The thread of each iteration, and the number of its part on the list, to `place` [iterations, 2]. Returns how many
+   parts the longest list has. */
+static inline int64_t spfgen_lists_places(const spfgen_lists *lists, const spfgen_list *list, int64_t *place) {
+    int64_t longest = 0;
+    double *const parts = list->needed; /* of each thread */
     for (int64_t t = 0; t < lists->threads; t++) {
         parts[t] = 0;
     }
-    spfgen_list_begin(list, 0);
     for (int64_t k = 0; k < lists->iterations; k++) {
-        if (k && spfgen_list_ends(lists, list, k)) {
-            spfgen_list_begin(list, k);
-        }
-        const int64_t thread = list->thread[k];
-        parts[thread] += spfgen_list_adds(list, lists->work[k]);
+        const int64_t thread = list->thread[list->part[k]];
+        parts[thread] += k == 0 || list->part[k] != list->part[k - 1];
         place[2 * k] = thread;
         place[2 * k + 1] = (int64_t)parts[thread] - 1;
-        most = spfgen_max(most, (int64_t)parts[thread]);
+        longest = spfgen_max(longest, (int64_t)parts[thread]);
     }
-    return most;
+    return longest;
 }

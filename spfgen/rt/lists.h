@@ -5,11 +5,11 @@
    others are told. This is list scheduling (Graham, 1969) with the time that messages take. Several lists are made: for
    what counts as shortly before, and for how long parts are. */
 enum {
-    SPFGEN_LISTS = 6,            /* that are made: for each of these numbers of iterations that are shortly before */
-    SPFGEN_LISTS_NEAR = 16,      /* this one and */
-    SPFGEN_LISTS_FAR = 128,      /* this one, */
-    SPFGEN_LISTS_PART = 200,     /* and each of these nanoseconds of work, at least, in a part: so many, */
-    SPFGEN_LISTS_LONGER = 4,     /* so many times as many, and as many times more */
+    SPFGEN_LISTS = 10,           /* that are made, at most: for each of two numbers of iterations that are near, */
+    SPFGEN_LISTS_NEAR = 16,      /* this one */
+    SPFGEN_LISTS_FAR = 128,      /* and this one, */
+    SPFGEN_LISTS_PART = 200,     /* and each of several lengths of parts: so many nanoseconds of work, at least, */
+    SPFGEN_LISTS_LONGER = 2,     /* so many times as many, and so on */
     SPFGEN_LISTS_MESSAGE = 700,  /* nanoseconds until a thread knows what another one has done, and has its values */
     SPFGEN_LISTS_TELL = 80,      /* nanoseconds to begin a part, and to tell others that it is done */
     SPFGEN_LISTS_CUT_PART = 1,   /* before an iteration: a part ends, */
@@ -26,6 +26,7 @@ typedef struct spfgen_list {
     int64_t last;     /* and in the last one of these */
     int64_t first;    /* part of the stretch */
     int64_t parts;    /* that have ended */
+    int64_t all;      /* parts that there are */
     double *free;     /* [threads] when each thread has done its list; NULL if these lists are not made */
     double *now;      /* [threads] when it would have done the stretch too, as far as it is looked at */
     double *needed;   /* [threads] when the last one of those of each thread that this part needs is done */
@@ -74,8 +75,9 @@ static inline void spfgen_lists_free(spfgen_lists *lists) {
     free(lists);
 }
 
-/* Room for lists, unless one stretch is most of the loop: whether there is memory. */
-static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list) {
+/* Room for lists, unless one stretch is most of the loop, or other ones are the same (NULL: none): whether there is
+   memory. */
+static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list, const spfgen_list *other) {
     const int64_t n = lists->iterations;
     const int64_t threads = lists->threads;
     int64_t parts = 0;
@@ -91,7 +93,8 @@ static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list
         longest = spfgen_max(longest, parts - before);
     }
     list->begin = list->work = list->told = 0;
-    if (iterations > n / 2 || (double)longest * (double)threads > 32.0 * (double)n) {
+    list->all = parts;
+    if ((other && other->all == parts) || iterations > n / 2 || (double)longest * (double)threads > 32.0 * (double)n) {
         return true;
     }
     list->free = calloc(3 * (size_t)threads, sizeof(double));
@@ -126,7 +129,7 @@ static inline spfgen_lists *spfgen_lists_new(int64_t iterations, int64_t threads
         list->distance = d % 2 ? SPFGEN_LISTS_FAR : SPFGEN_LISTS_NEAR;
         list->least = least;
         least *= d % 2 ? SPFGEN_LISTS_LONGER : 1;
-        if (!spfgen_list_make(lists, list)) {
+        if (!spfgen_list_make(lists, list, d % 2 ? list - 1 : NULL)) {
             spfgen_lists_free(lists);
             return NULL;
         }

@@ -158,7 +158,7 @@ def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[Shar
         outer = outer if meeting.outer else ""  # else a nest begins
         reason = reasons.get(meeting.loop, "")
         if meeting.loop in levels:
-            why, outer = "level by level, the iterations of one level in parallel", meeting.loop
+            why, outer = "level by level, the iterations of one level in parallel, or by lists", meeting.loop
         elif meeting.loop in threads:
             why = f"parallel: {reason}" if reason and meeting.kind != INDEPENDENT else "parallel"
             outer = meeting.loop

@@ -1,4 +1,4 @@
-"""x = L \\ b with L in csr, lower and upper triangles: ours level by level beside ours serial, MKL and SciPy."""
+"""x = L \\ b with L in csr, lower and upper triangles: ours by levels or lists beside ours serial, MKL and SciPy."""
 
 from __future__ import annotations
 

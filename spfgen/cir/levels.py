@@ -50,7 +50,7 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     serial = [c.Comment(f"one after another over {name}"), *_serial(low, plan, plan.body, scope, first, last)]
     by_levels = [
         c.Declare(f"const {STRUCT}", alone, c.Call("spfgen_levels_alone", (c.Name(order),))),
-        c.Comment(f"level by level over {name}: {plan.because}"),
+        c.Comment(f"level by level, or by lists, over {name}: {plan.because}"),
         _executor(low, plan, scope, (order, alone), first, last),
     ]
     return [

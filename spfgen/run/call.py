@@ -105,8 +105,8 @@ def _freed(kept: Iterable[Levels]) -> None:
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
-    Loops that run level by level (a triangular solve) find their levels in the first call after `keep_levels`, and use
-    them in the later ones; without it they are serial.
+    Loops that run level by level (a triangular solve) find their levels, or lists, in the first call after
+    `keep_levels`, and use them in the later ones; without it they are serial.
 
     `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS). In a child of a process that has run
     kernels with threads, one thread is used. Values may change between calls; index arrays were checked when the

@@ -389,6 +389,9 @@ class Lowering(Values):
         taken = sums.taking(plan, scope)
         if taken is not None:
             return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
+        few = sums.taking_few(plan, scope)
+        if few is not None:
+            return [*before, *sums.few_taken_off(self, plan, replace(scope, looped=True), *few)]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
@@ -398,6 +401,7 @@ class Lowering(Values):
         if side is not None:
             return [*before, *side]
         lines, own, private, inner = self.divided(plan, scope)
+        inner = replace(inner, carried=frozenset(n for n, _ in (*scope.sums.values(), *scope.folded.values())))
         apart = [sums.apart()] if sums.several(plan, scope) else []
         body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)

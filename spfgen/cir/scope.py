@@ -67,8 +67,9 @@ class Scope:
     that are known to have the key; `numbers`: all values that are added are taken for numbers; `held` are values that
     were read above the loop; `rows` are places whose values are kept elsewhere: in a tile, or for each of several
     neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
-    inspector around; `falling` are sums that hold what is left of a value when they are taken off it; `clears` is
-    the result that the next loop on threads clears as it clears copies of it."""
+    inspector around; `falling` are sums that hold what is left of a value when they are taken off it, `carried` those
+    that a loop around goes on with; `clears` is the result that the next loop on threads clears as it clears copies of
+    it."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class Scope:
     folded: Mapping[str, tuple[str, ElementType]] = field(default_factory=dict)
     paired: Paired | None = None
     falling: frozenset[str] = frozenset()
+    carried: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
     picking: Picking | None = None
 

@@ -67,6 +67,37 @@ def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     return found if found is not None and found[1].kind in "fc" else None
 
 
+def taking_few(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
+    """What the loop takes numbers off, and its type, when it does nothing else, is known to be short, and a loop around
+    goes on with it."""
+    *nodes, do = chain(plan.body)
+    short = any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
+    if plan.parallel or not short or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
+        return None
+    found = scope.running(do.target) if do.target.tensor in scope.falling else None
+    return found if found is not None and found[1].kind in "fc" and found[0] in scope.carried else None
+
+
+def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """A sum of its own for a short loop: the one around waits for one addition in each round, not for all of them.
+    Where the loop is whole, as it mostly is, compilers know how often it runs."""
+    own = low.names.new(f"{name}_few")
+    body = _for_another(low, plan.body, scope, name, own)
+
+    def run(lows: tuple[Expr, ...], highs: tuple[Expr, ...]) -> c.Stmt:
+        limits = (low.fold("spfgen_max", lows, scope), low.fold("spfgen_min", highs, scope))
+        return (downwards if plan.down else loop)(low.names[plan.dim], *limits, body)
+
+    lows, highs = (tuple(e for e in limits if isinstance(e, Num)) for limits in (plan.low, plan.high))
+    asked = [Compare("<=", e, lows[0]) for e in plan.low if e not in lows] if lows else []
+    asked += [Compare("<=", highs[0], e) for e in plan.high if e not in highs]
+    each = run(plan.low, plan.high)
+    if lows and asked:
+        each = c.If(low.all(asked, scope), c.Block((run(lows, highs),)), c.Block((each,)))
+    lines = [c.Declare(kind.c, own, zero(kind)), each, c.Assign(c.Name(name), "+=", c.Name(own))]
+    return [c.Scope(c.Block(tuple(lines)))]
+
+
 def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """One value after another: the last of them may be just computed, and then there is no other way between it and
     what is computed next. Long segments begin with four sums, to which most values are added before they wait, or with

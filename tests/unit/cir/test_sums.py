@@ -66,6 +66,27 @@ def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> Non
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 40])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+def test_values_taken_off_in_blocks(kind: type, upper: bool, size: int) -> None:
+    """Whole blocks, those at the diagonal and at the edge; each has a sum of its own."""
+    triangle = np.tril(np.random.default_rng(3).integers(0, 3, (size, size)), -1) + np.eye(size, dtype=int)
+    dense = triangle.T if upper else triangle
+    wanted = np.arange(size) % 3 - 1
+    text = f"x[i] = (b[i] - sum(j {'>' if upper else '<'} i: L[i,j]*x[j]))/L[i,i]"
+    kernel = spfgen.compile(text, L="bcsr(R=3, C=3)", b="dense", x="dense")
+    assert "_few" in kernel.source
+    found = kernel(L=spfgen.pack(dense.astype(kind), "bcsr(R=3, C=3)"), b=(dense @ wanted).astype(kind))
+    assert np.array_equal(found, wanted)
+
+
+def test_a_short_row_is_no_block() -> None:
+    """Nothing goes on with its sum: one of its own would be one addition more."""
+    kernel = spfgen.compile("x[i] = b[i] - sum(j < i: L[i,j]*x[j])", L="ell", b="dense", x="dense")
+    assert "_few" not in kernel.source
+
+
 @pytest.mark.parametrize(
     ("statement", "layouts", "arrays"),
     [

@@ -42,8 +42,7 @@ def cases(quick: bool, threads: int) -> list[Case]:
     found = []
     for label, make in matrices(quick):
         found.append(case(f"{label}, lower", partial(system, make, lower=True), threads))
-        if not quick:
-            found.append(case(f"{label}, upper", partial(system, make, lower=False), threads))
+        found.append(case(f"{label}, upper", partial(system, make, lower=False), threads))
     return found
 
 
@@ -51,7 +50,9 @@ def matrices(quick: bool) -> Iterator[tuple[str, Callable[[], csr_array]]]:
     """Labels and makers."""
     if quick:
         yield "stencil 100x100", partial(made.stencil, 100)
+        yield "grid 30x30x30, 27 points", partial(made.grid, 30, 27)
         yield "uniform 20000, 4 a row", partial(made.uniform, 20_000, 20_000, 4)
+        yield "banded 20000, 31 wide", partial(made.banded, 20_000, 15)
         return
     yield "stencil 300x300", partial(made.stencil, 300)
     yield "stencil 1000x1000", partial(made.stencil, 1000)

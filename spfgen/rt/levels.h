@@ -23,6 +23,7 @@ enum {
     SPFGEN_LEVELS_EAGER = 64,    /* of these with no pause between them, which takes as long as several */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
+    SPFGEN_LEVELS_LEAST = 4000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
     SPFGEN_LEVELS_LATELY = 16,   /* calls, at least, whose mean says how long one takes now */
@@ -344,7 +345,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const double pairs = (serial - (double)n * SPFGEN_LEVELS_ITERATION) * 10 / SPFGEN_LEVELS_PAIRS;
     const double bytes = 36.0 * (double)n + 12.0 * pairs;
     bool made = false;
-    if (work && sums && alone) {
+    if (work && sums && alone && (wanted || serial >= SPFGEN_LEVELS_LEAST)) {
         double best = wanted ? 1e299 : serial;
         double listed = 1e300;
         spfgen_list *const list = order->lists ? spfgen_lists_best(order->lists, &listed) : NULL;

@@ -389,9 +389,6 @@ class Lowering(Values):
         taken = sums.taking(plan, scope)
         if taken is not None:
             return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
-        few = sums.taking_few(plan, scope)
-        if few is not None:
-            return [*before, *sums.few_taken_off(self, plan, replace(scope, looped=True), *few)]
         found = sums.summing(plan, scope)
         if found is not None and sums.side_by_side(plan):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]

@@ -10,7 +10,6 @@ them ends (rt/gathers.h, rt/dot_float64.h).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
@@ -44,10 +43,21 @@ def dot(
 
 def sum_of_products(
     low: Lowering, plan: Scan, scope: Scope, total: tuple[str, ElementType], limits: tuple[c.Expr, c.Expr]
-) -> c.Assign | None:
+) -> c.Stmt | None:
     """The same, whatever tells how long segments are."""
-    name, kind = total
-    first, end = limits
+    found = _products(low, plan, scope, total[1], limits[0])
+    if found is None:
+        return None
+    kinds, arrays = found
+    given = (*arrays, minus(limits[1], limits[0]), large(low, plan, scope) or c.Name("false"))
+    return c.Assign(c.Name(total[0]), "+=", c.Call(f"spfgen_dot_{kinds}", given))
+
+
+def _products(
+    low: Lowering, plan: Scan, scope: Scope, kind: ElementType, first: c.Expr
+) -> tuple[str, tuple[c.Expr, ...]] | None:
+    """The types of what stands in order and of the index array; then what stands in order, what lies scattered, and
+    where, each from the `first` position on. None where the loop does not add such products."""
     match plan.body:
         case Load(dim, call, Do(value=Binary("*", Read(one), Read(other)))):
             pass
@@ -74,14 +84,11 @@ def sum_of_products(
         start = offset if place.index == c.Int(0) else c.Bin("+", place.index, offset)
         return place.array if start == c.Int(0) else c.Bin("+", place.array, start)
 
-    given = (
+    return f"{kind.name}_{places}", (
         begin(low.place(substitute(one, here), scope), first),
         begin(low.place(substitute(other, here), scope), c.Int(0)),
         begin(low.expr(substitute(call, here), scope), first),
-        minus(end, first),
-        large(low, plan, scope) or c.Name("false"),
     )
-    return c.Assign(c.Name(name), "+=", c.Call(f"spfgen_dot_{kind.name}_{places}", given))
 
 
 def all_but_last(
@@ -92,18 +99,16 @@ def all_but_last(
     values may be just computed: single loads get them from where they wait to be stored, those of a vector wait."""
     at, limit = left
     far = c.Name(low.names.new("far"))
-    limits = (c.Bin("-", at, far), at) if plan.down else (at, c.Bin("+", at, far))
-    taken = sum_of_products(low, plan, scope, total, limits)
-    if taken is None or not isinstance(taken.value, c.Call):
+    found = _products(low, plan, scope, total[1], c.Bin("-", at, far) if plan.down else at)
+    if found is None:
         return []
-    function = taken.value.function.replace("dot", "eights")
-    call = c.Call(function, (*taken.value.arguments[:3], far))
+    kinds, arrays = found
     count = c.Bin("-", at, limit) if plan.down else c.Bin("-", limit, at)
     eights = c.Bin("*", c.Bin("/", c.Bin("-", count, c.Int(LAST)), c.Int(VECTOR)), c.Int(VECTOR))
     lines: list[c.Stmt] = [
         c.Comment("the last values may be just computed: vectors of those would wait for them"),
         c.Declare("const int64_t", far.name, eights),
-        replace(taken, op="-=", value=call),
+        c.Assign(c.Name(total[0]), "-=", c.Call(f"spfgen_eights_{kinds}", (*arrays, far))),
         c.Assign(at, "-=" if plan.down else "+=", far),
     ]
     return [c.If(GATHERS, c.Block(tuple(lines)))]

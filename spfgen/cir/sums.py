@@ -58,27 +58,22 @@ def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 
 
 def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
-    """What the loop takes numbers off, and its type, when it does nothing else and is not known to be short."""
+    """What the loop takes numbers off, and its type, when it does nothing else; a loop that is known to be short only
+    where one around goes on with it."""
     *nodes, do = chain(plan.body)
-    short = any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
-    if plan.parallel or short or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
+    if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
         return None
     found = scope.running(do.target) if do.target.tensor in scope.falling else None
-    return found if found is not None and found[1].kind in "fc" else None
-
-
-def taking_few(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
-    """What the loop takes numbers off, and its type, when it does nothing else, is known to be short, and a loop around
-    goes on with it."""
-    *nodes, do = chain(plan.body)
-    short = any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
-    if plan.parallel or not short or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
+    if found is None or found[1].kind not in "fc" or (_is_short(plan) and found[0] not in scope.carried):
         return None
-    found = scope.running(do.target) if do.target.tensor in scope.falling else None
-    return found if found is not None and found[1].kind in "fc" and found[0] in scope.carried else None
+    return found
 
 
-def few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+def _is_short(plan: Scan) -> bool:
+    return any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
+
+
+def _few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """A sum of its own for a short loop: the one around waits for one addition in each round, not for all of them.
     Where the loop is whole, as it mostly is, compilers know how often it runs."""
     own = low.names.new(f"{name}_few")
@@ -102,6 +97,8 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     """One value after another: the last of them may be just computed, and then there is no other way between it and
     what is computed next. Long segments begin with four sums, to which most values are added before they wait, or with
     vectors of those that are not among the last."""
+    if _is_short(plan):
+        return _few_taken_off(low, plan, scope, name, kind)
     position = low.names[plan.dim]
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     at = c.Name(low.names.new(f"{position}_next"))

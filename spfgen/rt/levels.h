@@ -81,11 +81,14 @@ static inline bool spfgen_levels_begin(spfgen_levels *order, int64_t iterations,
     return true;
 }
 
-/* After all pairs: the nanoseconds that each iteration takes, where the number of its pairs was. */
-static inline void spfgen_levels_weigh(const spfgen_levels *order) {
+/* After all pairs: the nanoseconds that each iteration takes, where the number of its pairs was. Returns their sum. */
+static inline double spfgen_levels_weigh(const spfgen_levels *order) {
+    double serial = 0;
     for (int64_t k = 0; k < order->iterations; k++) {
         order->work[k] = SPFGEN_LEVELS_ITERATION + (SPFGEN_LEVELS_PAIRS * order->work[k] + 5) / 10;
+        serial += (double)order->work[k];
     }
+    return serial;
 }
 
 /* The number of the block in which the last iteration is. */
@@ -345,7 +348,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const double pairs = (serial - (double)n * SPFGEN_LEVELS_ITERATION) * 10 / SPFGEN_LEVELS_PAIRS;
     const double bytes = 36.0 * (double)n + 12.0 * pairs;
     bool made = false;
-    if (work && sums && alone && (wanted || serial >= SPFGEN_LEVELS_LEAST)) {
+    if (work && sums && alone) {
         double best = wanted ? 1e299 : serial;
         double listed = 1e300;
         spfgen_list *const list = order->lists ? spfgen_lists_best(order->lists, &listed) : NULL;
@@ -441,7 +444,11 @@ static SPFGEN_ALONE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterat
         return false;
     }
     if (order->depth && !order->lists) {
-        spfgen_levels_weigh(order);
+        const double serial = spfgen_levels_weigh(order);
+        if (!wanted && serial < SPFGEN_LEVELS_LEAST) {
+            spfgen_levels_refuse(order);
+            return false;
+        }
         if (!wanted && threads > 1) {
             order->lists = spfgen_lists_new(iterations, threads, order->work, order->nearest);
         }

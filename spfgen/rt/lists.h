@@ -85,11 +85,10 @@ static inline bool spfgen_list_make(const spfgen_lists *lists, spfgen_list *list
     int64_t longest = 0;
     int64_t iterations = 0; /* of the longest one */
     for (int64_t k = 0; k < n; k++) {
-        const int64_t begin = list->begin;
         const int cut = spfgen_list_cut(lists, list, k);
         parts += cut != 0;
         before = cut == SPFGEN_LISTS_CUT ? parts - 1 : before;
-        iterations = spfgen_max(iterations, k - (cut == SPFGEN_LISTS_CUT ? begin : list->begin) + 1);
+        iterations = spfgen_max(iterations, k - list->begin + 1);
         longest = spfgen_max(longest, parts - before);
     }
     list->begin = list->work = list->told = 0;

@@ -133,6 +133,25 @@ class Kernel:
         """
         return self.bound(operands, sizes, self.threads, self.validate).keep_levels()
 
+    def optimize(
+        self,
+        /,
+        *names: str,
+        expected_calls: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+        **operands: object,
+    ) -> Bound:
+        """`bind` for many calls: `kernel.optimize("A", expected_calls=10_000, A=A, x=x, y=y)`. The operands of these
+        names may be stored anew, in the layouts in which calls are fastest, as `spfgen.tune_layouts` finds them.
+
+        The search ends after a minute, or after the time that the expected calls take with the operands as they are,
+        where that is less. What is stored anew is a copy: values of A that change later are not seen. Raises
+        DataError, UsageError.
+        """
+        from spfgen.run.tune_layouts import optimized
+
+        return optimized(self, names, operands, sizes, expected_calls)
+
     def bound(
         self,
         operands: Mapping[str, object],

@@ -25,6 +25,7 @@ from spfgen.lang.spec import SOLVED, SpecTree
 from spfgen.layout.measure import measure
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import row_ranks
+from spfgen.run.call import Bound
 from spfgen.run.compare import compare, flat, stored
 from spfgen.run.entries import own_entries, pack_object
 from spfgen.run.evaluate import prepared
@@ -39,6 +40,8 @@ from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 
 MOST_MEMORY = 4.0
 """So many times the memory of the layout that the operand is in now."""
+LONGEST = 60.0
+"""Seconds of a search of which nothing is said."""
 LONG = 0.5
 """Seconds of a conversion that is measured once."""
 CLOSE = 1.5
@@ -156,13 +159,17 @@ def tune_layouts(
     seconds: float,
     chosen: Sequence[LayoutHandle | Layout | str] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    expected_calls: int | None = None,
 ) -> LayoutTuning:
-    """See spfgen.tune_layouts. `say` is told of each layout that is better than those before."""
-    end = time.monotonic() + seconds
+    """See spfgen.tune_layouts. `say` is told of each layout that is better than those before; the search takes no
+    longer than `expected_calls` do as it is."""
+    start = time.monotonic()
     kernel, bare, given, tree = _started(what, operands, checked_threads(threads))
     _check_names(kernel, bare, names)
     first = _first(kernel, bare, given, sizes)
-    search = _Search(first, sizes, end, say)
+    if expected_calls is not None:
+        seconds = min(seconds, expected_calls * first.ready.fastest())
+    search = _Search(first, sizes, start + seconds, say)
     handles = None if chosen is None else [handle_of(c) for c in chosen]
     for name in names:
         search.look(name, tree, handles)
@@ -180,6 +187,21 @@ def tune_layouts(
         tuple(search.trials),
         search.complete,
     )
+
+
+def optimized(
+    kernel: Kernel,
+    names: Sequence[str],
+    operands: Mapping[str, object],
+    sizes: Mapping[str, int] | None,
+    expected_calls: int | None,
+) -> Bound:
+    """See Kernel.optimize."""
+    if expected_calls is not None and (type(expected_calls) is not int or expected_calls < 0):
+        raise UsageError(f"expected a number of calls, but expected_calls is {expected_calls!r}")
+    given = {name: value for name, value in operands.items() if value is not None}
+    found = tune_layouts(kernel, names, given, sizes, None, LONGEST, expected_calls=expected_calls)
+    return found.kernel.bind(sizes=sizes, **{**given, **found.operands})
 
 
 def tune_layouts_of(
@@ -214,13 +236,16 @@ def _started(
     return kernel, bare, operands, tree
 
 
-def _check_names(kernel: Kernel, bare: lang.Kernel, names: Sequence[str]) -> None:
+def _check_names(kernel: Kernel, bare: lang.Kernel, names: Sequence[object]) -> None:
     """Each is an operand whose layout may be another. Raises UsageError."""
     program = kernel.program
     known = [t.name for t in program.tensors if not t.is_output and t.layout.rank]
     if not names:
         raise UsageError("expected the names of operands to store otherwise, but there are none", None, _named(known))
     for name in names:
+        if not isinstance(name, str):
+            message = f"expected names of operands, but this is a {type(name).__name__}"
+            raise UsageError(message, None, _named(known))
         if any(t.name == name and t.is_output for t in program.tensors):
             message = f"expected an operand of `{kernel.name}`, but `{name}` is a result"
             hint = "its layout is part of what is computed: compare kernels that declare it in other layouts"
@@ -281,9 +306,12 @@ class _Search:
     def look(self, name: str, tree: SpecTree, chosen: Sequence[LayoutHandle] | None) -> None:
         """Try all layouts for this operand, or the chosen ones; then constants near those of the fastest."""
         source, use = self.best.tensors[name], declared(self.best.parsed, name).use
-        entries = distinct(own_entries(source))
         size = _bytes(source)
         self.trials.append(LayoutTrial(name, use_text(use), size, self.best.ready.fastest(), None))
+        if time.monotonic() > self.end:
+            self.complete = False
+            return
+        entries = distinct(own_entries(source))
         known = families(tree, entries) if chosen is None else [Family(h) for h in chosen]
         found, refused = candidates(known, entries, MOST_MEMORY * size / plain_bytes(entries))
         self.trials += [LayoutTrial(name, layout, None, None, None, why) for layout, why in refused.items()]

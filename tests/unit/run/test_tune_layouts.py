@@ -257,6 +257,37 @@ def test_what_cannot_be_stored_otherwise() -> None:
         spfgen.tune_layouts(3, "A", A=a, x=x)  # type: ignore[arg-type]
 
 
+def test_a_kernel_is_bound_to_what_it_stored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "measured", faster("ell"))
+    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", lambda: ["coo", "ell"])
+    kernel = spfgen.compile(SPMV, A="csr", x="dense", y="dense")
+    a, x, y = matrix(), np.ones(9), np.full(12, 7.0)
+    bound = kernel.optimize("A", expected_calls=10**9, A=a, x=x, y=y)
+    assert bound.tensors["A"].layout.name == "ell"
+    assert np.all(y == 7)
+    x[:] = np.arange(9)
+    bound()
+    assert np.allclose(y, a @ x)
+    few = kernel.optimize("A", expected_calls=0, A=a, x=x, y=y)
+    assert few.tensors["A"].arrays["val"] is a.data
+    few()
+    assert np.allclose(y, a @ x)
+
+
+@pytest.mark.parametrize("names", [("B",), ("A", "A"), ("y",), (3,), ()])
+def test_what_cannot_be_optimized(names: Any) -> None:
+    kernel = spfgen.compile(SPMV, A="csr", x="dense", y="dense")
+    with pytest.raises(UsageError, match="expected"):
+        kernel.optimize(*names, A=matrix(), x=np.ones(9))
+
+
+@pytest.mark.parametrize("calls", [-1, 2.5, "many", True])
+def test_what_is_no_number_of_calls(calls: Any) -> None:
+    kernel = spfgen.compile(SPMV, A="csr", x="dense", y="dense")
+    with pytest.raises(UsageError, match="expected a number of calls"):
+        kernel.optimize("A", expected_calls=calls, A=matrix(), x=np.ones(9))
+
+
 def test_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

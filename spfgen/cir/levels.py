@@ -10,9 +10,11 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, loop, minus
 from spfgen.cir.outline import can_move, names_in, params_for, types_of
 from spfgen.cir.scope import Paired, Scope
-from spfgen.facts.formula import Expr
+from spfgen.facts.formula import Call, Expr, Var, calls, substitute
 from spfgen.ir import fresh, rewrite
 from spfgen.plan.nodes import Levels, Plan
+from spfgen.plan.prefetch import places_of
+from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
@@ -121,6 +123,7 @@ def _executor(
     body = [*low.plan(plan.body, within)]
     place = c.Bin("*", c.Int(2), run)
     limits: list[c.Stmt] = [
+        *_fetched(low, plan, scope, (team, unit, run), last if plan.down else first),
         c.Declare(f"const {INT}", begin.name, field("run", place)),
         c.Declare(f"const {INT}", end.name, field("run", after(place))),
     ]
@@ -140,6 +143,37 @@ def _executor(
     threads = c.Field(order, "threads")
     pragma = f"omp parallel for schedule(static, 1) num_threads((int){order.name}->threads)"
     return loop(thread.name, c.Int(0), threads, inside, pragma, "int")
+
+
+def _fetched(
+    low: Lowering, plan: Levels, scope: Scope, places: tuple[c.Name, c.Name, c.Name], edge: c.Expr
+) -> list[c.Stmt]:
+    """What a later run of the unit reads first, where that comes from far away: the processor does not foresee it."""
+    if not plan.first:
+        return []
+    team, unit, run = places
+    name = low.names.new(f"{low.names[plan.dim]}_ahead")
+    low.names.table[name] = name
+    ahead = c.Bin("+", run, c.Field(team, "ahead"))
+    begin = c.Load(c.Field(team, "run"), c.Bin("*", c.Int(2), ahead))
+    value = c.Bin("-", c.Bin("-", edge, c.Int(1)), begin) if plan.down else _plus(edge, begin)
+    lines: list[c.Stmt] = [c.Declare(f"const {INT}", name, value)]
+    starts: dict[Call, Expr] = {}
+    for call in (call for read in plan.first for place in places_of(read) for call in calls(place)):
+        if call not in starts:
+            start = low.names.new(f"{call.function.rpartition('.')[2]}_ahead")
+            low.names.table[start] = start
+            starts[call] = Var(start)
+            lines.append(c.Declare(f"const {INT}", start, low.expr(substitute(call, {plan.dim: Var(name)}), scope)))
+    for read in plan.first:
+        there = substitute(rewrite(lambda n: starts.get(n), read), {plan.dim: Var(name)})
+        place = low.place(there, scope) if isinstance(there, Operand) else low.expr(there, scope)
+        assert isinstance(place, c.Load)
+        size = c.Int(low.element_type(read).bytes)
+        lines.append(c.Do(c.Call("spfgen_prefetch_soon", (place.array, c.Bin("*", place.index, size)))))
+    about = c.Comment("what a later run reads first is fetched")
+    more = c.Bin("<", ahead, c.Load(c.Field(team, "unit"), c.Bin("+", unit, c.Int(1))))
+    return [c.If(more, c.Block((about, *lines)))]
 
 
 def _plus(a: c.Expr, b: c.Expr) -> c.Expr:

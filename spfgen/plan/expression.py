@@ -24,6 +24,7 @@ from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
+from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import shared_out
@@ -55,7 +56,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         part = _part(instance, point, order, context, single)
         found.append(parts.chosen(part, order.placed, len(order.outer), context))
     fusion = _Fusion(group, order, found, set(kept), context)
-    plan: Plan = shared_out(point, simplify(fusion.plan(), (*_indices(group), *context.named)))
+    plan: Plan = shared_out(point, with_first(simplify(fusion.plan(), (*_indices(group), *context.named))))
     plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
     check_parallel(plan, context)
     plan = asked_at_ends(plan, _facts(group), [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes])

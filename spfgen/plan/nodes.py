@@ -546,7 +546,8 @@ class Kept(Plan):
 class Levels(Plan):
     """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
     those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
-    expected to be faster, and prove to be, or when the schedule asks for them (`wanted`)."""
+    expected to be faster, and prove to be, or when the schedule asks for them (`wanted`). `first` is what an iteration
+    reads or stores first in each array, as far as `dim` and a pointer array say where that is."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -556,6 +557,7 @@ class Levels(Plan):
     down: bool = False
     because: str = ""
     wanted: bool = False
+    first: tuple[Call | Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ Rows that are stored:
 A row of the result is as much memory as each of the few that are added up for it, but stores wait for their memory one
 after the other, where reads do not: what a later row stores is fetched. With a matrix of 3 entries a row and 64 columns
 that halves the time.
+
+Iterations of levels, which are far apart in memory: what each reads first.
 """
 
 from __future__ import annotations
@@ -41,13 +43,16 @@ from spfgen.plan.nodes import (
     Clear,
     Do,
     Find,
+    Fold,
     Guard,
+    Levels,
     Load,
     Locate,
     Plan,
     Prefetch,
     Reduce,
     Scan,
+    Seq,
     Tile,
     chain,
     with_body,
@@ -103,6 +108,78 @@ def fetched_as_said(scan: Scan, ahead: int, made: Collection[str] = ()) -> Plan 
             start = substitute(call, {scan.dim: later})
             body = Prefetch(scan.dim, ahead, scan.high, position, start, arrays, body)
     return None if body is scan.body else with_body(scan, body)
+
+
+def with_first(plan: Plan) -> Plan:
+    """The plan with levels that know what their iterations read first."""
+
+    def rule(node: object) -> Plan | None:
+        return replace(node, first=_First(node.dim).of(node.body)) if isinstance(node, Levels) else None
+
+    result: Plan = rewrite(rule, plan, PLANS)
+    return result
+
+
+class _First:
+    """What an iteration reads first: `starts` says where each position begins, `arrays` at which place each array is
+    read first. Of index arrays only what every iteration reads may say where something else is."""
+
+    def __init__(self, dim: str) -> None:
+        self.starts: dict[str, Expr] = {dim: Var(dim)}
+        self.loads: set[Call] = set()
+        self.made: set[str] = set()
+        self.arrays: dict[str, Call | Operand] = {}
+
+    def of(self, body: Plan) -> tuple[Call | Operand, ...]:
+        self.visit(body, sure=True)
+        found = tuple(self.arrays.values())
+        loaded = {c for f in found for e in places_of(f) for c in calls(e)}  # read to know where that is
+        return tuple(f for f in found if f not in loaded)
+
+    def visit(self, plan: Plan, sure: bool) -> None:
+        match plan:
+            case Load(dim, call, inner):
+                self.note(call)
+                if sure:
+                    self.starts[dim] = substitute(call, self.starts)
+                    self.loads.update(calls(self.starts[dim]))
+                self.visit(inner, sure)
+            case Locate(dim, value, inner):
+                self.starts[dim] = substitute(value, self.starts)
+                self.visit(inner, sure)
+            case Scan(dim, (low,), body=inner):
+                self.starts[dim] = substitute(low, self.starts)
+                self.visit(inner, False)
+            case Guard(body=inner):
+                self.visit(inner, False)
+            case Seq(parts):
+                for part in parts:
+                    self.visit(part, sure)
+            case Fold(sums, inner, then, starts=starts):
+                self.made.update(sums)
+                for operand in (n for s in starts for n in walk(s.value) if isinstance(n, Operand)):
+                    self.note(operand)
+                self.visit(inner, sure)
+                self.visit(then, sure)
+            case Do(target, value=value):
+                for operand in (*(n for n in walk(value) if isinstance(n, Operand)), target):
+                    self.note(operand)
+
+    def note(self, read: Call | Operand) -> None:
+        name = read.function if isinstance(read, Call) else f"{read.tensor}.{read.array}"
+        if name in self.arrays or (isinstance(read, Operand) and read.tensor in self.made):
+            return
+        there: Call | Operand = substitute(read, self.starts)
+        places = places_of(there)
+        dim = next(iter(self.starts))
+        known = all(variables(e) <= {dim} and self.loads.issuperset(calls(e)) for e in places)
+        if known and any(variables(e) for e in places):
+            self.arrays[name] = there
+
+
+def places_of(read: Call | Operand) -> tuple[Expr, ...]:
+    """Where in its array it is read."""
+    return read.arguments if isinstance(read, Call) else read.place
 
 
 def _reached(scan: Scan, position: str, made: Collection[str]) -> tuple[Call | Operand, ...]:

@@ -1,8 +1,8 @@
 /* Levels of a loop whose iterations need earlier ones. An inspector gives the pairs of iterations, several times: blocks
    of neighbouring iterations are put into levels, for several sizes of blocks, and the size is taken that should be
    fastest (small blocks leave more to do at once, large ones need fewer levels and go through memory in order), if
-   lists of iterations should not be faster (rt/lists.h); then it is found out which units of other threads each unit
-   needs. No thread waits for more than that. */
+   lists of iterations should not be much faster (rt/lists.h); where they may be, there are both. Then it is found out
+   which units of other threads each unit needs. No thread waits for more than that. */
 #if defined(__unix__) || defined(__APPLE__)
 #include <sched.h>
 #endif
@@ -11,28 +11,32 @@ enum {
     SPFGEN_LEVELS_SIZES = 7,
     SPFGEN_LEVELS_ITERATION = 5, /* nanoseconds that an iteration takes, */
     SPFGEN_LEVELS_PAIRS = 3,     /* and ten of its pairs */
-    SPFGEN_LEVELS_SINGLE = 25,   /* until one begins that does not follow the one before it, if it comes from memory */
-    SPFGEN_LEVELS_BLOCK = 40,    /* until a block of several does */
-    SPFGEN_LEVELS_SHARED = 8,    /* until either does, if it comes from a cache that cores share */
+    SPFGEN_LEVELS_CHAIN = 8,     /* nanoseconds, at least, of one that needs the one before it, just done */
+    SPFGEN_LEVELS_BYTES = 8,     /* of an iteration: a nanosecond until a block begins for so many from memory, */
+    SPFGEN_LEVELS_SHARED = 4,    /* or so many in all from a cache that cores share, */
     SPFGEN_LEVELS_CACHED = 3,    /* or from one of a core's own */
+    SPFGEN_LEVELS_SHORT = 8,     /* iterations of a block that need one another, while the core does others at once */
     SPFGEN_LEVELS_CACHE = 1 << 20, /* bytes that a thread has there */
     SPFGEN_LEVELS_LARGE = 8,     /* times as many it has in what cores share */
     SPFGEN_LEVELS_OVERLAP = 2,   /* iterations that a core does at once, where they do not need one another */
+    SPFGEN_LEVELS_AHEAD = 4,     /* runs: so far ahead is fetched what does not come from there */
     SPFGEN_LEVELS_WAIT = 300,    /* nanoseconds until a thread knows what another one has done */
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
     SPFGEN_LEVELS_EAGER = 64,    /* of these with no pause between them, which takes as long as several */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
+    SPFGEN_LEVELS_LIKELY = 2,    /* times as long as by the other, where both levels and lists are tried */
     SPFGEN_LEVELS_LEAST = 4000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
     SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
     SPFGEN_LEVELS_LATELY = 16,   /* calls, at least, whose mean says how long one takes now */
     SPFGEN_LEVELS_MOST = 8,      /* times as long as the others a call may count among them */
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
-    SPFGEN_LEVELS_TOGETHER = 0,  /* ways in which a call runs: each thread does its units, */
-    SPFGEN_LEVELS_ALONE = 1,     /* one thread does all units, */
-    SPFGEN_LEVELS_SERIAL = 2,    /* or all iterations in their order */
-    SPFGEN_LEVELS_WAYS = 3
+    SPFGEN_LEVELS_OTHER = 0,     /* ways in which a call runs: each thread does its units of the other order, */
+    SPFGEN_LEVELS_TOGETHER = 1,  /* or of this one, */
+    SPFGEN_LEVELS_ALONE = 2,     /* one thread does all units, */
+    SPFGEN_LEVELS_SERIAL = 3,    /* or all iterations in their order */
+    SPFGEN_LEVELS_WAYS = 4
 };
 
 /* How far the numbers of iterations are shifted to give those of blocks. */
@@ -96,14 +100,22 @@ static inline int64_t spfgen_levels_last_block(const spfgen_levels *order, int s
     return (order->iterations - 1) >> spfgen_levels_shift(size);
 }
 
+/* The units are known: that of one iteration needs that of the other. */
+static inline void spfgen_levels_need(const spfgen_levels *order, int64_t later, int64_t earlier) {
+    const int64_t *const a = order->place + 2 * (later >> order->shift);
+    const int64_t *const b = order->place + 2 * (earlier >> order->shift);
+    int32_t *const least = order->latest + (a[1] * order->threads + a[0]) * order->threads + b[0];
+    if (a[0] != b[0] && *least <= b[1]) {
+        *least = (int32_t)b[1] + 1;
+    }
+}
+
 /* Iteration `later` needs iteration `earlier`. */
 static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later, int64_t earlier) {
-    if (order->latest) { /* the units are known */
-        const int64_t *const a = order->place + 2 * (later >> order->shift);
-        const int64_t *const b = order->place + 2 * (earlier >> order->shift);
-        int32_t *const least = order->latest + (a[1] * order->threads + a[0]) * order->threads + b[0];
-        if (a[0] != b[0] && *least <= b[1]) {
-            *least = (int32_t)b[1] + 1;
+    if (order->latest) {
+        spfgen_levels_need(order, later, earlier);
+        if (order->other) {
+            spfgen_levels_need(order->other, later, earlier);
         }
         return;
     }
@@ -277,20 +289,26 @@ static inline const int64_t *spfgen_levels_depth(const spfgen_levels *order, int
     return depth;
 }
 
+/* Nanoseconds that an iteration takes if the one before it has just been done. */
+static inline int64_t spfgen_levels_chained(const spfgen_levels *order, int64_t iteration) {
+    const int64_t work = order->work[iteration];
+    return order->nearest[iteration] == 1 ? spfgen_max(work, SPFGEN_LEVELS_CHAIN) : work;
+}
+
 /* Nanoseconds until a block begins that does not follow the one before it. */
-static inline int64_t spfgen_levels_jump(const spfgen_levels *order, int size, double bytes) {
+static inline int64_t spfgen_levels_jump(const spfgen_levels *order, double bytes) {
     const double cache = (double)order->threads * SPFGEN_LEVELS_CACHE;
     return bytes < cache                         ? SPFGEN_LEVELS_CACHED
            : bytes < SPFGEN_LEVELS_LARGE * cache ? SPFGEN_LEVELS_SHARED
-           : size                                ? SPFGEN_LEVELS_BLOCK
-                                                 : SPFGEN_LEVELS_SINGLE;
+                                                 : (int64_t)(bytes / SPFGEN_LEVELS_BYTES / (double)order->iterations);
 }
 
 /* The work of each block of one size, in `sums` that of each level and then that of its largest block. Returns the
    number of levels. */
 static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, double bytes, int64_t *work,
                                         int64_t *sums) {
-    const int64_t jump = spfgen_levels_jump(order, size, bytes);
+    const int64_t jump = spfgen_levels_jump(order, bytes);
+    const bool chained = 1 << spfgen_levels_shift(size) > SPFGEN_LEVELS_SHORT;
     const int64_t *const depth = spfgen_levels_depth(order, size);
     const int64_t blocks = spfgen_levels_last_block(order, size) + 1;
     int64_t depths = 0;
@@ -299,7 +317,7 @@ static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, do
         depths = depth[b] >= depths ? depth[b] + 1 : depths;
     }
     for (int64_t i = 0; i < order->iterations; i++) {
-        work[i >> spfgen_levels_shift(size)] += order->work[i];
+        work[i >> spfgen_levels_shift(size)] += chained ? spfgen_levels_chained(order, i) : order->work[i];
     }
     int64_t *const largest = sums + depths;
     for (int64_t d = 0; d < 2 * depths; d++) {
@@ -330,7 +348,27 @@ static inline int spfgen_levels_size(const spfgen_levels *order, double *best, d
 
 /* The first of the ways there are: where one thread has all units, each doing its own is no way besides the others. */
 static inline int64_t spfgen_levels_least_way(const spfgen_levels *kept) {
-    return kept->threads > 1 ? SPFGEN_LEVELS_TOGETHER : SPFGEN_LEVELS_ALONE;
+    return kept->other         ? SPFGEN_LEVELS_OTHER
+           : kept->threads > 1 ? SPFGEN_LEVELS_TOGETHER
+                               : SPFGEN_LEVELS_ALONE;
+}
+
+/* Besides levels, the lists that may be faster; without, if there is no memory for them. */
+static inline void spfgen_levels_add(spfgen_levels *order, const spfgen_list *list, int64_t threads) {
+    spfgen_levels *const other = calloc(1, sizeof(spfgen_levels));
+    if (other) {
+        other->iterations = order->iterations;
+        other->allowed = order->allowed;
+        other->threads = threads;
+        other->ahead = order->ahead;
+        other->lists = order->lists;
+        order->other = other;
+        if (!spfgen_levels_list(other, list)) {
+            spfgen_levels_drop(order);
+        } else {
+            other->lists = NULL;
+        }
+    }
 }
 
 /* After all pairs: the blocks in units, for all threads, or for one where waiting should take too long. Whether the
@@ -342,21 +380,26 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     int64_t *const sums = malloc(2 * (size_t)n * sizeof(int64_t));
     unsigned char *const alone = malloc((size_t)n);
     double serial = 0;
+    double all = 0;
     for (int64_t k = 0; k < n; k++) {
-        serial += (double)order->work[k];
+        all += (double)order->work[k];
+        serial += (double)spfgen_levels_chained(order, k);
     }
-    const double pairs = (serial - (double)n * SPFGEN_LEVELS_ITERATION) * 10 / SPFGEN_LEVELS_PAIRS;
+    const double pairs = (all - (double)n * SPFGEN_LEVELS_ITERATION) * 10 / SPFGEN_LEVELS_PAIRS;
     const double bytes = 36.0 * (double)n + 12.0 * pairs;
+    const int64_t threads = order->threads;
+    const bool far = bytes > (double)SPFGEN_LEVELS_CACHE * (double)threads;
+    order->ahead = far ? SPFGEN_LEVELS_AHEAD : INT32_MAX;
     bool made = false;
     if (work && sums && alone) {
         double best = wanted ? 1e299 : serial;
         double listed = 1e300;
         spfgen_list *const list = order->lists ? spfgen_lists_best(order->lists, &listed) : NULL;
         int size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
-        if (list && listed < best) {
+        if (list && listed < (size < 0 ? best : best / SPFGEN_LEVELS_LIKELY)) {
             made = spfgen_levels_list(order, list);
         } else {
-            if (size < 0 && order->threads > 1) {
+            if (size < 0 && threads > 1) {
                 order->threads = 1;
                 size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
             }
@@ -366,6 +409,9 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
                 order->shift = spfgen_levels_shift(size);
                 order->size = (int64_t)1 << order->shift;
                 made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), alone, depths);
+            }
+            if (made && list && order->levels > 1 && listed < spfgen_least(serial, SPFGEN_LEVELS_LIKELY * best)) {
+                spfgen_levels_add(order, list, threads);
             }
         }
     }
@@ -387,9 +433,9 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     return made;
 }
 
-/* After all pairs once more: which units of other threads each unit needs, but for those that earlier units of its
-   thread have needed. */
-static inline void spfgen_levels_connect(spfgen_levels *order) {
+/* Which units of other threads each unit needs, but for those that earlier units of its thread have needed. Whether
+   there is memory for it. */
+static inline bool spfgen_levels_needs(spfgen_levels *order) {
     const int64_t threads = order->threads;
     int64_t *const known = malloc((size_t)threads * (size_t)threads * sizeof(int64_t)); /* to each thread, of each */
     for (int write = 0; known && write < 2; write++) { /* first how many there are */
@@ -419,9 +465,6 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
         }
     }
     free(known);
-    if (!order->need) {
-        spfgen_levels_refuse(order);
-    }
     free(order->depth);
     free(order->work);
     free(order->nearest);
@@ -432,6 +475,17 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
     order->nearest = NULL;
     order->place = NULL;
     order->latest = NULL;
+    return order->need;
+}
+
+/* After all pairs once more: what the units need. */
+static inline void spfgen_levels_connect(spfgen_levels *order) {
+    if (order->other && !spfgen_levels_needs(order->other)) {
+        spfgen_levels_drop(order);
+    }
+    if (!spfgen_levels_needs(order)) {
+        spfgen_levels_refuse(order);
+    }
 }
 
 /* Whether the inspector is to give all pairs, once more: until the order for so many iterations and threads is made. */
@@ -511,17 +565,17 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     if (!kept->wanted && !spfgen_levels_tries(kept) && kept->calls == 0) {
         kept->way = spfgen_levels_fastest(kept);
     }
-    for (int64_t t = 0; kept->way == SPFGEN_LEVELS_TOGETHER && t < kept->threads; t++) {
-        int64_t *const seen = kept->seen + t * spfgen_levels_seen(kept->threads);
-        kept->done[t * SPFGEN_LEVELS_APART] = 0;
-        for (int64_t other = 0; other < kept->threads; other++) {
+    const bool together = kept->way <= SPFGEN_LEVELS_TOGETHER;
+    spfgen_levels *const order = kept->way == SPFGEN_LEVELS_OTHER ? kept->other : kept;
+    for (int64_t t = 0; together && t < order->threads; t++) {
+        int64_t *const seen = order->seen + t * spfgen_levels_seen(order->threads);
+        order->done[t * SPFGEN_LEVELS_APART] = 0;
+        for (int64_t other = 0; other < order->threads; other++) {
             seen[other] = 0;
         }
-        seen[kept->threads] = SPFGEN_LEVELS_TRIES;
+        seen[order->threads] = SPFGEN_LEVELS_TRIES;
     }
-    return kept->way == SPFGEN_LEVELS_TOGETHER ? *kept
-           : kept->way == SPFGEN_LEVELS_ALONE  ? spfgen_levels_alone(kept)
-                                               : serial;
+    return together ? *order : kept->way == SPFGEN_LEVELS_ALONE ? spfgen_levels_alone(kept) : serial;
 }
 
 /* The call has run: how fast its way is, and whether another one is tried next. */

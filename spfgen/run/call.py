@@ -82,14 +82,15 @@ class Levels(ctypes.Structure):
 
     WHOLE = (
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
-        *("units", "listed", "way", "turn", "calls", "longer", "busy"),
+        *("units", "ahead", "listed", "way", "turn", "calls", "longer", "busy"),
     )
-    POINTERS = ("unit", "run", "wait", "need", "done", "seen", "depth", "work", "place", "nearest", "lists", "latest")
+    ARRAYS = ("unit", "run", "wait", "need", "done", "seen")
+    PASSING = ("depth", "work", "place", "nearest", "lists", "latest")
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
         *((name, ctypes.c_double) for name in ("start", "spent", "limit")),
-        ("lately", ctypes.c_double * 3),
-        *((name, ctypes.c_void_p) for name in POINTERS),
+        ("lately", ctypes.c_double * 4),
+        *((name, ctypes.c_void_p) for name in (*ARRAYS, "other", *PASSING)),
     )
 
 
@@ -98,7 +99,9 @@ def _freed(kept: Iterable[Levels]) -> None:
     free = ctypes.CDLL(None).free
     free.argtypes = (ctypes.c_void_p,)
     for order in kept:
-        for name in Levels.POINTERS:
+        if order.other:
+            _freed([Levels.from_address(order.other)])
+        for name in (*Levels.ARRAYS, "other"):
             free(getattr(order, name))
 
 

@@ -21,6 +21,8 @@ PAUSE_SECONDS = 0.01
 MOST_PAUSES = 50
 PATIENCE_NS = 10_000_000_000
 QUIET_SHARE = 0.05
+WARM = 3
+"""Calls before a sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def interleave(
 ) -> dict[str, Timing]:
     """Times of all calls, in rounds A B C A B C ..., so that a drift of the machine hits all alike.
 
-    Before each sample one untimed call wakes the contestant's own threads and brings its data to the caches.
+    Before each sample untimed calls wake the contestant's own threads and bring its data to the caches: on four
+    threads the second call after a pause was seen to take half as long again as the later ones.
     A sample during which other processes took cores away is taken again while the patience lasts; what counts
     is the waiting of the threads, never the time of the sample, so nothing is chosen by its result.
     `fewer` names slow calls and how many rounds each takes part in, the first ones; nothing wakes those.
@@ -105,7 +108,8 @@ def interleave(
             while True:
                 between()
                 if name not in fewer:
-                    call()
+                    for _ in range(WARM):
+                        call()
                 before = waited()
                 taken = sample(call, counts[name], clock)
                 quiet = waited() - before <= QUIET_SHARE * taken

@@ -27,7 +27,8 @@ enum {
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_LIKELY = 2,    /* times as long as by the other, where both levels and lists are tried */
     SPFGEN_LEVELS_LEAST = 4000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
-    SPFGEN_LEVELS_CALLS = 4,     /* that try a way at least */
+    SPFGEN_LEVELS_WARM = 3,      /* calls after which caches have what a way needs there */
+    SPFGEN_LEVELS_CALLS = 6,     /* calls that try a way at least, */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */
     SPFGEN_LEVELS_LATELY = 16,   /* calls, at least, whose mean says how long one takes now */
     SPFGEN_LEVELS_MOST = 8,      /* times as long as the others a call may count among them */
@@ -585,11 +586,11 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     double *const lately = kept->lately + kept->way;
     const int64_t least_way = spfgen_levels_least_way(kept);
     const bool tried = spfgen_levels_tries(kept);
-    if (tried && kept->calls < 2) { /* what was before is too long ago, and the first call brings data to caches */
+    if (tried && kept->calls < SPFGEN_LEVELS_WARM) { /* what was before is too long ago */
         *lately = took;
     } else { /* in the mean of half a trial or more, one call that was disturbed does not make the way look slower */
         const double window = spfgen_most(SPFGEN_LEVELS_LATELY, least / 2 / *lately);
-        const double calls = tried ? spfgen_least((double)kept->calls, window) : window;
+        const double calls = tried ? spfgen_least((double)(kept->calls - SPFGEN_LEVELS_WARM + 2), window) : window;
         *lately += (spfgen_least(took, SPFGEN_LEVELS_MOST * *lately) - *lately) / calls;
     }
     kept->spent += took;
@@ -598,8 +599,8 @@ static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
     const double best = kept->lately[spfgen_levels_fastest(kept)];
     const bool known = (kept->turn > SPFGEN_LEVELS_WAYS && kept->calls > SPFGEN_LEVELS_CALLS) ||
                        (kept->calls > 1 && kept->spent >= least); /* where cores are not free, each call takes that long */
-    const bool hopeless = tried && known && *lately > 1.5 * best;
-    const bool slower = !tried && kept->spent >= kept->limit / 4 && *lately > 1.25 * best; /* trials are the lesser part */
+    const bool hopeless = tried && known && *lately > (kept->calls > SPFGEN_LEVELS_WARM ? 1.5 : 3) * best;
+    const bool slower = !tried && kept->spent >= kept->limit / 2 && *lately > 1.25 * best; /* trials are the lesser part */
     if (!over && !hopeless && !slower) {
         return;
     }

@@ -99,8 +99,8 @@ def test_samples_are_interleaved() -> None:
 
     calls = {"a": lambda: contestant("a"), "b": lambda: contestant("b")}
     timings = interleave(calls, rounds=3, clock=clock, between=lambda: None, waited=lambda: 0)
-    # First each is called to warm up and twice to calibrate; then in a round once untimed, once timed.
-    assert "".join(order) == "aaabbb" + "aabb" * 3
+    # First each is called to warm up and twice to calibrate; then in a round three times untimed, once timed.
+    assert "".join(order) == "aaabbb" + "aaaabbbb" * 3
     assert timings["a"].samples == (5e6, 5e6, 5e6)
 
 

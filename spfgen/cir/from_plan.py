@@ -14,6 +14,7 @@ from spfgen.cir.carry import carried
 from spfgen.cir.clearing import cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
+from spfgen.cir.latest import latest
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.print import print_expr
@@ -105,7 +106,12 @@ class Lowering(Values):
         indices = [
             self.array_names[t.name, a] for t in self.program.tensors for a, f in t.arrays if f == f"{t.name}.{a}"
         ]
-        nests = carried(nests, indices, self.names)
+        values: dict[c.Expr, str] = {
+            c.Name(self.array_names[t.name, v.name]): TYPES[t.value_type].c
+            for t in self.program.tensors
+            for v in t.layout.values
+        }
+        nests = carried(latest(nests, values, self.names), indices, self.names)
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))

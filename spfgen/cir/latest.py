@@ -27,8 +27,8 @@ MISS = -7
 @dataclass(frozen=True)
 class _Chain:
     """A loop over i that stores `array`[i] once, and inside a loop that takes products with values of it off a sum:
-    `inner`, reached if all of `when` hold. `last` is the position of its last product, `first` where it begins,
-    `values` are those of the constants above."""
+    `inner`, reached if all of `when` hold. `some` says whether it has an iteration, `last` is the position of the last
+    one, `values` are what is declared above it."""
 
     loop: c.For
     store: c.Assign
@@ -99,8 +99,9 @@ def _chain_of(node: object) -> _Chain | None:
     (store,) = stores
     assert isinstance(store.target, c.Load)
     array = store.target.array
-    written = [n for n in walk(node.body) if isinstance(n, c.Assign) and n.target == store.target]
-    if store.target.index != c.Name(i) or len(written) != 1:
+    targets = [n.target for n in walk(node.body) if isinstance(n, c.Assign)]
+    written = [t for t in targets if isinstance(t, c.Load) and t.array == array]
+    if written != [c.Load(array, c.Name(i))]:
         return None
     for when, values, inner in _reached(lines, (), {}):
         match inner.body:

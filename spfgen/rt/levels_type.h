@@ -5,8 +5,8 @@
    several blocks, a block is neighbouring iterations in their order; those that follow one another are one run. One
    thread may do all units, too: what does not need one another overlaps in its core. Or each thread has a list of
    iterations, and its units are the parts of this list. Where it is not sure which of the two is faster, there are
-   both. All zero before the first call, which fills it; later calls on
-   the same pattern use it again; what is called meanwhile is serial. Freed by spfgen_levels_free. */
+   both. All zero before the first call, which fills it; later calls on the same pattern use it again; what is called
+   meanwhile is serial. Freed by spfgen_levels_free. */
 typedef struct spfgen_levels {
     int64_t iterations; /* of the loop that it was made for */
     int64_t allowed;    /* threads that it was made for */

@@ -4,9 +4,9 @@ csr is run on all matrices, and on some with other types of values and indices; 
 structure. Everything with one thread, then with those of `--threads`; `--cases "1 thread"` takes the first only,
 `--cases "dia,"` a layout. What is done once beforehand (packing, MKL's inspector) is not timed.
 
-`ours-chosen` is what `spfgen.tune_layouts` makes of a csr matrix, which it may store in another layout: the
-counterpart of `mkl-ie`, which may do so too. Our csr stands beside both; how long the choice, the conversion and the
-inspector take is said.
+`ours-chosen` is what `spfgen.tune_layouts` (and so `Kernel.optimize`) makes of a csr matrix, which it may store in
+another layout: the counterpart of `mkl-ie`, which may do so too. Our csr stands beside both; how long the choice, the
+conversion and the inspector take is said.
 """
 
 from __future__ import annotations

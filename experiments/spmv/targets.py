@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from experiments.harness.race import Outcome
 from experiments.harness.timing import geometric_mean
 
-CSR_TARGETS = {"mkl": 1.0, "mkl-ie": 1.0, "taco": 1.2, "taco-best": 1.0, "scipy": 1.2, "eigen": 1.2, "graphblas": 1.2}
+CSR_TARGETS = {"mkl": 1.0, "taco": 1.2, "taco-best": 1.0, "scipy": 1.2, "eigen": 1.2, "graphblas": 1.2}
 NEVER_BELOW = 0.9
 CHOSEN, INSPECTED = "ours-chosen", "mkl-ie"
 PEERS = ("scipy", "mkl", "mkl-ie")
@@ -15,7 +15,8 @@ PEERS = ("scipy", "mkl", "mkl-ie")
 NOTES = (
     "ratios are times of the other / ours; scipy has one thread whatever the thread count",
     "taco is its kernel with schedule(dynamic,32), taco-best the best of several schedules",
-    "ours-chosen is our kernel in the layout that tune_layouts chose, the counterpart of mkl-ie",
+    "ours-chosen is our kernel in the layout that tune_layouts chose, as Kernel.optimize binds it: both inspectors are "
+    "handed csr, so mkl-ie's target is beside ours-chosen; beside csr as it is it has none, as it may store A anew",
     "ours-csr is our own kernel on the same matrix in csr",
 )
 
@@ -38,6 +39,7 @@ def _csr(group: Sequence[Outcome]) -> Iterator[str]:
     for name, target in CSR_TARGETS.items():
         yield from _figures(name, _ratios(group, (name,)), target, None)
     yield from _figures("best peer", _ratios(group, tuple(CSR_TARGETS)), None, NEVER_BELOW)
+    yield from _figures("mkl-ie", _ratios(group, (INSPECTED,)), None, None)
     yield from _figures("mkl-ie/chosen", _of_chosen(group), 1.0, NEVER_BELOW)
 
 

@@ -144,10 +144,11 @@ def _asked(chain: _Chain, names: Names) -> tuple[c.Name, list[c.Stmt]] | None:
     part = c.Bin("/", c.Bin("-", high, low), c.Int(2 * LOOKS))
     step = c.Bin("+", i, c.Bin("+", c.Bin("*", c.Int(2), part), c.Int(1)))  # odd: not at the same place of each line
     count = c.Assign(hits, "+=", c.Select(joined("&&", conditions), c.Int(1), c.Int(MISS)))
+    few = c.Bin(">=", hits, c.Int(MISS))  # misses: with a second one there are enough
     return near, [
         c.Comment(f"whether nearly every {i.name} needs the value of the one before: that stays in a register then"),
         c.Declare(INT, hits.name, c.Int(0)),
-        c.For(INT, i.name, low, c.Bin("<", i, high), step, c.Block((count,))),
+        c.For(INT, i.name, low, c.Bin("&&", c.Bin("<", i, high), few), step, c.Block((count,))),
         c.Declare("const bool", near.name, c.Bin(">", hits, c.Int(0))),
     ]
 

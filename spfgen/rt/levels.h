@@ -26,7 +26,7 @@ enum {
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
     SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_LIKELY = 2,    /* times as long as by the other, where both levels and lists are tried */
-    SPFGEN_LEVELS_LEAST = 4000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
+    SPFGEN_LEVELS_LEAST = 8000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
     SPFGEN_LEVELS_WARM = 3,      /* calls after which caches have what a way needs there */
     SPFGEN_LEVELS_CALLS = 6,     /* calls that try a way at least, */
     SPFGEN_LEVELS_RUN = 2000,    /* and microseconds */

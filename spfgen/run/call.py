@@ -84,13 +84,15 @@ class Levels(ctypes.Structure):
         *("iterations", "allowed", "threads", "size", "shift", "levels", "wanted"),
         *("units", "ahead", "listed", "way", "turn", "calls", "longer", "busy"),
     )
-    ARRAYS = ("unit", "run", "wait", "need", "done", "seen")
-    PASSING = ("depth", "work", "place", "nearest", "lists", "latest")
+    POINTERS = (
+        *("unit", "run", "wait", "need", "done", "seen", "other"),
+        *("depth", "work", "place", "nearest", "lists", "latest"),
+    )
     _fields_ = (
         *((name, ctypes.c_int64) for name in WHOLE),
         *((name, ctypes.c_double) for name in ("start", "spent", "limit")),
         ("lately", ctypes.c_double * 4),
-        *((name, ctypes.c_void_p) for name in (*ARRAYS, "other", *PASSING)),
+        *((name, ctypes.c_void_p) for name in POINTERS),
     )
 
 
@@ -101,7 +103,7 @@ def _freed(kept: Iterable[Levels]) -> None:
     for order in kept:
         if order.other:
             _freed([Levels.from_address(order.other)])
-        for name in (*Levels.ARRAYS, "other"):
+        for name in Levels.POINTERS:
             free(getattr(order, name))
 
 

@@ -409,9 +409,19 @@ def ways_taken(disturb: str, folder: Path) -> list[int]:
     return [int(n) for n in found.stdout.split()]
 
 
-def test_the_struct_in_python_is_the_one_in_c() -> None:
-    """The struct in Python is the one in C."""
-    assert ctypes.sizeof(Levels) == 35 * 8
+def test_the_struct_in_python_is_the_one_in_c(tmp_path: Path) -> None:
+    """Each field lies where it lies there."""
+    made = spfgen.compile(LOWER, name="solve", x="dense", b="dense", L="csr").generated
+    (tmp_path / "solve.h").write_text(made.header)
+    fields = [name for name, _ in Levels._fields_]
+    offsets = "".join(f'printf("%zu ", offsetof(spfgen_levels, {f}));' for f in fields)
+    text = 'printf("%zu", sizeof(spfgen_levels)); return 0;'
+    includes = '#include <stddef.h>\n#include <stdio.h>\n#include "solve.h"\n'
+    (tmp_path / "use.c").write_text(f"{includes}int main(void) {{ {offsets}{text} }}")
+    compiler = find_compiler()
+    subprocess.run([*compiler.command, "-std=c99", "use.c", "-o", "use"], cwd=tmp_path, check=True)
+    found = subprocess.run([tmp_path / "use"], capture_output=True, text=True, check=True).stdout
+    assert found.split() == [str(n) for n in (*(getattr(Levels, f).offset for f in fields), ctypes.sizeof(Levels))]
 
 
 def test_the_schedule_asks_for_levels_and_forbids_them() -> None:

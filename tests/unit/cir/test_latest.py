@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
+from spfgen.run import compile as compiling
 
 LOWER = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
 UPPER = "x[i] = (b[i] - sum(j > i: L[i, j]*x[j]))/L[i, i]"
@@ -40,6 +41,25 @@ def test_solutions_are_exact(text: str, size: int, without: int) -> None:
         given = csr_array(dense.astype(kind))
         given.indptr, given.indices = given.indptr.astype(index), given.indices.astype(index)
         np.testing.assert_array_equal(kernel(L=given, b=(dense @ x).astype(kind)), x)
+
+
+@pytest.mark.parametrize(("without", "used"), [(0, True), (2, False)])
+@pytest.mark.parametrize("text", [LOWER, UPPER])
+def test_it_is_used_where_nearly_all_need_it(
+    text: str, without: int, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong one is seen in the solution, or is not."""
+    real, right = compiling.build, "own == latest_at ? latest :"
+
+    def build(source: str) -> object:
+        assert right in source
+        return real(source.replace(right, "own == latest_at ? 2*latest :"))
+
+    monkeypatch.setattr(compiling, "build", build)
+    dense = triangle(200, text, without)
+    kernel = spfgen.compile(text, L="csr", b="dense", x="dense", schedule="serial i")
+    x = kernel(L=csr_array(dense), b=dense @ np.ones(200))
+    assert bool(np.any(x != 1)) == used
 
 
 @pytest.mark.parametrize(

@@ -117,3 +117,13 @@ def test_closing() -> None:
     assert "scipy         geometric mean 0.800, target 1.2: NOT met" in text
     assert "mkl-ie/chosen geometric mean 1.800, target 1: met" in text
     assert "ours in csr   geometric mean 2.000, target 1: met" in text
+
+
+def test_a_layout_is_to_be_faster_than_csr_where_it_has_the_structure() -> None:
+    def outcome(label: str, ratio: float) -> Outcome:
+        own = Entry("ours", "", RIGHT, ratio=1.0), Entry("ours-csr", "", RIGHT, ratio=ratio)
+        return Outcome(f"coo, {label}, 1 thread", {}, None, None, own, 1)
+
+    text = closing([outcome("empty rows 20000", 2.0), outcome("power law 2^12", 0.5)])
+    assert "ours in csr   geometric mean 2.000, target 1: met" in text
+    assert "  plain       geometric mean 0.500; least 0.500" in text

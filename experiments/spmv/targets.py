@@ -19,7 +19,7 @@ NOTES = (
     "taco is its kernel with schedule(dynamic,32), taco-best the best of several schedules",
     "ours-chosen is our kernel in the layout that tune_layouts chose, as Kernel.optimize binds it: both inspectors are "
     "handed csr, so mkl-ie's target is beside ours-chosen; beside csr as it is it has none, as it may store A anew",
-    "ours-csr is our own kernel on the same matrix in csr; its target counts matrices that have the layout's structure, "
+    "ours-csr is our own kernel on the same matrix in csr; its target counts matrices with the layout's structure, "
     "plain ones (power law, uniform) have none that csr lacks",
 )
 

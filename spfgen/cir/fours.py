@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, loop
+from spfgen.cir.build import INT, SIMD, joined, loop
 from spfgen.cir.gathers import GATHERS, sum_of_products
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 TIMES = 4
 VECTOR = 16
 """Bytes: to put values together for wider vectors, and to add those up, takes longer than it saves."""
-SIMD = "omp simd"
 FEW_SLOTS = 8
 """Rows of so few are written out (cir/sized.py)."""
 VERY_SHORT, SHORT = 4, 12

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, any_of, downwards, in_braces, joined, loop
+from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
 from spfgen.cir.clearing import cleared_span
 from spfgen.cir.cost import cost_expr, named
@@ -589,7 +589,7 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
     if plan.parallel:
         fused = f" collapse({plan.collapse})" if plan.collapse > 1 else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
-    return f"omp{simd}" if plan.vector else f"GCC unroll {min(plan.unroll, MOST_UNROLLED)}" if plan.unroll else ""
+    return f"omp{simd}" if plan.vector else f"{UNROLL} {min(plan.unroll, MOST_UNROLLED)}" if plan.unroll else ""
 
 
 def work_of(plan: Plan) -> Expr | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import SIMD, UNROLL
 from spfgen.ir import children, walk
 
 INLINE = "SPFGEN_INLINE"
@@ -50,7 +51,7 @@ def can_move(statements: Sequence[c.Stmt], given: Iterable[str] = ()) -> bool:
     nodes = [n for s in statements for n in walk(s)]
     if any(isinstance(n, c.Return | c.Pragma) for n in nodes):
         return False
-    if any(not p.startswith(("omp simd", "GCC unroll")) for n in nodes if isinstance(n, c.For) for p in n.pragmas):
+    if any(not p.startswith((SIMD, UNROLL)) for n in nodes if isinstance(n, c.For) for p in n.pragmas):
         return False
     own = {n.name for n in nodes if isinstance(n, c.Declare)}
     changed = {n.target.name for n in nodes if isinstance(n, c.Assign) and isinstance(n.target, c.Name)}

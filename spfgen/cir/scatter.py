@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
-from spfgen.cir.fours import SIMD, TIMES, VECTOR, stands_in_order
+from spfgen.cir.build import INT, SIMD, loop
+from spfgen.cir.fours import TIMES, VECTOR, stands_in_order
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, downwards, joined, loop, minus
+from spfgen.cir.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.fours import TIMES, full_row, in_fours, stands_in_order
 from spfgen.cir.gathers import GATHERS, all_but_last, dot, large
@@ -35,8 +35,7 @@ SHORT = 16
 """Loops that are known to be shorter are left as they are."""
 LONG = 32
 """Loops that are longer have two vectors of sums."""
-SIMD = "omp simd"
-PAIRS = "GCC unroll 2"
+TWICE = f"{UNROLL} 2"
 PAIR = 16
 """Bytes of the narrowest vector of sums."""
 VECTOR = 32
@@ -133,7 +132,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     return [
         c.Declare(INT, at.name, end if plan.down else first),
         c.If(c.Bin("<=", long, minus(end, first)), several),
-        downwards(position, first, at, body, PAIRS) if plan.down else loop(position, at, end, body, PAIRS),
+        downwards(position, first, at, body, TWICE) if plan.down else loop(position, at, end, body, TWICE),
     ]
 
 
@@ -146,7 +145,7 @@ def side_by_side(plan: Scan) -> bool:
 
 def vector(names: Iterable[str]) -> str:
     """The pragma of sums by vectors, where the schedule asks for them."""
-    return f"omp simd reduction(+:{', '.join(names)})"
+    return f"{SIMD} reduction(+:{', '.join(names)})"
 
 
 def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop, minus
+from spfgen.cir.build import INT, SIMD, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import ZERO, Bin, Num, Var, substitute, variables
@@ -28,7 +28,6 @@ from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-SIMD = "omp simd"
 FEW, MANY, WIDE = 12, 48, 4
 """Iterations of the loop inside that all tiles take before the next ones, with more than so many tiles and with
 fewer: what they read fits into the first cache, and the sums are in memory only so often in between."""

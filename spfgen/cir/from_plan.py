@@ -80,7 +80,7 @@ MOST_UNROLLED = 1000
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
     """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
-    return levels.serial_apart(Lowering(program, plans).function())
+    return levels.with_apart(Lowering(program, plans).function())
 
 
 class Lowering(Values):
@@ -377,7 +377,8 @@ class Lowering(Values):
             comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
-        return [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
+        lines = [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
+        return [levels.one_by_one(self.names[plan.dim], lines)] if plan.chained else lines
 
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
         """A loop that is not in parts."""

@@ -67,7 +67,9 @@ def _with_latest(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names) -
     match statement:
         case c.For():
             outermost: c.Stmt | None = statement
-        case c.If(condition=c.Bin(">", c.Field(_, "threads"), c.Int(0)), orelse=c.Block((*_, outermost))):
+        case c.Scope(c.Block((*first, outermost)), apart=True) | c.If(
+            orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart=True),))
+        ) if not any(isinstance(s, c.Declare) for s in first):
             pass
         case _:
             return [statement]

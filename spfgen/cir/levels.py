@@ -3,6 +3,7 @@ puts blocks of iterations in levels, or stretches of them on lists; then threads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     wanted = c.Name("true" if plan.wanted else "false")
     asks = c.Call("spfgen_levels_asks", (c.Name(kept), c.Name(count), c.Name("threads"), wanted))
     known = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number)))
-    serial = [c.Comment(f"one after another over {name}"), *_serial(low, plan, plan.body, scope, first, last)]
+    serial = one_by_one(name, _serial(low, plan, plan.body, scope, first, last))
     by_levels = [
         c.Declare(f"const {STRUCT}", alone, c.Call("spfgen_levels_alone", (c.Name(order),))),
         c.Comment(f"level by level, or by lists, over {name}: {plan.because}"),
@@ -62,32 +63,34 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
         c.While(asks, c.Block(tuple(_serial(low, plan, plan.inspect, replace(scope, paired=paired), first, last)))),
         c.Declare(f"const {STRUCT}", now, c.Call("spfgen_levels_order", (c.Name(kept),))),
         c.Declare(f"const {STRUCT} *", order, c.Un("&", c.Name(now))),
-        c.If(
-            c.Bin(">", c.Field(c.Name(order), "threads"), c.Int(0)), c.Block(tuple(by_levels)), c.Block(tuple(serial))
-        ),
+        c.If(c.Bin(">", c.Field(c.Name(order), "threads"), c.Int(0)), c.Block(tuple(by_levels)), c.Block((serial,))),
         c.Do(c.Call("spfgen_levels_done", (c.Name(kept),))),
     ]
 
 
-def serial_apart(function: c.Function) -> list[c.Function]:
-    """The function, behind those in which its loops run without levels. By itself such a loop is as fast as where
-    levels are not asked for: inside of the other function it was measured up to 40 % slower, as its branches stood
-    elsewhere."""
+def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Scope:
+    """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all kernels:
+    how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured up to
+    40 % slower."""
+    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), apart=True)
+
+
+def with_apart(function: c.Function) -> list[c.Function]:
+    """The function, behind those of the statements that are to stand apart, where they can."""
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.If(condition=c.Bin(">", c.Field(_, "threads"), c.Int(0)), orelse=c.Block((said, *lines))):
+            case c.Scope(c.Block((c.Comment(said), *lines)), apart=True):
                 params = params_for(lines, (), types) if can_move(lines) else None
                 if params is None:
-                    return None
+                    return node.body
                 name = fresh(f"{function.name}_serial", taken)
                 taken.add(name)
-                doc = f"{function.name}, {said.text}." if isinstance(said, c.Comment) else ""
+                doc = f"{function.name}, {said}."
                 made.append(c.Function(f"{AS_IS} void", name, tuple(params), c.Block(tuple(lines)), doc, static=True))
-                call = c.Do(c.Call(name, tuple(c.Name(p.name) for p in params)))
-                return replace(node, orelse=c.Block((call,)))
+                return c.Do(c.Call(name, tuple(c.Name(p.name) for p in params)))
         return None
 
     body: c.Block = rewrite(rule, function.body, c.Stmt)

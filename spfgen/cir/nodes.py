@@ -121,9 +121,11 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Scope(Stmt):
-    """Statements in braces of their own: what they declare is not known after them."""
+    """Statements in braces of their own: what they declare is not known after them. `apart`: in a function of their
+    own, where that can be."""
 
     body: Block
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,12 +202,17 @@ class _Order:
             return ""
         return f"it runs {self.running.way(loop)}, one iteration after another: {order_text(carried, self.loops)}"
 
+    def is_chained(self, loop: str) -> bool:
+        """Whether it is the outermost loop, and index arrays decide which iterations need which."""
+        carried = self.running.carried.get(loop, ())
+        return self.loops[:1] == [loop] and any(n.instance.calls for n in carried)
+
     def placed(self, step: Step, body: Plan) -> Plan:
         """The node of a step around its body, run as the order says."""
         node = wrapped(step, body, self.parallel)
         if isinstance(node, Scan) and node.dim in self.loops:
             why = self.because(node.dim) or node.because
-            return replace(node, down=node.dim in self.falling, because=why)
+            return replace(node, down=node.dim in self.falling, because=why, chained=self.is_chained(node.dim))
         return node
 
 
@@ -397,9 +402,9 @@ class _Fusion:
         need is kept from one iteration to any other."""
         order = self.order
         loop = order.loops[0] if order.loops else ""
-        carried = order.running.carried.get(loop, ())
-        if not any(n.instance.calls for n in carried):
+        if not order.is_chained(loop):
             return None
+        carried = order.running.carried[loop]
         if order.parallel is not None or any(self.context.marked(word, loop) is not None for word in IN_ORDER):
             return None
         if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):

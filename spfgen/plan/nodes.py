@@ -155,7 +155,7 @@ class Scan(Plan):
     downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
     summed first; `flat`: an array f that never falls, where the body is a loop over [f(dim), f(dim + 1)): those of
     several iterations may run as one; `apart`: no two iterations add to one place, within one iteration of the loops
-    around."""
+    around; `chained`: index arrays say which earlier iterations one needs."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -173,6 +173,7 @@ class Scan(Plan):
     runs: tuple[Call, ...] = ()
     flat: str = ""
     apart: bool = False
+    chained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ kernel mixed_types {
     y[i] += A[i, j]*x[j]
 }
 kernel triangle { tensor A : lower  tensor x, y : dense  y[i] = A[i, j]*x[j] }
+kernel solve {
+    tensor L : csr
+    tensor b, x : dense
+    x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]
+    schedule { serial i }
+}
 """
 KERNELS = parse(SPEC).kernels
 

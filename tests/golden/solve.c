@@ -1,0 +1,226 @@
+/* solve, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+
+#include "solve.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif
+
+/* A function that is compiled as it would be by itself: for no caller in particular, and from the begin of a line of the
+   cache. How well a processor foresees branches depends on where they stand in such lines. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SPFGEN_AS_IS __attribute__((noinline, noclone, aligned(64)))
+#elif defined(__GNUC__)
+#define SPFGEN_AS_IS __attribute__((noinline, aligned(64)))
+#else
+#define SPFGEN_AS_IS
+#endif
+
+/* Whether vectors of what lies scattered, or of a part of it, are read as fast as the values one by one: so on processors
+   with this feature. Others that can read such vectors take longer for them. */
+#ifdef __AVX512FP16__
+#include <immintrin.h>
+#define SPFGEN_GATHERS true
+#define SPFGEN_GATHER_float64_int32(some, x, places) \
+    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), some, _mm256_maskz_loadu_epi32(some, places), x, 8)
+#define SPFGEN_GATHER_float64_int64(some, x, places) \
+    _mm512_mask_i64gather_pd(_mm512_setzero_pd(), some, _mm512_maskz_loadu_epi64(some, places), x, 8)
+#define SPFGEN_GATHER_float32_int32(some, x, places) \
+    _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), some, _mm256_maskz_loadu_epi32(some, places), x, 4)
+#define SPFGEN_GATHER_float32_int64(some, x, places) \
+    _mm512_mask_i64gather_ps(_mm256_setzero_ps(), some, _mm512_maskz_loadu_epi64(some, places), x, 4)
+#else
+#define SPFGEN_GATHERS false
+#endif
+
+/* The sum of values[k]*x[places[k]] for 0 <= k < count, which is a multiple of eight. */
+static inline double spfgen_eights_float64_int32(const double *values, const double *x, const int32_t *places,
+                                                int64_t count) {
+#ifdef __AVX512FP16__
+    __m512d sums = _mm512_setzero_pd();
+    for (int64_t k = 0; k < count; k += 8) {
+        const __m512d found = SPFGEN_GATHER_float64_int32(255, x, places + k);
+        sums = _mm512_fmadd_pd(_mm512_loadu_pd(values + k), found, sums);
+    }
+    return _mm512_reduce_add_pd(sums);
+#else
+    double sum = 0.0;
+    for (int64_t k = 0; k < count; k++) {
+        sum += values[k] * x[places[k]];
+    }
+    return sum;
+#endif
+}
+
+/* solve, one after another over i. */
+static SPFGEN_AS_IS void solve_serial(
+    bool near,
+    int64_t nrow,
+    const int32_t *restrict L_rowptr,
+    const double *restrict b_val,
+    const int32_t *restrict L_colidx,
+    const double *restrict L_val,
+    double *restrict x_val)
+{
+    if (near) {
+        double latest = 0;
+        int64_t latest_at = -1;
+        /* where one segment ends the next one begins */
+        int64_t L_rowptr_i = 0 < nrow ? L_rowptr[0] : 0;
+        for (int64_t i = 0; i < nrow; i++) {
+            double x_sum = b_val[i];
+            double x_sum_2 = 0.0;
+            const int64_t rowptr_i_1 = L_rowptr[i + 1];
+            /* the last one has j = i: nothing has to be asked of the others */
+            if (L_rowptr_i < rowptr_i_1 && L_colidx[rowptr_i_1 - 1] == i) {
+                {
+                    int64_t pj_next = L_rowptr_i;
+                    if ((SPFGEN_GATHERS ? 16 : 24) <= rowptr_i_1 - 1 - L_rowptr_i) {
+                        /* four sums, so that one addition need not wait for the other */
+                        double x_sum_1 = 0.0;
+                        double x_sum_2_2 = 0.0;
+                        double x_sum_3 = 0.0;
+                        double x_sum_4 = 0.0;
+                        if (SPFGEN_GATHERS) {
+                            /*
+                             * the last values may be just computed: vectors of those would wait
+                             * for them
+                             */
+                            const int64_t far = ((rowptr_i_1 - 1 - pj_next - 8) / 8) * 8;
+                            x_sum -= spfgen_eights_float64_int32(L_val + pj_next, x_val, L_colidx
+                                    + pj_next, far);
+                            pj_next += far;
+                        }
+                        while (pj_next + 4 <= rowptr_i_1 - 1) {
+                            x_sum_1 -= L_val[pj_next] * x_val[L_colidx[pj_next]];
+                            x_sum_2_2 -= L_val[pj_next + 1] * x_val[L_colidx[pj_next + 1]];
+                            x_sum_3 -= L_val[pj_next + 2] * x_val[L_colidx[pj_next + 2]];
+                            x_sum_4 -= L_val[pj_next + 3] * x_val[L_colidx[pj_next + 3]];
+                            pj_next += 4;
+                        }
+                        x_sum += x_sum_1 + x_sum_2_2 + (x_sum_3 + x_sum_4);
+                    }
+                    #pragma GCC unroll 2
+                    for (int64_t pj = pj_next; pj < rowptr_i_1 - 2; pj++) {
+                        x_sum -= L_val[pj] * x_val[L_colidx[pj]];
+                    }
+                    if (pj_next < rowptr_i_1 - 1) {
+                        const int64_t own = L_colidx[rowptr_i_1 - 2];
+                        x_sum -= L_val[rowptr_i_1 - 2] * (own == latest_at ? latest : x_val[own]);
+                    }
+                }
+                x_sum_2 += L_val[rowptr_i_1 - 1];
+            } else {
+                for (int64_t pj = L_rowptr_i; pj < rowptr_i_1; pj++) {
+                    const int64_t j = L_colidx[pj];
+                    if (i > j) {
+                        x_sum -= L_val[pj] * x_val[j];
+                    }
+                    if (j == i) {
+                        x_sum_2 += L_val[pj];
+                    }
+                }
+            }
+            latest = x_sum / x_sum_2;
+            x_val[i] = latest;
+            latest_at = i;
+            L_rowptr_i = rowptr_i_1;
+        }
+    } else {
+        /* where one segment ends the next one begins */
+        int64_t L_rowptr_i_2 = 0 < nrow ? L_rowptr[0] : 0;
+        for (int64_t i = 0; i < nrow; i++) {
+            double x_sum = b_val[i];
+            double x_sum_2 = 0.0;
+            const int64_t rowptr_i_1 = L_rowptr[i + 1];
+            /* the last one has j = i: nothing has to be asked of the others */
+            if (L_rowptr_i_2 < rowptr_i_1 && L_colidx[rowptr_i_1 - 1] == i) {
+                {
+                    int64_t pj_next = L_rowptr_i_2;
+                    if ((SPFGEN_GATHERS ? 16 : 24) <= rowptr_i_1 - 1 - L_rowptr_i_2) {
+                        /* four sums, so that one addition need not wait for the other */
+                        double x_sum_1 = 0.0;
+                        double x_sum_2_2 = 0.0;
+                        double x_sum_3 = 0.0;
+                        double x_sum_4 = 0.0;
+                        if (SPFGEN_GATHERS) {
+                            /*
+                             * the last values may be just computed: vectors of those would wait
+                             * for them
+                             */
+                            const int64_t far = ((rowptr_i_1 - 1 - pj_next - 8) / 8) * 8;
+                            x_sum -= spfgen_eights_float64_int32(L_val + pj_next, x_val, L_colidx
+                                    + pj_next, far);
+                            pj_next += far;
+                        }
+                        while (pj_next + 4 <= rowptr_i_1 - 1) {
+                            x_sum_1 -= L_val[pj_next] * x_val[L_colidx[pj_next]];
+                            x_sum_2_2 -= L_val[pj_next + 1] * x_val[L_colidx[pj_next + 1]];
+                            x_sum_3 -= L_val[pj_next + 2] * x_val[L_colidx[pj_next + 2]];
+                            x_sum_4 -= L_val[pj_next + 3] * x_val[L_colidx[pj_next + 3]];
+                            pj_next += 4;
+                        }
+                        x_sum += x_sum_1 + x_sum_2_2 + (x_sum_3 + x_sum_4);
+                    }
+                    #pragma GCC unroll 2
+                    for (int64_t pj = pj_next; pj < rowptr_i_1 - 1; pj++) {
+                        x_sum -= L_val[pj] * x_val[L_colidx[pj]];
+                    }
+                }
+                x_sum_2 += L_val[rowptr_i_1 - 1];
+            } else {
+                for (int64_t pj = L_rowptr_i_2; pj < rowptr_i_1; pj++) {
+                    const int64_t j = L_colidx[pj];
+                    if (i > j) {
+                        x_sum -= L_val[pj] * x_val[j];
+                    }
+                    if (j == i) {
+                        x_sum_2 += L_val[pj];
+                    }
+                }
+            }
+            x_val[i] = x_sum / x_sum_2;
+            L_rowptr_i_2 = rowptr_i_1;
+        }
+    }
+}
+
+/*
+ * x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]
+ *
+ * Returns SPFGEN_OK or an error code; then nothing has been written.
+ *
+ * L        operand
+ * b        operand
+ * x        operand
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ */
+int solve(const csr_f64_i32_t *L, const dense_rank1_f64_t *b, dense_rank1_f64_t *x, int threads)
+{
+    if (!L || !b || !x) {
+        return SPFGEN_ERROR_NULL;
+    }
+    if (L->nrow != L->ncol || L->nrow != b->n_1 || L->nrow != x->n_1 || L->nrow < 0 || L->nnz < 0) {
+        return SPFGEN_ERROR_SHAPE;
+    }
+    const int64_t nrow = L->nrow;
+    const double *restrict L_val = L->val;
+    const int32_t *restrict L_rowptr = L->rowptr;
+    const int32_t *restrict L_colidx = L->colidx;
+    const double *restrict b_val = b->val;
+    double *restrict x_val = x->val;
+    (void)threads;
+    /* x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i] */
+    /* whether nearly every i needs the value of the one before: that stays in a register then */
+    int64_t hits = 0;
+    for (int64_t i = 1; i < nrow && hits >= -7; i = i + (2 * ((nrow - 1) / 32) + 1)) {
+        hits += L_rowptr[i] < L_rowptr[i + 1] && L_colidx[L_rowptr[i + 1] - 1] == i
+                && L_rowptr[i] < L_rowptr[i + 1] - 1 && L_colidx[L_rowptr[i + 1] - 2] == i - 1 ? 1
+                : -7;
+    }
+    const bool near = hits > 0;
+    solve_serial(near, nrow, L_rowptr, b_val, L_colidx, L_val, x_val);
+    return SPFGEN_OK;
+}

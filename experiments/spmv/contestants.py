@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.harness.busy import least_over_most
 from experiments.harness.case import Contestant, Missing, Runner
 from experiments.harness.native import bind, load
 from experiments.peers import eigen, graphblas, mkl, taco
@@ -19,6 +20,7 @@ PROGRAM = "y[i] = A[i,j]*x[j]"
 CHUNKS = (32, 256, 2048)
 CHOICE_SECONDS = 30.0
 """How long to look for a layout."""
+BUSY = "threads at work, least over most: "
 MKL_FORMATS = ("csr", "csc", "coo", "bsr")
 
 
@@ -78,7 +80,9 @@ def prepare_ours(data: Product, threads: int, layout: str = "") -> Runner:
     y = np.full(data.matrix.shape[0], np.nan, data.matrix.dtype)
     matrix = data.matrix if layout == "csr" else data.stored
     kernel = _compiled("csr" if layout == "csr" else data.spec, threads)
-    return Runner(kernel.bind(A=matrix, x=data.x, y=y), lambda: y, (data,))
+    bound = kernel.bind(A=matrix, x=data.x, y=y)
+    share = least_over_most(bound, threads) if threads > 1 else None
+    return Runner(bound, lambda: y, (data,), "" if share is None else f"{BUSY}{share:.3f}")
 
 
 def prepare_chosen(data: Product, threads: int) -> Runner:

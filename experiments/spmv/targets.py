@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.harness.case import OURS
 from experiments.harness.race import Outcome
 from experiments.harness.timing import geometric_mean
+from experiments.spmv.contestants import BUSY
 
 CSR_TARGETS = {"mkl": 1.0, "taco": 1.2, "taco-best": 1.0, "scipy": 1.2, "eigen": 1.2, "graphblas": 1.2}
 NEVER_BELOW = 0.9
 CHOSEN, INSPECTED = "ours-chosen", "mkl-ie"
+EVENLY, LONG_ROWS = 0.9, "power law"
+"""On matrices with very long rows all threads are to be at work to within a tenth."""
 PEERS = ("scipy", "mkl", "mkl-ie")
 OF_NO_LAYOUT = ("power law", "uniform")
 """Matrices with no structure that a layout is for: how far behind csr coo, csc and dcsr are there has no target."""
@@ -44,6 +48,7 @@ def _csr(group: Sequence[Outcome]) -> Iterator[str]:
     yield from _figures("best peer", _ratios(group, tuple(CSR_TARGETS)), None, NEVER_BELOW)
     yield from _figures("mkl-ie", _ratios(group, (INSPECTED,)), None, None)
     yield from _figures("mkl-ie/chosen", _of_chosen(group), 1.0, NEVER_BELOW)
+    yield from _figures("busy threads", _busy(group), None, EVENLY)
 
 
 def _layout(group: Sequence[Outcome]) -> Iterator[str]:
@@ -73,6 +78,15 @@ def _of_chosen(group: Sequence[Outcome]) -> list[Ratio]:
         ratios = {e.name: e.ratio for e in outcome.best() if e.ratio}
         if {CHOSEN, INSPECTED} <= ratios.keys():
             found.append((ratios[INSPECTED] / ratios[CHOSEN], outcome.label))
+    return found
+
+
+def _busy(group: Sequence[Outcome]) -> list[Ratio]:
+    """How evenly our threads are at work where rows differ most."""
+    found = []
+    for outcome in (o for o in group if LONG_ROWS in o.label):
+        remarks = [e.remark for e in outcome.entries if e.name == OURS and e.remark.startswith(BUSY)]
+        found += [(float(remark.removeprefix(BUSY)), outcome.label) for remark in remarks]
     return found
 
 

@@ -67,8 +67,9 @@ def _with_latest(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names) -
     match statement:
         case c.For():
             outermost: c.Stmt | None = statement
-        case c.Scope(c.Block((*first, outermost)), apart=True) | c.If(
-            orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart=True),))
+        case (
+            c.Scope(c.Block((*first, outermost)), apart=True)
+            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart=True),)))
         ) if not any(isinstance(s, c.Declare) for s in first):
             pass
         case _:

@@ -69,9 +69,9 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
 
 
 def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Scope:
-    """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all kernels:
-    how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured up to
-    40 % slower."""
+    """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all
+    kernels: how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured
+    up to 40 % slower."""
     return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), apart=True)
 
 

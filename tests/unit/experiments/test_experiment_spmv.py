@@ -32,6 +32,17 @@ def test_hand_written_spmv_is_right() -> None:
 
 
 @needs_compiler
+def test_how_evenly_threads_are_at_work() -> None:
+    """A share of the time of the busiest; nothing is said of a product so small that it has one thread."""
+    found = data.product(partial(made.power_law, 12, 8), "csr", 1, "float64", "int32")
+    remark = contestants.prepare_ours(found, 2).remark
+    assert remark.startswith(contestants.BUSY)
+    assert 0 < float(remark.removeprefix(contestants.BUSY)) <= 1
+    assert contestants.prepare_ours(data.product(SMALL, "csr", 1, "float64", "int32"), 2).remark == ""
+    assert contestants.prepare_ours(found, 1).remark == ""
+
+
+@needs_compiler
 def test_the_layout_chosen_for_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, with what the choice and the conversion took."""
     monkeypatch.setattr(contestants, "CHOICE_SECONDS", 0.0)
@@ -127,3 +138,13 @@ def test_a_layout_is_to_be_faster_than_csr_where_it_has_the_structure() -> None:
     text = closing([outcome("empty rows 20000", 2.0), outcome("power law 2^12", 0.5)])
     assert "ours in csr   geometric mean 2.000, target 1: met" in text
     assert "  plain       geometric mean 0.500; least 0.500" in text
+
+
+def test_threads_are_to_be_at_work_evenly_where_rows_are_long() -> None:
+    def outcome(label: str, share: float) -> Outcome:
+        entry = Entry("ours", "", RIGHT, ratio=1.0, remark=f"{contestants.BUSY}{share}")
+        return Outcome(f"csr, {label}, 2 threads", {}, None, None, (entry,), 2)
+
+    text = closing([outcome("stencil", 0.1), outcome("power law 2^12", 0.95), outcome("power law 2^14", 0.85)])
+    assert "least 0.850 (csr, power law 2^14, 2 threads), target 0.9: NOT met" in text
+    assert "target 0.9: met" in closing([outcome("power law 2^12", 0.95)])

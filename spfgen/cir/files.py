@@ -9,9 +9,8 @@ from math import isfinite
 
 from spfgen.cir.alone import ALONE
 from spfgen.cir.layout import structs
-from spfgen.cir.levels import AS_IS
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
-from spfgen.cir.outline import INLINE
+from spfgen.cir.outline import AS_IS, INLINE
 from spfgen.cir.tile import REGISTERS
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES

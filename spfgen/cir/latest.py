@@ -68,8 +68,8 @@ def _with_latest(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names) -
         case c.For():
             outermost: c.Stmt | None = statement
         case (
-            c.Scope(c.Block((*first, outermost)), apart=True)
-            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart=True),)))
+            c.Scope(c.Block((*first, outermost)), apart="serial")
+            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart="serial"),)))
         ) if not any(isinstance(s, c.Declare) for s in first):
             pass
         case _:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, loop, minus
-from spfgen.cir.outline import can_move, names_in, params_for, types_of
 from spfgen.cir.scope import Paired, Scope
 from spfgen.facts.formula import Call, Expr, Var, calls, substitute
-from spfgen.ir import fresh, rewrite
+from spfgen.ir import rewrite
 from spfgen.plan.nodes import Levels, Plan
 from spfgen.plan.prefetch import places_of
 from spfgen.space.nodes import Operand
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 STRUCT = "spfgen_levels"
-AS_IS = "SPFGEN_AS_IS"
-"""Before the type of a function that is compiled as it would be by itself: rt/as_is.h."""
 
 
 def params(low: Lowering) -> list[c.Param]:
@@ -72,29 +69,7 @@ def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Scope:
     """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all
     kernels: how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured
     up to 40 % slower."""
-    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), apart=True)
-
-
-def with_apart(function: c.Function) -> list[c.Function]:
-    """The function, behind those of the statements that are to stand apart, where they can."""
-    types, taken = types_of(function), names_in(function)
-    made: list[c.Function] = []
-
-    def rule(node: object) -> c.Stmt | None:
-        match node:
-            case c.Scope(c.Block((c.Comment(said), *lines)), apart=True):
-                params = params_for(lines, (), types) if can_move(lines) else None
-                if params is None:
-                    return node.body
-                name = fresh(f"{function.name}_serial", taken)
-                taken.add(name)
-                doc = f"{function.name}, {said}."
-                made.append(c.Function(f"{AS_IS} void", name, tuple(params), c.Block(tuple(lines)), doc, static=True))
-                return c.Do(c.Call(name, tuple(c.Name(p.name) for p in params)))
-        return None
-
-    body: c.Block = rewrite(rule, function.body, c.Stmt)
-    return [*made, replace(function, body=body)]
+    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), apart="serial")
 
 
 def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr, last: c.Expr) -> list[c.Stmt]:

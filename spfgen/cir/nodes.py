@@ -121,11 +121,11 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Scope(Stmt):
-    """Statements in braces of their own: what they declare is not known after them. `apart`: in a function of their
-    own, where that can be."""
+    """Statements in braces of their own: what they declare is not known after them. `apart`: the last word in the name
+    of a function of their own, which they are where that can be; the first one is a comment then."""
 
     body: Block
-    apart: bool = False
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import SIMD, UNROLL
-from spfgen.ir import children, walk
+from spfgen.ir import children, fresh, rewrite, walk
 
 INLINE = "SPFGEN_INLINE"
 """Before the type of a function that is put into its callers: rt/inline.h."""
+AS_IS = "SPFGEN_AS_IS"
+"""Before the type of a function that is compiled as it would be by itself: rt/as_is.h."""
 
 
 def types_of(function: c.Function) -> dict[str, str]:
@@ -65,3 +68,25 @@ def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
             yield statement
         else:
             yield from outer_loops([n for n in children(statement) if isinstance(n, c.Stmt)])
+
+
+def with_apart(function: c.Function) -> list[c.Function]:
+    """The function, behind those of the statements that are to stand apart, where they can."""
+    types, taken = types_of(function), names_in(function)
+    made: list[c.Function] = []
+
+    def rule(node: object) -> c.Stmt | None:
+        match node:
+            case c.Scope(c.Block((c.Comment(said), *lines)), apart=word) if word:
+                params = params_for(lines, (), types) if can_move(lines) else None
+                if params is None:
+                    return node.body
+                name = fresh(f"{function.name}_{word}", taken)
+                taken.add(name)
+                doc = f"{function.name}, {said}."
+                made.append(c.Function(f"{AS_IS} void", name, tuple(params), c.Block(tuple(lines)), doc, static=True))
+                return c.Do(c.Call(name, tuple(c.Name(p.name) for p in params)))
+        return None
+
+    body: c.Block = rewrite(rule, function.body, c.Stmt)
+    return [*made, replace(function, body=body)]

@@ -1,4 +1,4 @@
-"""What is cleared before a loop: what lies between the places of its iterations."""
+"""What is cleared in the loop that fills it, or before it: what lies between the places of its iterations."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
+from spfgen.cir.build import joined, minus
+from spfgen.cir.cost import cost_expr
+from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Expr, substitute
+from spfgen.ir import rewrite, walk
+from spfgen.lang.types import ElementType
 from spfgen.plan.nodes import Clear, Plan, Scan, body, chain
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
+
+FAR = 1 << 27
+"""Bytes that are more than caches hold."""
+LINE, EACH = 64, 2
+"""Bytes, and how many lines each addition must have. Zeros that go past the caches save reading a line, but one that is
+added to is read and written once more: with two lines for each addition that is still less."""
 
 
 def spans(plan: Plan) -> Clear | None:
@@ -26,5 +37,54 @@ def cleared_span(low: Lowering, plan: Plan, first: Sequence[Expr], past: Sequenc
     clear = spans(plan)
     if clear is None or clear.span is None or clear.part is None:
         return []
-    part = substitute(clear.part, dict(zip(clear.span, (*first, *past), strict=True)))
-    return [c.Comment(f"{clear.tensor} is cleared here: {clear.because}"), *low.plan(part, scope)]
+    return cleared(low, clear, substitute(clear.part, dict(zip(clear.span, (*first, *past), strict=True))), scope)
+
+
+def cleared(low: Lowering, clear: Clear, part: Plan, scope: Scope) -> list[c.Stmt]:
+    """The part becomes zero: past the caches, where the result is more than they hold and few of its lines are added
+    to."""
+    lines = low.plan(part, scope)
+    kind, values = low.kinds[clear.tensor], low.program.tensor(clear.tensor).layout.values
+    runs = any(_run(n, kind) for line in lines for n in walk(line, c.Stmt))
+    if clear.additions is not None and len(values) == 1 and runs:
+        far = _far(low, clear, kind)
+
+        def rule(node: object) -> c.Stmt | None:
+            run = _run(node, kind)
+            if run is None:
+                return None
+            return c.Do(c.Call("spfgen_clear", (*run, c.Call("sizeof", (c.Name(kind.c),)), far)))
+
+        lines = [rewrite(rule, line, c.Stmt) for line in lines]
+    return [c.Comment(f"{clear.tensor} is cleared here: {clear.because}"), *lines]
+
+
+def _run(node: object, kind: ElementType) -> tuple[c.Expr, c.Expr] | None:
+    """Where the neighbours begin that a loop makes zero one after another, and how many there are."""
+    match node:
+        case c.For(
+            _, k, start, c.Bin("<", c.Name(own), end), 1, c.Block((c.Assign(c.Load(array, index), "=", value),))
+        ):
+            if own != k or value != zero(kind) or end == c.Int(1):
+                return None
+        case _:
+            return None
+    match index:
+        case c.Name(name) if name == k:
+            before: list[c.Expr] = []
+        case c.Bin("+", rest, c.Name(name)) if name == k and c.Name(k) not in walk(rest):
+            before = [rest]
+        case _:
+            return None
+    return joined("+", [array, *before, *([] if start == c.Int(0) else [start])]), minus(end, start)
+
+
+def _far(low: Lowering, clear: Clear, kind: ElementType) -> c.Name:
+    """Whether it is more than caches hold, with few additions beside its lines."""
+    assert clear.additions is not None
+    (values,) = low.program.tensor(clear.tensor).layout.values
+    count = joined("*", [c.Cast("double", low.layout_expr(e, clear.tensor)) for e in values.extents])
+    additions = c.Bin("*", c.Float(float(EACH * LINE // kind.bytes)), cost_expr(clear.additions, low, Scope()))
+    enough = [c.Bin(">=", count, c.Float(float(FAR // kind.bytes))), c.Bin("<=", additions, count)]
+    why = f"{clear.tensor} is more than caches hold, and few of its lines are added to: zeros go past them"
+    return low.chosen("const bool", f"{clear.tensor}_far", joined("&&", enough), why)

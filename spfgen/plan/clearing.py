@@ -8,6 +8,9 @@ It is right too when the place is what an index array holds for the loop's value
 iteration clears as well what lies between the place before and its own, which no iteration writes. Where several
 iterations in turn write one place, the first of them clears it. Where a place is one value, iterations would take
 longer to find out what lies between than to clear it: a thread clears what lies between all of a part, then runs it.
+
+Where the result is more than caches hold and few of its lines are added to, nothing is gained by having the part in
+the caches: how many additions there are is noted, so that the zeros can go past them.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, renam
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
+from spfgen.plan.cost import Counts
 from spfgen.plan.nodes import (
     Clear,
     Do,
@@ -37,6 +41,7 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.scan import with_quotients
+from spfgen.plan.work import by_algorithm, work
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space
@@ -67,7 +72,7 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         if found is None:
             return None
         clear, rest = found
-    result: Plan = replace(scan, body=clear)
+    result: Plan = replace(scan, body=replace(clear, additions=work(Counts(instance), scan, by_algorithm).additions))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Seq((*rest, result)) if rest else result

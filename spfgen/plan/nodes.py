@@ -62,7 +62,8 @@ class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
     places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
     the loop around, from the one to before the other of these names: it is cleared once, before they run. `window`: the
-    part is a loop over so many places at most, which are summed in an array of their own and stored in the end."""
+    part is a loop over so many places at most, which are summed in an array of their own and stored in the end.
+    `additions`: how many there are to all places, where that is known."""
 
     tensor: str
     because: str = ""
@@ -71,6 +72,7 @@ class Clear(Plan):
     gaps: bool = False
     span: tuple[str, str] | None = None
     window: int = 0
+    additions: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 #include "csr_times_bcsr.h"
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -133,6 +134,33 @@ static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_
     return first[key >> 6] + spfgen_bits(words[key >> 6] & below);
 }
 
+/* Zeros in `count` elements of `size` bytes. Where they are `far` they go to memory past the caches, and what stood there
+   is not read before: each costs half of what it does otherwise, but must be read from there by who needs it soon. */
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+static inline void spfgen_clear(void *array, int64_t count, size_t size, bool far) {
+    size_t bytes = count > 0 ? (size_t)count * size : 0;
+    char *at = array;
+#ifdef __AVX__
+    if (far && bytes >= 256) {
+        const size_t before = (64 - (uintptr_t)at % 64) % 64; /* whole lines are written at once */
+        memset(at, 0, before);
+        at += before;
+        bytes -= before;
+        for (; bytes >= 64; at += 64, bytes -= 64) {
+            _mm256_stream_si256((__m256i *)at, _mm256_setzero_si256());
+            _mm256_stream_si256((__m256i *)(at + 32), _mm256_setzero_si256());
+        }
+        _mm_sfence();
+    }
+#else
+    (void)far;
+#endif
+    memset(at, 0, bytes);
+}
+
 /* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
    others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
    itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
@@ -246,8 +274,9 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     int parts,
     int threads,
     int units,
-    int64_t ncol,
     double *restrict C_val,
+    int64_t ncol,
+    bool C_far,
     const int32_t *restrict B_browptr,
     uint64_t *B_bcolidx_bits,
     int64_t *B_bcolidx_first,
@@ -266,9 +295,7 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     for (int64_t i = i_begin; i < i_end; i++) {
         const int64_t A_rowptr_i_1 = A_rowptr[i + 1];
         /* C is cleared here: no other iteration writes this part of it */
-        for (int64_t j = 0; j < ncol; j++) {
-            C_val[i * ncol + j] = 0.0;
-        }
+        spfgen_clear(C_val + i * ncol, ncol, sizeof(double), C_far);
         const int64_t bi = i / 2;
         const int64_t r = i - 2 * bi;
         const int64_t browptr_bi = B_browptr[bi];
@@ -311,8 +338,9 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     int parts,
     int threads,
     int units,
-    int64_t ncol,
     double *restrict C_val,
+    int64_t ncol,
+    bool C_far,
     const int32_t *restrict B_browptr,
     const int32_t *restrict A_colidx,
     const int32_t *restrict B_bcolidx,
@@ -330,9 +358,7 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     for (int64_t i = i_begin_2; i < i_end_2; i++) {
         const int64_t A_rowptr_i_1_2 = A_rowptr[i + 1];
         /* C is cleared here: no other iteration writes this part of it */
-        for (int64_t j = 0; j < ncol; j++) {
-            C_val[i * ncol + j] = 0.0;
-        }
+        spfgen_clear(C_val + i * ncol, ncol, sizeof(double), C_far);
         const int64_t bi = i / 2;
         const int64_t r = i - 2 * bi;
         const int64_t browptr_bi = B_browptr[bi];
@@ -394,7 +420,7 @@ int csr_times_bcsr(
     const double ratio_2 = spfgen_over(ratio, ((double)ncol + 1.0) / 2.0);
     threads =
             spfgen_threads(threads, (double)nrow + (double)nnz + 5.0 * (double)nnz
-            + 3.0 * ((double)nnz * ratio_2));
+            + 3.0 * ((double)nnz * ratio_2) + ((double)nrow * (double)ncol) / 16.0);
     /* which is fastest depends on the sizes: expected nanoseconds of each variant */
     const double cost_1 = (double)nrow * ratio * 1.5
             + (double)nnz * (0.6 + 2.0 * spfgen_least(ratio_2, 1.0)
@@ -410,6 +436,9 @@ int csr_times_bcsr(
     const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
+    /* C is more than caches hold, and few of its lines are added to: zeros go past them */
+    const bool C_far = (double)nrow * (double)ncol >= 16777216.0
+            && 16.0 * (double)nnz <= (double)nrow * (double)ncol;
     int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
@@ -435,14 +464,14 @@ int csr_times_bcsr(
             for (int part = spfgen_own_part(parts, threads); part < parts; part =
                     spfgen_part_after(part, parts_taken, parts, threads)) {
                 csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, threads,
-                        units, ncol, C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
-                        A_colidx, A_val, B_val);
+                        units, C_val, ncol, C_far, B_browptr, B_bcolidx_bits, B_bcolidx_first,
+                        B_bcolidx, A_colidx, A_val, B_val);
             }
         } else {
             for (int part = 0; part < parts; part++) {
-                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
-                        C_val, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx, A_colidx,
-                        A_val, B_val);
+                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
+                        ncol, C_far, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
+                        A_colidx, A_val, B_val);
             }
         }
     } else {
@@ -453,13 +482,13 @@ int csr_times_bcsr(
             #pragma omp parallel num_threads(threads)
             for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
                     spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
-                        C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
+                        ncol, C_far, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         } else {
             for (int part_2 = 0; part_2 < parts; part_2++) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, ncol,
-                        C_val, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
+                        ncol, C_far, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         }
     }

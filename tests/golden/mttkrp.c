@@ -2,6 +2,7 @@
 
 #include "mttkrp.h"
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -102,6 +103,33 @@ static inline void spfgen_prefetch_soon(const void *array, int64_t bytes) {
 static inline double spfgen_zero(void) {
     volatile const double zero = 0.0;
     return zero;
+}
+
+/* Zeros in `count` elements of `size` bytes. Where they are `far` they go to memory past the caches, and what stood there
+   is not read before: each costs half of what it does otherwise, but must be read from there by who needs it soon. */
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
+static inline void spfgen_clear(void *array, int64_t count, size_t size, bool far) {
+    size_t bytes = count > 0 ? (size_t)count * size : 0;
+    char *at = array;
+#ifdef __AVX__
+    if (far && bytes >= 256) {
+        const size_t before = (64 - (uintptr_t)at % 64) % 64; /* whole lines are written at once */
+        memset(at, 0, before);
+        at += before;
+        bytes -= before;
+        for (; bytes >= 64; at += 64, bytes -= 64) {
+            _mm256_stream_si256((__m256i *)at, _mm256_setzero_si256());
+            _mm256_stream_si256((__m256i *)(at + 32), _mm256_setzero_si256());
+        }
+        _mm_sfence();
+    }
+#else
+    (void)far;
+#endif
+    memset(at, 0, bytes);
 }
 
 /* The number of the calling thread in its team: 0 for the first, and where there is only one. */
@@ -345,8 +373,9 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
     int threads,
     int units,
     const int32_t *restrict A_idx_1,
-    int64_t B_n_2,
     double *restrict D_val,
+    int64_t B_n_2,
+    bool D_far,
     int64_t n_1,
     double zero,
     const int32_t *restrict A_idx_2,
@@ -372,24 +401,18 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
         /* D is cleared here: no other iteration writes it, or any what lies before it */
         if (p_1 == 0) {
             for (int64_t val_1 = 0; val_1 < (int64_t)A_idx_1[p_1] + 1; val_1++) {
-                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                    D_val[val_1 * B_n_2 + val_2] = 0.0;
-                }
+                spfgen_clear(D_val + val_1 * B_n_2, B_n_2, sizeof(double), D_far);
             }
         }
         if (p_1 > 0) {
             for (int64_t val_1 = (int64_t)A_idx_1[p_1 - 1] + 1; val_1 < (int64_t)A_idx_1[p_1] + 1;
                     val_1++) {
-                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                    D_val[val_1 * B_n_2 + val_2] = 0.0;
-                }
+                spfgen_clear(D_val + val_1 * B_n_2, B_n_2, sizeof(double), D_far);
             }
         }
         if (p_1 == nnz_1 - 1) {
             for (int64_t val_1 = (int64_t)A_idx_1[p_1] + 1; val_1 < n_1; val_1++) {
-                for (int64_t val_2 = 0; val_2 < B_n_2; val_2++) {
-                    D_val[val_1 * B_n_2 + val_2] = 0.0;
-                }
+                spfgen_clear(D_val + val_1 * B_n_2, B_n_2, sizeof(double), D_far);
             }
         }
         const int64_t ptr_2_p_1_1 = A_ptr_2[p_1 + 1];
@@ -414,8 +437,9 @@ static SPFGEN_ALONE void mttkrp_part(
     int threads,
     int units,
     const int32_t *restrict A_idx_1,
-    int64_t B_n_2,
     double *restrict D_val,
+    int64_t B_n_2,
+    bool D_far,
     int64_t n_1,
     double zero,
     const int32_t *restrict A_idx_2,
@@ -427,17 +451,17 @@ static SPFGEN_ALONE void mttkrp_part(
     const double *restrict B_val)
 {
     if (SPFGEN_WIDE && B_n_2 == 64) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 64, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 64,
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     } else if (B_n_2 == 32) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 32, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 32,
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     } else if (B_n_2 == 16) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, 16, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, false, C_val, nnz_3, B_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 16,
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, false, C_val, nnz_3, B_val);
     } else {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
     }
 }
 
@@ -485,13 +509,16 @@ int mttkrp(
     threads =
             spfgen_threads(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
             + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3)
-            + ((double)n_1 * (double)B_n_2) / 2.0);
+            + ((double)n_1 * (double)B_n_2) / 16.0);
     /* more parts than threads: one that is done early takes another */
     const int parts =
             spfgen_turns(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
             + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3), 8);
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
+    /* D is more than caches hold, and few of its lines are added to: zeros go past them */
+    const bool D_far = (double)n_1 * (double)B_n_2 >= 16777216.0
+            && 16.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();
     /* rows that the second cache holds, but not the first: those that come later are fetched */
@@ -525,13 +552,13 @@ int mttkrp(
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
-            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                    n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
+                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
-            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, B_n_2, D_val,
-                    n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
+                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
         }
     }
     free(parts_taken);

@@ -105,14 +105,17 @@ static inline double spfgen_zero(void) {
     return zero;
 }
 
-/* Zeros in `count` elements of `size` bytes. Where they are `far` they go to memory past the caches, and what stood there
-   is not read before: each costs half of what it does otherwise, but must be read from there by who needs it soon. */
+/* Zeros in `count` elements of `size` bytes. Where they are `far` they go past the caches, and what stood there is not
+   read before: less than half of the bytes move, but who needs them soon must read them from memory. */
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
 
 static inline void spfgen_clear(void *array, int64_t count, size_t size, bool far) {
-    size_t bytes = count > 0 ? (size_t)count * size : 0;
+    if (count <= 0) {
+        return;
+    }
+    size_t bytes = (size_t)count * size;
     char *at = array;
 #ifdef __AVX__
     if (far && bytes >= 256) {

@@ -441,7 +441,7 @@ int csr_times_bcsr(
     const int units = spfgen_units(parts, threads);
     /* C is more than caches hold, and few of its lines are added to: zeros go past them */
     const bool C_far = (double)nrow * (double)ncol >= 16777216.0
-            && 16.0 * (double)nnz <= (double)nrow * (double)ncol;
+            && 32.0 * (double)nnz <= (double)nrow * (double)ncol;
     int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,

@@ -521,7 +521,7 @@ int mttkrp(
     const int units = spfgen_units(parts, threads);
     /* D is more than caches hold, and few of its lines are added to: zeros go past them */
     const bool D_far = (double)n_1 * (double)B_n_2 >= 16777216.0
-            && 16.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
+            && 32.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();
     /* rows that the second cache holds, but not the first: those that come later are fetched */

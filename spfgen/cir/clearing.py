@@ -19,8 +19,8 @@ from spfgen.plan.nodes import Clear, Plan, Scan, body, chain
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-FAR = 1 << 27
-"""Bytes that are more than caches hold."""
+FAR = 1 << 28
+"""Bytes that are more than caches hold: the largest that servers have."""
 LINE, EACH = 64, 4
 """Bytes, and how many lines each addition must have. Zeros that go past the caches save reading a line, but one that is
 added to must be waited for, and is written once more: with additions at random, 0.16 for a line, a product took 0.75 of

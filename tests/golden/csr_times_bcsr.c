@@ -440,7 +440,7 @@ int csr_times_bcsr(
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     /* C is more than caches hold, and few of its lines are added to: zeros go past them */
-    const bool C_far = (double)nrow * (double)ncol >= 16777216.0
+    const bool C_far = (double)nrow * (double)ncol >= 33554432.0
             && 32.0 * (double)nnz <= (double)nrow * (double)ncol;
     int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     uint64_t *B_bcolidx_bits =

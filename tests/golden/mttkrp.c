@@ -520,7 +520,7 @@ int mttkrp(
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     /* D is more than caches hold, and few of its lines are added to: zeros go past them */
-    const bool D_far = (double)n_1 * (double)B_n_2 >= 16777216.0
+    const bool D_far = (double)n_1 * (double)B_n_2 >= 33554432.0
             && 32.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();

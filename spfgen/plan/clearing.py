@@ -22,7 +22,6 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Var, renam
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite
 from spfgen.lang.nodes import Constant
-from spfgen.plan.cost import Counts
 from spfgen.plan.nodes import (
     Clear,
     Do,
@@ -41,7 +40,6 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.scan import with_quotients
-from spfgen.plan.work import by_algorithm, work
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space
@@ -53,8 +51,9 @@ GAPS = "no other iteration writes it, or any what lies before it"
 SPAN = "no other part writes it, or any what lies between"
 
 
-def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
-    """The nest that clears the target itself; None where that is not known to be right."""
+def cleared_inside(instance: Instance, nest: Plan, added: Expr) -> Plan | None:
+    """The nest that clears the target itself; None where that is not known to be right. `added` is how many additions
+    there are."""
     nodes = list(chain(nest))
     place = next((k for k, n in enumerate(nodes) if isinstance(n, Scan)), None)
     if place is None or not all(isinstance(n, Load | Locate | State | Table) for n in nodes[:place]):
@@ -72,7 +71,7 @@ def cleared_inside(instance: Instance, nest: Plan) -> Plan | None:
         if found is None:
             return None
         clear, rest = found
-    result: Plan = replace(scan, body=replace(clear, additions=work(Counts(instance), scan, by_algorithm).additions))
+    result: Plan = replace(scan, body=replace(clear, additions=added))
     for node in reversed(nodes[:place]):
         result = with_body(node, result)
     return Seq((*rest, result)) if rest else result

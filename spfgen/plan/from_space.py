@@ -71,6 +71,7 @@ from spfgen.plan.tile import outside, tiled
 from spfgen.plan.together import one_by_one, together
 from spfgen.plan.transpose import with_transposed
 from spfgen.plan.window import with_windows
+from spfgen.plan.work import additions
 from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint
@@ -143,7 +144,8 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     first: list[Plan] = []
     if store and not stored:
         clear = Clear(instance.target.tensor, "not every place is reached exactly once")
-        inside = [cleared_inside(instance, v.body) for v in variants]
+        added = additions(instance, chain(variants[0].body))  # those behind it go through lists of unknown length
+        inside = [cleared_inside(instance, v.body, added) for v in variants]
         if any(inside):
             variants = [replace(v, body=nest or Seq((clear, v.body))) for v, nest in zip(variants, inside, strict=True)]
         else:

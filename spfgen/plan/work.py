@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.cost import Counts, nanoseconds, over, plus, times
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
-from spfgen.space.nodes import Read
+from spfgen.space.nodes import Instance, Read
 
 LOOKUP = 5
 """What it takes to find a position, with the algorithms that are better than comparing with all."""
@@ -52,6 +52,13 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
     if total and total[-1] == times(iteration, inside):
         total.pop()
     return Work(plus(*total, times(statement, inside)), inside if additions is None else additions)
+
+
+def additions(instance: Instance, nodes: Iterable[Plan]) -> Expr:
+    """How often a nest, given from the outside in, adds on the average of such sizes."""
+    loops = (n for n in nodes if isinstance(n, Scan) or (isinstance(n, Find) and n.key is None))
+    first = next(loops, None)
+    return ONE if first is None else work(Counts(instance), first, by_algorithm).additions
 
 
 def _stands_in_order(loop: Scan) -> bool:

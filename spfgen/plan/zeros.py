@@ -46,7 +46,7 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.scan import Step
-from spfgen.plan.work import by_algorithm, work
+from spfgen.plan.work import additions
 from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Binary, Instance, Negate, Operand, Read, Value
 
@@ -66,7 +66,7 @@ def zeros_skipped(instance: Instance, plan: Plan, context: Context) -> Plan:
         if last < 0 or not plain or not any(small(n) is None for n in loops) or not _in_block(nodes, one):
             continue
         why = f"a zero of {one.tensor} adds nothing where all of {other.tensor} is finite"
-        nodes.insert(last + 1, Skip(one, _array(other), _additions(instance, nodes), inside[0], why))
+        nodes.insert(last + 1, Skip(one, _array(other), additions(instance, nodes), inside[0], why))
         return around(nodes[:-1], nodes[-1])
     return plan
 
@@ -130,13 +130,6 @@ def _in_block(nodes: Sequence[Plan], operand: Operand) -> bool:
 def _array(operand: Operand) -> Operand:
     """The array of values as a whole."""
     return replace(operand, place=(), positions=(), subscripts=())
-
-
-def _additions(instance: Instance, nodes: Sequence[Plan]) -> Expr:
-    """How often the nest adds, on the average of such sizes."""
-    loops = (n for n in nodes if isinstance(n, Scan) or (isinstance(n, Find) and n.key is None))
-    first = next(loops)
-    return work(Counts(instance), first, by_algorithm).additions
 
 
 def around(nodes: Sequence[Plan], inside: Plan) -> Plan:
@@ -317,11 +310,11 @@ def _copied(
     nest = around(nodes[: found.first], inner)
     why = f"zeros of {one.tensor} add nothing where all of {other.tensor} is finite"
     rows = reduce(lambda a, b: Bin("*", a, b), found.extents)  # whole numbers: (n + 1)/2*2 is not n + 1
-    additions = _additions(instance, nodes)
+    added = additions(instance, nodes)
     pick = _rows_nest(found, one)
     width = prod(small(n) or 1 for n in nodes[found.first :])
     limit = target.extents[found.number]
-    copy = Copied(arrays, one, _array(other), rows, limit, additions, width, pick, nest, nest, why)
+    copy = Copied(arrays, one, _array(other), rows, limit, added, width, pick, nest, nest, why)
     return copy, nest
 
 

@@ -52,26 +52,27 @@ def outside(result: np.ndarray) -> bool:
     return bool((room[:begin] == 77).all() and (room[begin + result.size :] == 77).all())
 
 
-@pytest.mark.parametrize("density", [0.0, 0.005, 0.3])
-@pytest.mark.parametrize("columns", [1, 31, 64, 257])
 @pytest.mark.parametrize("layout", ["csr", "dcsr", "coo", "bcsr"])
-def test_products(monkeypatch: pytest.MonkeyPatch, layout: str, columns: int, density: float) -> None:
-    a, b = sparse((60, 40), density), sparse((40, columns), density)
-    result = garbage((60, columns), "float64", 3)
+def test_products(monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    """Rows of one element, of less than a line, of whole lines, and of some more; with none, few and many additions."""
     layouts = {"A": layout, "B": "csr", "C": "dense"}
-    source = run_far(monkeypatch, PRODUCT, result, layouts, A=spfgen.pack(a, layout), B=spfgen.pack(b, "csr"))
-    assert "spfgen_clear(C_val" in source
-    np.testing.assert_array_equal(result, a @ b)
-    assert outside(result)
+    for columns in (1, 31, 64, 257):
+        for density in (0.0, 0.005, 0.3):
+            a, b = sparse((60, 40), density), sparse((40, columns), density)
+            result = garbage((60, columns), "float64", 3)
+            source = run_far(monkeypatch, PRODUCT, result, layouts, A=spfgen.pack(a, layout), B=spfgen.pack(b, "csr"))
+            assert "spfgen_clear(C_val" in source
+            np.testing.assert_array_equal(result, a @ b)
+            assert outside(result)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float32", "float64", "complex128"])
-@pytest.mark.parametrize("offset", [0, 1, 7])
-def test_types_and_places(monkeypatch: pytest.MonkeyPatch, dtype: str, offset: int) -> None:
+def test_types_and_places(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
     """Lines begin anywhere in the rows; nothing outside of the result is touched."""
-    a = sparse((23, 333), 0.01, dtype)
-    result = garbage(a.shape, dtype, offset)
-    source = run_far(monkeypatch, "C[i, j] = A[i, j]", result, {"A": "csr", "C": "dense"}, A=spfgen.pack(a, "csr"))
-    assert "spfgen_clear(C_val" in source
-    np.testing.assert_array_equal(result, a)
-    assert outside(result)
+    for offset in (0, 1, 7):
+        a = sparse((23, 333), 0.01, dtype)
+        result = garbage(a.shape, dtype, offset)
+        source = run_far(monkeypatch, "C[i, j] = A[i, j]", result, {"A": "csr", "C": "dense"}, A=spfgen.pack(a, "csr"))
+        assert "spfgen_clear(C_val" in source
+        np.testing.assert_array_equal(result, a)
+        assert outside(result)

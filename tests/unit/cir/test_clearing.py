@@ -14,6 +14,7 @@ from spfgen.run.call import Bound
 from spfgen.run.compile import build, load
 
 RNG = np.random.default_rng(5)
+SOURCES: dict[tuple[str, ...], str] = {}
 PRODUCT = "C[i, k] = A[i, j]*B[j, k]"
 
 
@@ -25,7 +26,9 @@ def run_far(
     (output,) = (t.name for t in kernel.program.tensors if t.is_output)
     bound = kernel.bind(**operands, **{output: result})
     monkeypatch.setattr(clearing, "FAR", 1)
-    source = print_kernel(bound.program, make_plans(bound.program)).whole
+    kinds = (text, *layouts.values(), result.dtype.name)
+    source = SOURCES.get(kinds) or print_kernel(bound.program, make_plans(bound.program)).whole
+    SOURCES[kinds] = source
     library = load(build(source))
     Bound(bound.program, getattr(library, bound.program.name), bound.tensors, bound.sizes, 2)()
     return source

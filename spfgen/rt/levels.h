@@ -33,6 +33,7 @@ enum {
     SPFGEN_LEVELS_LATELY = 16,   /* calls, at least, whose mean says how long one takes now */
     SPFGEN_LEVELS_MOST = 8,      /* times as long as the others a call may count among them */
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
+    SPFGEN_LEVELS_GAIN = 10,     /* percent that it gains at least, else the loop is serial: it was measured in passing */
     SPFGEN_LEVELS_OTHER = 0,     /* ways in which a call runs: each thread does its units of the other order, */
     SPFGEN_LEVELS_TOGETHER = 1,  /* or of this one, */
     SPFGEN_LEVELS_ALONE = 2,     /* one thread does all units, */
@@ -564,7 +565,9 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     }
     kept->start = kept->wanted ? 0 : spfgen_levels_clock();
     if (!kept->wanted && !spfgen_levels_tries(kept) && kept->calls == 0) {
-        kept->way = spfgen_levels_fastest(kept);
+        const int64_t fastest = spfgen_levels_fastest(kept);
+        const double least = kept->lately[SPFGEN_LEVELS_SERIAL] * (100 - SPFGEN_LEVELS_GAIN) / 100;
+        kept->way = kept->lately[fastest] < least ? fastest : SPFGEN_LEVELS_SERIAL;
     }
     const bool together = kept->way <= SPFGEN_LEVELS_TOGETHER;
     spfgen_levels *const order = kept->way == SPFGEN_LEVELS_OTHER ? kept->other : kept;

@@ -378,6 +378,13 @@ def test_what_disturbs_all_ways_alike_does_not_change_the_way(disturb: str, tmp_
     assert serial > 9 * (threads + one)
 
 
+@pytest.mark.parametrize(("gain", "chosen"), [(0.04, False), (0.2, True)])
+def test_another_way_must_gain_a_tenth(gain: float, chosen: bool, tmp_path: Path) -> None:
+    """What is measured in passing is not exact: the loop stays serial where threads seem to gain little."""
+    threads, _, serial = ways_taken(f"levels.way == 1 ? -0.5e-6 - {gain}*5.0e-6 : 0", tmp_path)
+    assert (threads > 9 * serial) if chosen else (serial > 9 * threads)
+
+
 def test_threads_that_find_no_cores_are_not_tried_for_long(tmp_path: Path) -> None:
     """They wait for 20 ms in each call: the second call of a trial is its last one, and the next trial is far away."""
     threads, _, serial = ways_taken("levels.way > 1 ? 0 : 0.02", tmp_path)

@@ -24,7 +24,7 @@ FAR = 1 << 28
 LINE, EACH = 64, 4
 """Bytes, and how many lines each addition must have. Zeros that go past the caches save reading a line, but one that is
 added to must be waited for, and is written once more: with additions at random, 0.16 for a line, a product took 0.75 of
-the time, and 1.35 of it with 0.5."""
+the time on one thread, and 1.35 of it with 0.5."""
 
 
 def spans(plan: Plan) -> Clear | None:

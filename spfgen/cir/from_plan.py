@@ -17,7 +17,7 @@ from spfgen.cir.elements import zero
 from spfgen.cir.latest import latest
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
-from spfgen.cir.outline import with_apart
+from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
 from spfgen.cir.rounds import in_rounds
 from spfgen.cir.scatter import scattered, scatters
@@ -81,7 +81,7 @@ MOST_UNROLLED = 1000
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
     """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
-    return with_apart(Lowering(program, plans).function())
+    return outlined(Lowering(program, plans).function())
 
 
 class Lowering(Values):

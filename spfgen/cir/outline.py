@@ -70,7 +70,7 @@ def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
             yield from outer_loops([n for n in children(statement) if isinstance(n, c.Stmt)])
 
 
-def with_apart(function: c.Function) -> list[c.Function]:
+def outlined(function: c.Function) -> list[c.Function]:
     """The function, behind those of the statements that are to stand apart, where they can."""
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []

@@ -1,5 +1,5 @@
 /* Zeros in `count` elements of `size` bytes. Where they are `far` they go past the caches, and what stood there is not
-   read before: less than half of the bytes move, but who needs them soon must read them from memory. */
+   read before: half of the bytes move, but who needs them soon must read them from memory. */
 #ifdef __AVX__
 #include <immintrin.h>
 #endif

@@ -135,7 +135,7 @@ static inline int64_t spfgen_bitmap_position(const uint64_t *words, const int64_
 }
 
 /* Zeros in `count` elements of `size` bytes. Where they are `far` they go past the caches, and what stood there is not
-   read before: less than half of the bytes move, but who needs them soon must read them from memory. */
+   read before: half of the bytes move, but who needs them soon must read them from memory. */
 #ifdef __AVX__
 #include <immintrin.h>
 #endif

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from experiments.harness.bandwidth import Memory
 from experiments.harness.case import OURS, Case, Contestant, Missing, Refused, Runner
 from experiments.harness.log import say
 from experiments.harness.machine import waited_for_cores
@@ -38,7 +39,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A case that was run."""
+    """A case that was run. `roofs` are the bytes per second that memory moved in each round, where the case's do not
+    fit the caches."""
 
     label: str
     facts: dict[str, int]
@@ -46,6 +48,7 @@ class Outcome:
     limit_seconds: float | None
     entries: tuple[Entry, ...]
     threads: int | None = None
+    roofs: tuple[float, ...] = ()
 
     def best(self) -> tuple[Entry, ...]:
         """One entry for each contestant: its fastest right setting, or else the first that says why not."""
@@ -95,9 +98,13 @@ def run_case(
     clock: Clock = time.perf_counter_ns,
     between: Call = pause,
     waited: Clock = waited_for_cores,
+    memory: Memory | None = None,
 ) -> Outcome:
-    """Make the data, then prepare, check and time all contestants."""
+    """Make the data, then prepare, check and time all contestants, and among them the `memory` where data lie there."""
     data = case.data()
+    bytes_moved = case.bytes_moved(data) if case.bytes_moved else None
+    if memory is not None and (bytes_moved or 0) <= memory.beyond:
+        memory = None
     complain = case.check(data)
     entries: dict[str, Entry] = {}
     runners: dict[str, Runner] = {}
@@ -122,6 +129,8 @@ def run_case(
                     only[contestant.title] = Timing((watch.seconds * 1e9,), 1)
         entries[contestant.title] = entry
     calls = {title: runner.call for title, runner in runners.items() if title not in only}
+    if memory is not None:
+        calls |= memory.calls
     timings = only | interleave(calls, rounds, clock, between, waited, fewer)
     for title, runner in runners.items():
         # Again, after all the runs: a race between threads may show only now and then.
@@ -130,10 +139,11 @@ def run_case(
     return Outcome(
         label=case.label,
         facts=dict(case.facts(data)) if case.facts else {},
-        bytes_moved=case.bytes_moved(data) if case.bytes_moved else None,
+        bytes_moved=bytes_moved,
         limit_seconds=case.limit_seconds,
         entries=with_ratios(tuple(entries.values())),
         threads=case.threads,
+        roofs=memory.roofs({name: timings[name].samples for name in memory.calls}) if memory is not None else (),
     )
 
 

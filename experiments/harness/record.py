@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments.harness.bandwidth import Bandwidth
 from experiments.harness.options import Options
 from experiments.harness.race import Entry, Outcome
 from experiments.harness.table import share_of_roof
 
 
-def record(
-    options: Options, machine: Mapping[str, object], bandwidths: Mapping[int, Bandwidth], outcomes: Sequence[Outcome]
-) -> dict[str, Any]:
-    """The run as plain data; the bandwidths are those of each thread count of the cases."""
+def record(options: Options, machine: Mapping[str, object], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The run as plain data."""
     return {
         "experiment": options.name,
         "quick": options.quick,
         "threads": options.threads,
         "rounds": options.rounds,
         "machine": dict(machine),
-        "bandwidth_bytes_per_second": {str(threads): asdict(found) for threads, found in bandwidths.items()},
-        "cases": [_case(outcome, options.threads, bandwidths) for outcome in outcomes],
+        "cases": [_case(outcome, options.threads) for outcome in outcomes],
     }
 
 
@@ -35,21 +30,20 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def _case(outcome: Outcome, threads: int, bandwidths: Mapping[int, Bandwidth]) -> dict[str, Any]:
+def _case(outcome: Outcome, threads: int) -> dict[str, Any]:
     best = outcome.best()
-    threads = outcome.threads or threads
-    roof = bandwidths[threads].roof if threads in bandwidths else None
     return {
         "label": outcome.label,
-        "threads": threads,
+        "threads": outcome.threads or threads,
         "facts": outcome.facts,
         "bytes_moved": outcome.bytes_moved,
         "limit_seconds": outcome.limit_seconds,
-        "contestants": [_entry(e, outcome, roof, e in best) for e in outcome.entries],
+        "bandwidth_bytes_per_second": outcome.roofs,
+        "contestants": [_entry(e, outcome, e in best) for e in outcome.entries],
     }
 
 
-def _entry(entry: Entry, outcome: Outcome, roof: float | None, best: bool) -> dict[str, Any]:
+def _entry(entry: Entry, outcome: Outcome, best: bool) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "name": entry.name,
         "setting": entry.setting,
@@ -66,7 +60,7 @@ def _entry(entry: Entry, outcome: Outcome, roof: float | None, best: bool) -> di
             "min_ns": min(samples),
             "max_ns": max(samples),
             "time_over_ours": entry.ratio,
-            "share_of_roofline": share_of_roof(entry, outcome, roof),
+            "share_of_roofline": share_of_roof(entry, outcome),
             "disturbed_samples": entry.timing.disturbed,
             "calls_per_sample": entry.timing.calls_per_sample,
             "samples_ns": samples,

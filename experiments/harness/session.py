@@ -1,4 +1,4 @@
-"""One run of one experiment: bandwidth, cases, table, record."""
+"""One run of one experiment: cases, table, record."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import importlib
 import os
 from functools import partial
 
-from experiments.harness.bandwidth import Bandwidth, better, measure
-from experiments.harness.case import OURS, Case, Missing
+from experiments.harness.bandwidth import memory_of
+from experiments.harness.case import OURS, Case
 from experiments.harness.log import say, show
-from experiments.harness.machine import describe, last_level_cache
+from experiments.harness.machine import describe
 from experiments.harness.options import Options
 from experiments.harness.race import MISSING, RIGHT, WRONG, Outcome, run_case
 from experiments.harness.record import record, write
@@ -34,28 +34,16 @@ def run(options: Options) -> int:
     say_unknown_peers(cases, options.peers)
     machine = describe()
     show(run_heading(options.name, options.threads, options.rounds, machine))
-    bandwidths: dict[int, Bandwidth] = {}
     outcomes: list[Outcome] = []
     for number, case in enumerate(cases, start=1):
         say(f"[{number}/{len(cases)}] {case.label}")
         threads = case.threads or options.threads
-        if case.bytes_moved and threads not in bandwidths and (found := bandwidth_or_none(threads)):
-            bandwidths[threads] = found
-        outcomes.append(run_case(case, options.rounds, options.peers, between=partial(pause, threads)))
-        if threads in bandwidths:
-            # Again after each case: the roof is the best that the machine did during the run.
-            bandwidths[threads] = better(bandwidths[threads], measure(threads))
+        memory = memory_of(threads) if case.bytes_moved else None
+        outcomes.append(run_case(case, options.rounds, options.peers, between=partial(pause, threads), memory=memory))
         machine["load_average_at_end"] = os.getloadavg()
-        write(options.json, record(options, machine, bandwidths, outcomes))  # a run of hours may be stopped
-    for threads, bandwidth in sorted(bandwidths.items()):
-        show(
-            f"bandwidth, {threads} threads: "
-            f"read {bandwidth.read / 1e9:.1f} GB/s, triad {bandwidth.triad / 1e9:.1f} GB/s"
-        )
-    roofs = {threads: bandwidth.roof for threads, bandwidth in bandwidths.items()}
+        write(options.json, record(options, machine, outcomes))  # a run of hours may be stopped
     for outcome in outcomes:
-        roof = roofs.get(outcome.threads or options.threads)
-        show("\n" + case_table(outcome, roof, last_level_cache()))
+        show("\n" + case_table(outcome))
     show("\n" + summary(outcomes))
     for reason, names in missing(outcomes).items():
         show(f"took no part: {', '.join(names)} ({reason})")
@@ -79,15 +67,6 @@ def missing(outcomes: list[Outcome]) -> dict[str, list[str]]:
         if entry.name not in present:
             found.setdefault(entry.reason, {})[entry.name] = None
     return {reason: list(names) for reason, names in found.items()}
-
-
-def bandwidth_or_none(threads: int) -> Bandwidth | None:
-    """The bandwidth, or nothing where there is no C compiler."""
-    try:
-        return measure(threads)
-    except Missing as reason:
-        say(f"no bandwidth: {reason}")
-        return None
 
 
 def say_unknown_peers(cases: list[Case], peers: tuple[str, ...] | None) -> None:

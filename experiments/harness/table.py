@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from statistics import median
 
 from experiments.harness.case import OURS
 from experiments.harness.race import WRONG, Entry, Outcome
@@ -15,24 +16,30 @@ CELL_WIDTH = 14
 Column = tuple[str, Callable[[Entry, Timing], str]]
 
 
-def case_table(outcome: Outcome, roof: float | None, cache_bytes: int) -> str:
+def case_table(outcome: Outcome) -> str:
     """One case: a heading, then a line for each contestant at its best setting."""
     facts = [f"{name} {value:,}" for name, value in outcome.facts.items()]
     if outcome.bytes_moved is not None:
-        place = "fits in cache" if outcome.bytes_moved <= cache_bytes else "in memory"
-        facts.append(f"moves {outcome.bytes_moved / 1e6:,.2f} MB, {place}")
+        facts.append(f"moves {outcome.bytes_moved / 1e6:,.2f} MB")
+    if outcome.roofs:
+        facts.append(f"memory {median(outcome.roofs) / 1e9:.1f} GB/s")
     if outcome.limit_seconds is not None:
         facts.append(f"limit {outcome.limit_seconds * 1e6:,.0f} us")
     heading = outcome.label + (f"  ({', '.join(facts)})" if facts else "")
-    columns = _columns(outcome, roof)
+    columns = _columns(outcome)
     return "\n".join([heading, _line("", [title for title, _ in columns]), *(_row(e, columns) for e in outcome.best())])
 
 
-def share_of_roof(entry: Entry, outcome: Outcome, roof: float | None) -> float | None:
-    """The declared bytes per second of this contestant, as a share of the measured bandwidth."""
-    if entry.timing is None or outcome.bytes_moved is None or not roof:
+def share_of_roof(entry: Entry, outcome: Outcome) -> float | None:
+    """The declared bytes per second of this contestant, as a share of the bandwidth in the same round: the middle one.
+    What memory can do changes from minute to minute where others share the machine."""
+    if entry.timing is None or outcome.bytes_moved is None or not outcome.roofs:
         return None
-    return outcome.bytes_moved / (entry.timing.median * 1e-9) / roof
+    samples = entry.timing.samples
+    moved = 1e9 * outcome.bytes_moved
+    if len(samples) != len(outcome.roofs):
+        return moved / entry.timing.median / median(outcome.roofs)
+    return median(moved / taken / roof for taken, roof in zip(samples, outcome.roofs, strict=True))
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
@@ -66,7 +73,7 @@ def run_heading(name: str, threads: int, rounds: int, machine: Mapping[str, obje
     return f"{name}: {threads} threads, {rounds} rounds, {machine['cpu']}, {machine['cores']} cores"
 
 
-def _columns(outcome: Outcome, roof: float | None) -> list[Column]:
+def _columns(outcome: Outcome) -> list[Column]:
     """The columns that mean something for this case."""
     columns: list[Column] = [
         ("median us", lambda _, timing: _microseconds(timing.median)),
@@ -74,8 +81,8 @@ def _columns(outcome: Outcome, roof: float | None) -> list[Column]:
         ("max us", lambda _, timing: _microseconds(max(timing.samples))),
         ("time/ours", lambda entry, _: "-" if entry.ratio is None else f"{entry.ratio:.3f}"),
     ]
-    if roof and outcome.bytes_moved is not None:
-        columns.append(("roofline", lambda entry, _: f"{share_of_roof(entry, outcome, roof) or 0:.0%}"))
+    if outcome.roofs:
+        columns.append(("roofline", lambda entry, _: f"{share_of_roof(entry, outcome) or 0:.0%}"))
     limit = outcome.limit_seconds
     if limit is not None:
         columns.append(("of limit", partial(_share_of_limit, limit)))

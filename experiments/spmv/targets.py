@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments.harness.case import OURS
 from experiments.harness.race import Outcome
+from experiments.harness.table import share_of_roof
 from experiments.harness.timing import geometric_mean
 from experiments.spmv.contestants import BUSY
 
@@ -14,6 +15,8 @@ NEVER_BELOW = 0.9
 CHOSEN, INSPECTED = "ours-chosen", "mkl-ie"
 EVENLY, LONG_ROWS = 0.9, "power law"
 """On matrices with very long rows all threads are to be at work to within a tenth."""
+NEAR, REGULAR = 0.85, "stencil"
+"""Where a matrix lies in memory, and rows ask little of the processor, csr is to be that near to the bandwidth."""
 PEERS = ("scipy", "mkl", "mkl-ie")
 OF_NO_LAYOUT = ("power law", "uniform")
 """Matrices with no structure that a layout is for: how far behind csr coo, csc and dcsr are there has no target."""
@@ -49,6 +52,7 @@ def _csr(group: Sequence[Outcome]) -> Iterator[str]:
     yield from _figures("mkl-ie", _ratios(group, (INSPECTED,)), None, None)
     yield from _figures("mkl-ie/chosen", _of_chosen(group), 1.0, NEVER_BELOW)
     yield from _figures("busy threads", _busy(group), None, EVENLY)
+    yield from _figures("roofline", _of_the_roof(group), None, NEAR)
 
 
 def _layout(group: Sequence[Outcome]) -> Iterator[str]:
@@ -88,6 +92,12 @@ def _busy(group: Sequence[Outcome]) -> list[Ratio]:
         remarks = [e.remark for e in outcome.entries if e.name == OURS and e.remark.startswith(BUSY)]
         found += [(float(remark.removeprefix(BUSY)), outcome.label) for remark in remarks]
     return found
+
+
+def _of_the_roof(group: Sequence[Outcome]) -> list[Ratio]:
+    """Our share of the bandwidth on stencils in memory."""
+    entries = [(o, e) for o in group if REGULAR in o.label for e in o.best() if e.name == OURS]
+    return [(share, o.label) for o, e in entries if (share := share_of_roof(e, o)) is not None]
 
 
 def _figures(title: str, ratios: Sequence[Ratio], target: float | None, floor: float | None) -> Iterator[str]:

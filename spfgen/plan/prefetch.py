@@ -61,7 +61,7 @@ from spfgen.space.nodes import Operand, Read
 
 AHEAD = 8
 """Iterations: about as many memory accesses as a core has on their way at once."""
-PLACES = 512
+PLACES = 2048
 """How far ahead a stream is fetched: a page of numbers."""
 SOON = 256
 """How far, where all of it is fetched, and not only where each segment begins."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.harness import session
+from experiments.harness.bandwidth import Memory
 from experiments.harness.case import Case, Contestant, Missing, Refused, Runner
 from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.options import Options
@@ -38,7 +39,9 @@ class FakeClock:
         return Runner(call)
 
 
-def race(ours: Runner, *peers: Contestant, clock: FakeClock, **more: object) -> Outcome:
+def race(
+    ours: Runner, *peers: Contestant, clock: FakeClock, memory: Memory | None = None, **more: object
+) -> Outcome:
     case = Case(
         label="a case",
         data=lambda: 42.0,
@@ -47,7 +50,7 @@ def race(ours: Runner, *peers: Contestant, clock: FakeClock, **more: object) -> 
         check=lambda data: lambda result: compare(result, data, 1e-9),
         **more,
     )
-    return run_case(case, rounds=5, clock=clock, between=lambda: None, waited=lambda: 0)
+    return run_case(case, rounds=5, clock=clock, between=lambda: None, waited=lambda: 0, memory=memory)
 
 
 def missing(data: object) -> Runner:
@@ -117,7 +120,7 @@ def test_patience_ends_and_the_table_says_so() -> None:
     case = Case("a case", lambda: 1, lambda data: clock.runner(1e9), (), lambda data: lambda result: "")
     outcome = run_case(case, 3, clock=clock, between=lambda: None, waited=clock)
     assert outcome.entries[0].timing.disturbed == 3
-    assert "3 of 3 disturbed" in case_table(outcome, None, 0)
+    assert "3 of 3 disturbed" in case_table(outcome)
     assert "DISTURBED: 3 of 3 samples" in summary([outcome])
 
 
@@ -140,7 +143,7 @@ def test_a_wrong_result_is_shown_and_not_timed(answer: object) -> None:
     outcome = race(clock.runner(1000), Contestant("peer", lambda data: wrong), clock=clock)
     entry = by_title(outcome)["peer"]
     assert (entry.status, entry.timing, entry.ratio) == (WRONG, None, None)
-    assert "peer                      WRONG (" in case_table(outcome, None, 0)
+    assert "peer                      WRONG (" in case_table(outcome)
     assert "WRONG a case: peer:" in summary([outcome])
 
 
@@ -169,7 +172,7 @@ def test_missing_and_broken_peers_are_shown_with_the_reason() -> None:
     outcome = race(clock.runner(1000), Contestant("gone", missing), Contestant("bad", broken), clock=clock)
     assert by_title(outcome)["gone"].status == MISSING
     assert by_title(outcome)["bad"].status == FAILED
-    table = case_table(outcome, None, 0)
+    table = case_table(outcome)
     assert "missing (not installed)" in table
     assert "failed (ZeroDivisionError: oops)" in table
 
@@ -213,17 +216,41 @@ def test_a_wrong_setting_is_not_hidden_by_a_right_one() -> None:
     assert [entry.title for entry in outcome.best()] == ["ours", "peer [wrong]"]
 
 
+def memory(clock: FakeClock, drift: float = 1.0, beyond: int = 0) -> Memory:
+    """Reads 2 bytes a nanosecond, and copies more slowly."""
+    calls = {"read": clock.runner(500, drift=drift).call, "triad": clock.runner(1000, drift=drift).call}
+    return Memory(calls, {"read": 1000, "triad": 1500}, beyond)
+
+
 def test_share_of_the_roofline() -> None:
     clock = FakeClock()
-    outcome = race(clock.runner(1000), clock=clock, bytes_moved=lambda data: 500)
+    outcome = race(clock.runner(1000), clock=clock, memory=memory(clock), bytes_moved=lambda data: 500)
     # 500 bytes in 1000 ns are 0.5 GB/s.
-    assert share_of_roof(outcome.entries[0], outcome, roof=2e9) == pytest.approx(0.25)
-    assert "25%" in case_table(outcome, 2e9, 0)
+    assert share_of_roof(outcome.entries[0], outcome) == pytest.approx(0.25)
+    assert "memory 2.0 GB/s" in case_table(outcome)
+    assert "25%" in case_table(outcome)
+
+
+def test_the_roof_is_that_of_the_same_round() -> None:
+    clock = FakeClock()
+    slower = memory(clock, drift=1.01)
+    outcome = race(clock.runner(1000, drift=1.01), clock=clock, memory=slower, bytes_moved=lambda data: 500)
+    assert min(outcome.roofs) < 0.8 * max(outcome.roofs)
+    assert share_of_roof(outcome.entries[0], outcome) == pytest.approx(0.25, rel=0.05)
+
+
+def test_what_fits_the_caches_is_under_no_roof() -> None:
+    clock = FakeClock()
+    outcome = race(clock.runner(1000), clock=clock, memory=memory(clock, beyond=500), bytes_moved=lambda data: 500)
+    assert outcome.roofs == ()
+    assert share_of_roof(outcome.entries[0], outcome) is None
+    assert "roofline" not in case_table(outcome)
+    assert [entry.name for entry in outcome.entries] == ["ours"]
 
 
 def test_share_of_a_limit() -> None:
     clock = FakeClock()
-    assert "50%" in case_table(race(clock.runner(1000), clock=clock, limit_seconds=2e-6), None, 0)
+    assert "50%" in case_table(race(clock.runner(1000), clock=clock, limit_seconds=2e-6))
 
 
 def test_only_the_peers_asked_for_are_prepared() -> None:
@@ -245,7 +272,7 @@ def test_the_record_is_json_and_has_every_sample(tmp_path: Path) -> None:
     clock = FakeClock()
     outcome = race(clock.runner(1000), Contestant("gone", missing), clock=clock)
     options = Options("name", True, None, 2, 5, tmp_path / "deep" / "name.json")
-    write(options.json, record(options, {"cpu": "some"}, {}, [outcome]))
+    write(options.json, record(options, {"cpu": "some"}, [outcome]))
     read = json.loads(options.json.read_text())
     ours, gone = read["cases"][0]["contestants"]
     assert len(ours["samples_ns"]) == 5
@@ -256,7 +283,7 @@ def test_a_peer_that_declines_is_shown_with_the_reason() -> None:
     clock = FakeClock()
     outcome = race(clock.runner(1000), Contestant("shy", unwilling), clock=clock)
     assert by_title(outcome)["shy"].status == REFUSED
-    assert "refused (not this one)" in case_table(outcome, None, 0)
+    assert "refused (not this one)" in case_table(outcome)
 
 
 def test_a_slow_contestant_has_fewer_samples_and_none_is_in_vain() -> None:
@@ -294,7 +321,7 @@ def test_a_contestant_that_is_too_slow_is_skipped_and_not_called_at_larger_sizes
     slow = clock.runner(31e9)
     outcome = race(clock.runner(1000), Contestant("peer", lambda data: slow), clock=clock, pace=pace, size=1.0)
     assert by_title(outcome)["peer"].status == SKIPPED
-    assert "skipped (a call takes about 31 s, more than 30 s)" in case_table(outcome, None, 0)
+    assert "skipped (a call takes about 31 s, more than 30 s)" in case_table(outcome)
     outcome = race(clock.runner(1000), Contestant("peer", broken), clock=clock, pace=pace, size=2.0)
     assert by_title(outcome)["peer"].status == SKIPPED
 

@@ -213,8 +213,8 @@ static inline SPFGEN_INLINE int64_t mixed_types_run(
         double y_sum = 0.0;
         if (0 < count) {
             if (far) {
-                spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
-                spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                spfgen_prefetch_far(A_val, (pj_begin + 2048) * 4);
+                spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
             }
             /* four at a time, so that one addition need not wait for the other */
             for (int64_t k = 0; k < count; k += 4) {
@@ -356,8 +356,8 @@ static SPFGEN_ALONE void mixed_types_part(
                 double y_sum = 0.0;
                 if (pj_begin < pj_end) {
                     if (far) {
-                        spfgen_prefetch_far(A_val, (pj_begin + 512) * 4);
-                        spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                        spfgen_prefetch_far(A_val, (pj_begin + 2048) * 4);
+                        spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                     }
                     /* four at a time, so that one addition need not wait for the other */
                     for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {

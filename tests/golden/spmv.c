@@ -289,8 +289,8 @@ static inline SPFGEN_INLINE int64_t spmv_run(
         double y_sum = 0.0;
         if (0 < count) {
             if (far) {
-                spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
-                spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
+                spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
             }
             /* four at a time, with vectors of what stands in order */
             int64_t k = 0;
@@ -479,8 +479,8 @@ static SPFGEN_ALONE void spmv_part(
                     double y_sum = 0.0;
                     if (pj_begin < pj_end) {
                         if (far) {
-                            spfgen_prefetch_far(A_val, (pj_begin + 512) * 8);
-                            spfgen_prefetch_far(A_colidx, (pj_begin + 512) * 4);
+                            spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
+                            spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                         }
                         /* four at a time, with vectors of what stands in order */
                         int64_t pj_next = pj_begin;

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, SIMD, joined, loop
+from spfgen.cir.elements import zero
 from spfgen.cir.gathers import GATHERS, sum_of_products
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
@@ -87,31 +88,43 @@ def in_fours(
         for read, own in vectors.items()
         for k in range(TIMES)
     ]
-    total_of = vectors[scattered[0]][0]
+    # To add up four lanes takes as long as a round: where one vector has all of it, that is done once.
+    once = width == TIMES
+    total_of = c.Name(low.names.new(f"{name}_vector")) if once else vectors[scattered[0]][0]
+
+    def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
+        return loop(lane.name, c.Int(0), c.Int(width), body, SIMD, kind="int")
+
     products: list[c.Stmt] = []
     for k in range(TIMES // width):
         held = {read: c.Load(own[k], lane) for read, own in vectors.items()}
         product = value(do.value, further(k * width, along=True), held)
-        products.append(c.Assign(c.Load(total_of, lane), "+=" if k else "=", product))
+        products.append(c.Assign(c.Load(total_of, lane), "+=" if k or once else "=", product))
     sums: list[c.Expr] = [c.Load(total_of, c.Int(k)) for k in range(width)]
     while len(sums) > 1:
         half = len(sums) // 2
         sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    added = c.Assign(c.Name(name), "+=", sums[0])
     each = [
         *(c.Declare(kind.c, v.name, length=width) for own in vectors.values() for v in own),
         *gathered,
-        loop(lane.name, c.Int(0), c.Int(width), products, SIMD, kind="int"),
-        c.Assign(c.Name(name), "+=", sums[0]),
+        lanes(products),
+        *([] if once else [added]),
         c.Assign(at, "+=", c.Int(TIMES)),
     ]
     more = joined("&&", [c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end), *holds(TIMES - 1)])
+    all_rounds: c.Stmt = c.While(more, c.Block(tuple(each)))
+    if once:
+        cleared = lanes([c.Assign(c.Load(total_of, lane), "=", zero(kind))])
+        vector = c.Declare(kind.c, total_of.name, length=width)
+        all_rounds = c.If(more, c.Block((vector, cleared, all_rounds, added)))
     left: list[c.Stmt] = []
     for k in reversed(range(TIMES - 1)):
         left = [c.Assign(c.Name(name), "+=", value(do.value, further(k))), *left]
         there = c.Bin("<", c.Bin("+", at, c.Int(k)) if k else at, end)
         left = [c.If(joined("&&", [there, *holds(k)]), c.Block(tuple(left)))]
     comment = c.Comment("four at a time, with vectors of what stands in order")
-    rounds = _by_rows(low, [comment, c.Declare(INT, at.name, first), c.While(more, c.Block(tuple(each))), *left])
+    rounds = _by_rows(low, [comment, c.Declare(INT, at.name, first), all_rounds, *left])
     if guarded or long is None:
         return None, rounds
     assert plan.ahead is not None

@@ -64,8 +64,8 @@ AHEAD = 8
 PLACES = 2048
 """How far ahead a stream is fetched: pages of numbers, also where they are small (a quarter as far takes up to a tenth
 longer for 4-byte numbers and as long for 8-byte ones)."""
-SOON = 256
-"""How far, where all of it is fetched, and not only where each segment begins."""
+SOON = 64
+"""How far, where all of it is fetched to the first cache, and not only where each segment begins."""
 LARGE = 1 << 20
 """Values of a stream that caches do not hold."""
 SHORT = 8

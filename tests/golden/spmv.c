@@ -439,7 +439,7 @@ static SPFGEN_ALONE void spmv_part(
                         /* four at a time, with vectors of what stands in order */
                         int64_t pj_next = pj_begin;
                         while (pj_next + 4 <= pj_end) {
-                            spfgen_prefetch_soon(A_val, (pj_next + 256) * 8);
+                            spfgen_prefetch_soon(A_val, (pj_next + 64) * 8);
                             double x_values[2];
                             double x_values_2[2];
                             x_values[0] = x_val[A_colidx[pj_next]];
@@ -525,8 +525,8 @@ static SPFGEN_ALONE void spmv_part(
                     } else {
                         /* four at a time, so that one addition need not wait for the other */
                         for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                            spfgen_prefetch_soon(A_val, (pj + 256) * 8);
-                            spfgen_prefetch_soon(A_colidx, (pj + 256) * 4);
+                            spfgen_prefetch_soon(A_val, (pj + 64) * 8);
+                            spfgen_prefetch_soon(A_colidx, (pj + 64) * 4);
                             double y_sum_1_2 = 0.0;
                             y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
                             if (pj + 1 < pj_end) {

@@ -39,9 +39,7 @@ class FakeClock:
         return Runner(call)
 
 
-def race(
-    ours: Runner, *peers: Contestant, clock: FakeClock, memory: Memory | None = None, **more: object
-) -> Outcome:
+def race(ours: Runner, *peers: Contestant, clock: FakeClock, memory: Memory | None = None, **more: object) -> Outcome:
     case = Case(
         label="a case",
         data=lambda: 42.0,

@@ -263,9 +263,10 @@ def results(summaries: Mapping[str, Any], pictures: str, drawn: Collection[str] 
 HEADING = """# Results
 
 Written by `python -m experiments report`; do not edit. A ratio is the time of another divided by ours: above 1 ours is
-faster; over several cases it is the geometric mean, and the share of the roofline the median. Everyone is at the best
-of their settings, with the same threads, in turns, in one process; results were checked in the run that timed them.
-Losses are shown like wins.
+faster; over several cases it is the geometric mean. Where data lie in memory, the share of the roofline is that of the
+bandwidth measured in the same rounds, the median; what fits the caches has none. Everyone is at the best of their
+settings, with the same threads, in turns, in one process; results were checked in the run that timed them. Losses are
+shown like wins.
 
 """
 

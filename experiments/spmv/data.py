@@ -71,11 +71,12 @@ def product(make: Make, layout: str, block: int, value: str, index: str) -> Prod
 
 
 def matrices(quick: bool) -> Iterator[tuple[str, Make]]:
-    """For csr: made matrices that lie in the caches and far outside of them, then real ones."""
+    """For csr: made matrices that lie in the caches and far outside of them (in quick runs one), then real ones."""
     if quick:
         yield "stencil 100x100", partial(made.stencil, 100)
         yield "power law 2^12", partial(made.power_law, 12, 8)
         yield "empty rows 20000", partial(made.empty_rows, 20_000, 10, 8)
+        yield "7 points 100x100x100", partial(made.grid, 100, 7)
     else:
         for k in (32, 300, 1500):
             yield f"stencil {k}x{k}", partial(made.stencil, k)

@@ -223,8 +223,9 @@ def _array(found: _Segments) -> str:
 
 
 def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) -> c.Function:
-    """The loop while segments have some length. Positions are counted from the begin of their segment: then compilers
-    that know the length know when it is over."""
+    """The loop while segments have some length, as the first one has: that is asked behind each, which takes compilers
+    fewer jumps. Positions are counted from the begin of their segment: then compilers that know the length know when it
+    is over."""
     i, begin, count = found.variable, found.begin, c.Name(fresh("count", taken))
     new: dict[c.Expr, c.Expr] = {begin: c.Int(0)}
     for position in found.positions:
@@ -252,11 +253,12 @@ def _run(found: _Segments, params: list[c.Param], name: str, taken: set[str]) ->
     others: dict[c.Name, c.Expr] = {p: c.Bin("+", begin, new[p]) for p in found.positions}
     others[found.end] = c.Bin("+", begin, count)
     lines = [_for(rewrite(counted, s), others) for s in found.rest]
-    same = c.Bin("==", c.Bin("-", found.at(i), begin), count)
+    other = c.Bin("!=", c.Bin("-", found.at(i), begin), count)
+    over = c.If(c.Bin("||", c.Bin("==", i, last), other), c.Block((c.Break(),)))
     moved = (c.Assign(begin, "+=", count), c.Assign(i, "+=", c.Int(1)))
-    loop = c.While(c.Bin("&&", c.Bin("<", i, last), same), c.Block((*lines, *moved)))
+    loop = c.While(c.Name("true"), c.Block((*lines, *moved, over)))
     own = (c.Param(INT, n.name) for n in (count, i, last, begin))
-    doc = f"Iterations over {i.name} that have a {count.name}; answers the first that has another."
+    doc = f"Iterations over {i.name} that have a {count.name}, one at least; answers the first that has another."
     body = c.Block((loop, c.Return(i)))
     return c.Function(f"inline {INLINE} {INT}", name, (*own, *params), body, doc, static=True)
 

@@ -194,7 +194,7 @@ static inline bool spfgen_even_int64(const int64_t *ends, int64_t count) {
     return even >= 16;
 }
 
-/* Iterations over i that have a count; answers the first that has another. */
+/* Iterations over i that have a count, one at least; answers the first that has another. */
 static inline SPFGEN_INLINE int64_t mixed_types_run(
     int64_t count,
     int64_t i,
@@ -208,7 +208,7 @@ static inline SPFGEN_INLINE int64_t mixed_types_run(
     const int32_t *restrict A_colidx,
     const float *restrict x_val)
 {
-    while (i < last && i_ends[i - i_first] - pj_begin == count) {
+    while (true) {
         double *y_row = i_places + (i - i_first);
         double y_sum = 0.0;
         if (0 < count) {
@@ -240,6 +240,9 @@ static inline SPFGEN_INLINE int64_t mixed_types_run(
         y_row[0] += y_sum;
         pj_begin += count;
         i++;
+        if (i == last || i_ends[i - i_first] - pj_begin != count) {
+            break;
+        }
     }
     return i;
 }

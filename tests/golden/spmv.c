@@ -270,7 +270,7 @@ static inline double spfgen_dot_float64_int32(const double *values, const double
 #endif
 }
 
-/* Iterations over i that have a count; answers the first that has another. */
+/* Iterations over i that have a count, one at least; answers the first that has another. */
 static inline SPFGEN_INLINE int64_t spmv_run(
     int64_t count,
     int64_t i,
@@ -284,7 +284,7 @@ static inline SPFGEN_INLINE int64_t spmv_run(
     const int32_t *restrict A_colidx,
     const double *restrict x_val)
 {
-    while (i < last && i_ends[i - i_first] - pj_begin == count) {
+    while (true) {
         double *y_row = i_places + (i - i_first);
         double y_sum = 0.0;
         if (0 < count) {
@@ -322,6 +322,9 @@ static inline SPFGEN_INLINE int64_t spmv_run(
         y_row[0] = y_sum;
         pj_begin += count;
         i++;
+        if (i == last || i_ends[i - i_first] - pj_begin != count) {
+            break;
+        }
     }
     return i;
 }

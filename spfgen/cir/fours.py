@@ -100,11 +100,7 @@ def in_fours(
         held = {read: c.Load(own[k], lane) for read, own in vectors.items()}
         product = value(do.value, further(k * width, along=True), held)
         products.append(c.Assign(c.Load(total_of, lane), "+=" if k or once else "=", product))
-    sums: list[c.Expr] = [c.Load(total_of, c.Int(k)) for k in range(width)]
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
-    added = c.Assign(c.Name(name), "+=", sums[0])
+    added = c.Assign(c.Name(name), "+=", lanes_added(total_of, width))
     each = [
         *(c.Declare(kind.c, v.name, length=width) for own in vectors.values() for v in own),
         *gathered,
@@ -129,6 +125,15 @@ def in_fours(
         return None, rounds
     assert plan.ahead is not None
     return low.chosen("const bool", "steady", *_steady(low, plan, scope, gathers)), rounds
+
+
+def lanes_added(vector: c.Name, width: int) -> c.Expr:
+    """The sums of a vector together."""
+    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    return sums[0]
 
 
 def full_row(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
-from spfgen.cir.fours import TIMES, full_row, in_fours, stands_in_order
+from spfgen.cir.fours import TIMES, full_row, in_fours, lanes_added, stands_in_order
 from spfgen.cir.gathers import GATHERS, all_but_last, dot, large
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
@@ -210,7 +210,7 @@ def _by_vectors(
         c.While(c.Bin("<=", c.Bin("+", at, step), end), c.Block((*inside, c.Assign(at, "+=", step)))),
         loop(low.names[plan.dim], at, end, low.plan(plan.body, scope)),
         *(each(vectors[0], "+=", c.Load(v, lane)) for v in vectors[1:]),
-        c.Assign(c.Name(name), "+=", _all_of(vectors[0], width)),
+        c.Assign(c.Name(name), "+=", lanes_added(vectors[0], width)),
     ]
 
 
@@ -253,17 +253,8 @@ def vectors_together(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | 
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
         loop(position, at, end, [apart(), *low.plan(plan.body, scope)]),
-        *(c.Assign(c.Name(n), "+=", _all_of(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
+        *(c.Assign(c.Name(n), "+=", lanes_added(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
     ]
-
-
-def _all_of(vector: c.Name, width: int) -> c.Expr:
-    """The sums of a vector together."""
-    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
-    while len(sums) > 1:
-        half = len(sums) // 2
-        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
-    return sums[0]
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:

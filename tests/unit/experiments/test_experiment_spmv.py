@@ -12,6 +12,7 @@ from experiments import spmv
 from experiments.data import made
 from experiments.harness.case import OURS
 from experiments.harness.race import MISSING, RIGHT, Entry, Outcome, first_result, run_case
+from experiments.harness.timing import Timing
 from experiments.spmv import contestants, data
 from experiments.spmv.targets import closing
 
@@ -148,3 +149,14 @@ def test_threads_are_to_be_at_work_evenly_where_rows_are_long() -> None:
     text = closing([outcome("stencil", 0.1), outcome("power law 2^12", 0.95), outcome("power law 2^14", 0.85)])
     assert "least 0.850 (csr, power law 2^14, 2 threads), target 0.9: NOT met" in text
     assert "target 0.9: met" in closing([outcome("power law 2^12", 0.95)])
+
+
+def test_stencils_in_memory_are_to_be_near_the_bandwidth() -> None:
+    def outcome(label: str, nanoseconds: float, *roofs: float) -> Outcome:
+        entry = Entry("ours", "", RIGHT, ratio=1.0, timing=Timing((nanoseconds,), 1))
+        return Outcome(f"csr, {label}, 1 thread", {}, 1000, None, (entry,), 1, roofs)
+
+    near, far = outcome("stencil 1500x1500", 1000.0, 1.1e9), outcome("stencil 300x300", 1000.0, 1.25e9)
+    others = outcome("power law 2^19", 1000.0, 4e9), outcome("stencil 100x100", 1.0)  # scattered; in the caches
+    assert "least 0.909 (csr, stencil 1500x1500, 1 thread), target 0.85: met" in closing([near, *others])
+    assert "least 0.800 (csr, stencil 300x300, 1 thread), target 0.85: NOT met" in closing([near, far, *others])

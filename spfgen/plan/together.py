@@ -84,7 +84,7 @@ def _several(loop: Scan) -> Plan | None:
 def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
     """Whether the loop inside, unless it is known to be short, reads what is the same for all iterations beside what is
     not."""
-    moved = [o for o in reads if inner.dim in variables(o.place[-1])]
+    moved = [o for o in reads if any(inner.dim in variables(p) for p in o.place[-1:])]  # scalars have no place
     theirs = [bool(own & {v for p in o.place for v in variables(p)}) for o in moved]
     short = any(isinstance(e, Num) and e.value < SHORT for e in inner.high)
     return all(o.place[-1] == Var(inner.dim) for o in moved) and any(theirs) and not all(theirs) and not short

@@ -106,6 +106,15 @@ def test_other_layouts(layouts: dict[str, str], statement: str) -> None:
     assert np.array_equal(np.asarray(found), expected)
 
 
+def test_a_scalar_is_a_factor_too() -> None:
+    """Columns of a result beside each other, a number in each term (found by fuzzing: it has no place)."""
+    made = spfgen.compile("C[j, i] = s*A[i, j]*D[k, j]", A="vbl", D="dense_col", C="dense", threads=2)
+    random = np.random.default_rng(5)
+    a, d = random.integers(1, 9, (7, 30)).astype(float), random.integers(-3, 4, (20, 30)).astype(float)
+    found = made(s=2.0, A=spfgen.pack(a, "vbl"), D=np.asfortranarray(d))
+    assert np.array_equal(np.asarray(found), (2 * a * d.sum(axis=0)).T)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -222,10 +222,10 @@ def _by_rows(low: Lowering, lines: Sequence[c.Stmt]) -> list[c.Stmt]:
 
 
 def _kinds(low: Lowering) -> dict[str, ElementType]:
-    """The types of what arrays hold, by the names that these have in C."""
+    """The types of what arrays hold, by the names that these have in C: arrays that tensors share have one."""
     kinds = {(t.name, v.name): t.value_type for t in low.program.tensors for v in t.layout.values}
     kinds |= {(t.name, name): kind for t in low.program.tensors for name, kind in t.index_types}
-    return {low.array_names[key]: TYPES[kind] for key, kind in kinds.items()}
+    return {low.array_names[key]: TYPES[kind] for key, kind in kinds.items() if key in low.array_names}
 
 
 def _scattered(low: Lowering, plan: Scan, do: Do, kind: ElementType) -> list[Operand]:

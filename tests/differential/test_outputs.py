@@ -12,7 +12,7 @@ from spfgen.errors import Unsupported
 RNG = np.random.default_rng(5)
 
 
-def matrix(shape: tuple[int, int], density: float = 0.4) -> np.ndarray:
+def matrix(shape: tuple[int, ...], density: float = 0.4) -> np.ndarray:
     return np.where(RNG.random(shape) < density, RNG.integers(1, 9, shape), 0).astype(float)
 
 
@@ -25,6 +25,17 @@ def test_sddmm_shares_the_pattern_of_its_mask() -> None:
     result = spec.kernels["sddmm"].compile()(A=mask, B=b, D=d)
     np.testing.assert_array_equal(result.to_numpy(), a * (b @ d))
     assert np.shares_memory(result.arrays["colidx"], mask.indices)
+
+
+def test_sums_over_a_pattern_that_another_tensor_shares() -> None:
+    """The arrays of the pattern have the names of the tensor that they come with (found by fuzzing)."""
+    spec = spfgen.parse("""kernel k { tensor A : csr tensor C : csr shares A tensor x, y : dense
+        C[i, j] = 2*A[i, j]
+        y[i] = A[i, j]*x[j] }""")
+    a, x = matrix((5, 6)), matrix((6,), 1)
+    result = spec.kernels["k"].compile()(A=scipy.sparse.csr_array(a), x=x)
+    np.testing.assert_array_equal(result["C"].to_numpy(), 2 * a)
+    np.testing.assert_array_equal(result["y"], a @ x)
 
 
 def test_ttm_shares_two_levels() -> None:

@@ -231,7 +231,7 @@ def check(outcome: Outcome, function: Any, data: Data) -> str:
             continue
         expected, real = wanted[name], operand.meaning()
         a, b = (t.values if isinstance(t, Stored) else t for t in (expected, real))
-        if not np.array_equal(a, b):
+        if not np.array_equal(a, b, equal_nan=True):
             where = ""
             if isinstance(real, Stored):
                 where = f" at {[tuple(map(int, c)) for c in zip(*real.coords, strict=True)]}"

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from spfgen.errors import DataError
 from spfgen.layout.validate import check_arrays
 from tests.fuzz import meaning, runner, unseen
+from tests.fuzz.common import common_cases
 from tests.fuzz.programs import Case, cases, known_layouts
 
-FOCI = ("dense", "outputs", "unseen", "order", "finds", "schedules")
+FOCI = ("dense", "outputs", "common", "unseen", "order", "finds", "schedules")
 PROGRAMS = 10
 """At most so many programs in one call of the C compiler."""
 PATIENCE = 30.0
@@ -57,12 +58,16 @@ class Checker:
             raise AssertionError(self.failed[key])
 
 
+def drawn(focus: str) -> st.SearchStrategy[Case]:
+    return common_cases() if focus == "common" else cases(focus)
+
+
 def some_programs(focus: str, flags: Sequence[str]) -> None:
     """The same some thirty programs each time."""
     check = Checker(flags)
 
     @settings(derandomize=True, max_examples=5, database=None, **COMMON)
-    @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
+    @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)
 
@@ -71,7 +76,7 @@ def some_programs(focus: str, flags: Sequence[str]) -> None:
     assert check.tally.ran > most * check.tally.refused, f"most programs are refused: {check.tally}"
 
 
-@pytest.mark.parametrize("focus", FOCI[:2])
+@pytest.mark.parametrize("focus", FOCI[:3])
 def test_random_programs(focus: str) -> None:
     some_programs(focus, ("-O1",))
 
@@ -83,7 +88,7 @@ def test_many_random_programs(focus: str) -> None:
     check = Checker()
 
     @settings(max_examples=int(os.environ.get("SPFGEN_FUZZ", "300")), **COMMON)
-    @given(st.lists(cases(focus), min_size=1, max_size=PROGRAMS))
+    @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
     def many(programs: list[Case]) -> None:
         check(programs)
 

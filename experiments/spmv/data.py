@@ -86,6 +86,7 @@ def matrices(quick: bool) -> Iterator[tuple[str, Make]]:
         yield "banded 500000, 31 wide", partial(made.banded, 500_000, 15)
         yield "uniform 1000000, 8 a row", partial(made.uniform, 1_000_000, 1_000_000, 8)
         yield "uniform 1000000, 2 a row", partial(made.uniform, 1_000_000, 1_000_000, 2)
+        yield "uniform 4000000, 3 a row", partial(made.uniform, 4_000_000, 4_000_000, 3)
         yield "power law 2^14", partial(made.power_law, 14, 16)
         yield "power law 2^19", partial(made.power_law, 19, 16)
         yield "long rows 200000", partial(made.long_rows, 200_000, 4, 8, 150_000)
@@ -119,6 +120,8 @@ def structured(quick: bool) -> Iterator[tuple[str, str, Make, int]]:
     for rows in (300,) if quick else (3_000, 30_000):
         yield "csc", f"uniform {rows}x{100 * rows}", partial(made.uniform, rows, 100 * rows, 100), 1
         yield "csc", f"uniform {100 * rows}x{rows}", partial(made.uniform, 100 * rows, rows, 1), 1
+    if not quick:
+        yield "csc", "uniform 4000000, 3 a row", partial(made.uniform, 4_000_000, 4_000_000, 3), 1
 
 
 def _blocks(k: int, size: int) -> csr_array:

@@ -21,6 +21,7 @@ from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
 from spfgen.cir.rounds import in_rounds
 from spfgen.cir.scatter import scattered, scatters
+from spfgen.cir.scattered import may_fetch
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
@@ -31,7 +32,7 @@ from spfgen.cir.wide import wide_type, widened
 from spfgen.cir.window import window
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, Bin, Call, Expr, Not, Num, Var, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Call, Expr, Not, Num, Var, calls, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
@@ -72,6 +73,7 @@ from spfgen.plan.nodes import (
     Whole,
     chain,
 )
+from spfgen.plan.prefetch import places_of
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
@@ -385,6 +387,9 @@ class Lowering(Values):
 
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
         """A loop that is not in parts."""
+        added = next((n for n in chain(plan.body) if isinstance(n, Scan)), plan) if plan.flat else plan
+        if added.scattered is not None:
+            return [may_fetch(self, plan, added, scope, comment)]
         if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts
             return flat.flattened(self, plan, scope)
         before, scope = self.held(plan, scope)
@@ -483,7 +488,13 @@ class Lowering(Values):
         for array in plan.arrays:
             first = substitute(array, {plan.position: Var(name)})
             read = self.place(first, scope) if isinstance(first, Operand) else self.expr(first, scope)
-            lines.append(c.Do(c.Call("spfgen_prefetch", (c.Un("&", read),))))
+            assert isinstance(read, c.Load)
+            call = c.Call("spfgen_prefetch", (c.Un("&", read),))
+            if any(calls(e) for e in places_of(first)):  # what is stored where there is no iteration may be no place
+                index = c.Cast(INT, read.index) if isinstance(read.index, c.Load) else read.index
+                size = c.Int(self.element_type(first).bytes)
+                call = c.Call("spfgen_prefetch_soon", (read.array, c.Bin("*", index, size)))
+            lines.append(c.Do(call))
         about = c.Comment(f"what a later {self.names[plan.dim]} reads first is fetched")
         return c.If(there, c.Block((about, *lines)))
 

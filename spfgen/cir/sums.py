@@ -601,7 +601,7 @@ def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     condition = c.Bin("&&", condition, joined("||", spread)) if spread else condition
     if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
         return condition
-    return low.chosen("const bool", "far" if ahead.places else "near", condition, ahead.because)
+    return low.chosen("const bool", ahead.name, condition, ahead.because)
 
 
 def _is_spread(low: Lowering, spread: Spread, scope: Scope) -> c.Expr:

@@ -62,6 +62,7 @@ from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.prefetch_rows import rows_fetched
 from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.scattered import with_scattered
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
@@ -166,6 +167,7 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
         variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
         variants = [replace(v, body=with_lanes(instance, v.body)) for v in variants]
         variants = [replace(v, body=with_flat(instance, v.body)) for v in variants]
+        variants = [replace(v, body=with_scattered(instance, v.body, context.shapes)) for v in variants]
         variants = [replace(v, body=with_windows(v.body, context.types)) for v in variants]
     variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
     variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)

@@ -91,7 +91,7 @@ class Ahead:
     hold: on how much there is, then on how short the runs are. What lies there for the first place of the run; or, with
     `each`, for one place out of so many. `long` says when the `rows` runs are long, on the average; `begins` is the
     first element of the array that says where they begin, if there is one. What is read through index arrays is
-    fetched where one of those that are `spread` is so. `because` says what the conditions mean."""
+    fetched where one of those that are `spread` is so. `because` says what the conditions mean, `name` in a word."""
 
     arrays: tuple[Call | Operand, ...]
     places: int
@@ -102,6 +102,7 @@ class Ahead:
     begins: Call | None = None
     spread: tuple[Spread, ...] = ()
     because: str = "many short segments, more than caches hold: what comes later is fetched"
+    name: str = "far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ class Scan(Plan):
     downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
     summed first; `flat`: an array f that never falls, where the body is a loop over [f(dim), f(dim + 1)): those of
     several iterations may run as one; `apart`: no two iterations add to one place, within one iteration of the loops
-    around; `chained`: index arrays say which earlier iterations one needs."""
+    around; `chained`: index arrays say which earlier iterations one needs; `scattered`: the place that an iteration
+    adds to, which may be fetched ahead."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -176,6 +178,7 @@ class Scan(Plan):
     flat: str = ""
     apart: bool = False
     chained: bool = False
+    scattered: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ def _fetching(tile: Tile, shapes: Shapes, sizes: Collection[str]) -> Plan | None
     line = max(tile.width // LINES, 1)
     when = (Compare(">", columns, Num(2 * line)), Compare("<=", values, Num(NEAR)))
     why = "rows that the second cache holds, but not the first: those that come later are fetched"
-    ahead = Ahead(tuple(substitute(o, later) for o in rows), 0, when, line, spread=tuple(spread), because=why)
+    fetched = tuple(substitute(o, later) for o in rows)
+    ahead = Ahead(fetched, 0, when, line, spread=tuple(spread), because=why, name="near")
     fetching = replace(innermost, ahead=ahead)
     result: Plan = rewrite(lambda n: fetching if n == innermost else None, tile, PLANS)
     return result

@@ -14,7 +14,7 @@ from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.hints import Seen, hint_columns, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -276,7 +276,7 @@ def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without:
     """The arguments of a call for these rows, int64[len(rows)] each, without those that are the given position."""
     result = []
     for argument in plan.encoded.calls[name].arguments:
-        if without and argument == Var(without):
+        if without and shift(argument, without) is not None:
             continue
         value = np.broadcast_to(np.asarray(affine_value(linear(argument), state.known), dtype=np.int64), (state.count,))
         result.append(value[rows])
@@ -301,16 +301,17 @@ def _rank_counted(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     state.claim(begin.name, extents)
     segment = flat_place(extents, places, rows.count)
     ranks, first = row_ranks([segment, *_sorted_by(state, plan, rank, rows, order)], rows.count)
-    state.columns[rank.position][rows.rows] = ranks
+    state.columns[rank.position][rows.rows] = rank.low + ranks
     counts = np.bincount(segment[first], minlength=prod(extents))
-    ends = np.cumsum(counts)
+    ends = rank.low + np.cumsum(counts)
     starts = ends - counts
-    state.arrays[begin.name] = starts.reshape(extents).astype(np.int64)
+    state.arrays[begin.name] = (starts + rank.base).reshape(extents).astype(np.int64)
     if rank.other:
         other = state.layout.index(plan.encoded.calls[rank.other].function)
-        state.arrays[other.name] = (ends if rank.kind == "ends" else counts).reshape(extents).astype(np.int64)
+        known = ends + rank.past if rank.kind == "ends" else counts
+        state.arrays[other.name] = known.reshape(extents).astype(np.int64)
     for key, values in zip(rank.keys, rows.keys, strict=False):
-        _write(state, plan, rank, key, rows.rows, values, len(first))
+        _write(state, plan, rank, key, rows.rows, values, rank.low + len(first))
 
 
 def _rank_slots(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
@@ -352,11 +353,11 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     segment = flat_place(extents, places, rows.count)
     widths = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
     np.maximum.at(widths, segment, slot + 1)
-    starts = np.cumsum(widths) - widths
+    starts = rank.low + np.cumsum(widths) - widths
     state.columns[rank.position][rows.rows] = starts[segment] + slot
-    state.arrays[begin.name] = starts.reshape(extents)
+    state.arrays[begin.name] = (starts + rank.base).reshape(extents)
     for key, values in zip(rank.keys, rows.keys, strict=True):
-        _write(state, plan, rank, key, rows.rows, values, int(widths.sum()))
+        _write(state, plan, rank, key, rows.rows, values, rank.low + int(widths.sum()))
     return None
 
 
@@ -606,16 +607,14 @@ def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, v
     call = plan.encoded.calls[name]
     index = state.layout.index(call.function)
     places = _subscripts(state, plan, name, rows)
-    needed = [
-        max(length, _most(p)) if a == Var(rank.position) else _most(p)
-        for a, p in zip(call.arguments, places, strict=True)
-    ]
+    shifts = [shift(a, rank.position) for a in call.arguments]
+    needed = [_most(p) if s is None else max(length + s, _most(p)) for s, p in zip(shifts, places, strict=True)]
     shape = solved_extents(state, index, needed)
-    for argument, extent in zip(call.arguments, shape, strict=True):
-        if argument == Var(rank.position) and length > extent:
+    for further, extent in zip(shifts, shape, strict=True):
+        if further is not None and length + further > extent:
             raise DataError(
                 f"expected at most {extent} positions `{rank.position}` in layout `{state.layout.name}`, "
-                f"but the entries need {length}"
+                f"but the entries need {length + further}"
             )
     low, _ = key_range(state, plan, name)
     sentinel = plan.sentinels.get(index.name)

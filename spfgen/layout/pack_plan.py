@@ -29,7 +29,7 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
-from spfgen.sets.affine import Affine
+from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import linear
@@ -49,13 +49,15 @@ class Rank:
     """The position is a rank of its keys (names of calls). Every other field says within what it is counted.
 
     kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
-            "counts": in [begin, begin + other);  "slots": from `low` up, counted in each group, a*position <= e for all
-            `highs` (a, e);
+            "counts": in [begin, begin + other);  "slots": counted in each group, a*position <= e for all `highs`
+            (a, e);
             "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
             is the most that a group with these e has;
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
             is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
             "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
+    low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
+            for "ends" before other - past: index arrays of Fortran begin with 1.
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
     later   the arrays of the keys are written once their places are known.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
@@ -68,6 +70,8 @@ class Rank:
     begin: str = ""
     other: str = ""
     low: int = 0
+    base: int = 0
+    past: int = 0
     highs: tuple[tuple[int, Affine], ...] = ()
     groups: tuple[Affine, ...] | None = None
     later: bool = False
@@ -107,7 +111,15 @@ class PackPlan:
     def is_plain(self) -> bool:
         """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
         kinds = ("pointer", "ends", "counts", "slots", "write")
-        return not any(r.kind not in kinds or r.later or r.run or r.hint for r in self.ranks)
+        return not any(
+            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or self._shifted(r)
+            for r in self.ranks
+        )
+
+    def _shifted(self, rank: Rank) -> bool:
+        """Whether the keys are not at the positions themselves."""
+        places = [a for k in rank.keys if k in self.encoded.calls for a in self.encoded.calls[k].arguments]
+        return any(shift(a, rank.position) for a in places)
 
 
 @dataclass
@@ -264,7 +276,7 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
     for name, call in encoded.calls.items():
         if name not in matter or call.function in progress.built or position not in argument_names(call):
             continue
-        if Affine(((position, 1),)) not in [linear(a) for a in call.arguments]:
+        if all(shift(a, position) is None for a in call.arguments):
             continue
         if not argument_names(call) <= progress.known | progress.placed | {position}:
             continue
@@ -276,7 +288,8 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
             )
         else:
             found.append((name, value))
-    return found, reason
+    at = [f for f in found if Var(position) in encoded.calls[f[0]].arguments]
+    return at or found, reason
 
 
 def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
@@ -295,7 +308,7 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
     ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
     if not first or not ends:
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
-    others = {tuple(a for a in encoded.calls[k].arguments if a != Var(position)) for k in keys}
+    others = {tuple(a for a in encoded.calls[k].arguments if shift(a, position) is None) for k in keys}
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
@@ -461,24 +474,38 @@ def _size_names(encoded: Encoded) -> set[str]:
 def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine) -> Rank | None:
     """A rank between two calls of arrays that are not made yet."""
     calls = progress.encoded.calls
-    begin = _only_call(low, calls)
+    base, past = -low.constant, -high.constant
+    begin = _only_call(low.plus(base), calls)
     rest = _only_call(high - low, calls)
-    end = _only_call(high, calls)
+    end = _only_call(high.plus(past), calls)
     if begin is None or calls[begin].function in progress.built:
         return None
     other, kind = (rest, "counts") if rest is not None else (end, "ends")
     if other is None or calls[other].function in progress.built:
         return None
     first, second = calls[begin], calls[other]
+    shifts = [shift(a, position) for k in keys for a in calls[k].arguments]
+    bottom = max([0, *(-s for s in shifts if s is not None)])
     if first.function == second.function:
         steps = [linear(b) - linear(a) for a, b in zip(first.arguments, second.arguments, strict=True)]
         one = [Affine(())] * (len(steps) - 1) + [Affine((), 1)]
-        if kind != "ends" or steps != one:
+        if kind != "ends" or steps != one or base != past:
             return None
         own = argument_names(first) | progress.encoded.sizes
         others = {n for k in keys for n in argument_names(calls[k])} - {position} - own
-        return Rank(position, keys, "padded" if others else "pointer", begin)
-    return Rank(position, keys, kind, begin, other) if first.arguments == second.arguments else None
+        return Rank(position, keys, "padded" if others else "pointer", begin, "", bottom, base)
+    if first.arguments != second.arguments:
+        return None
+    return Rank(position, keys, kind, begin, other, bottom, base, past if kind == "ends" else 0)
+
+
+def shift(argument: Expr, position: str) -> int | None:
+    """How far behind the position the argument is, if it is so far behind each."""
+    try:
+        value = linear(argument)
+    except NotAffine:
+        return None
+    return value.constant if value.terms == ((position, 1),) else None
 
 
 def _only_call(value: Affine, calls: Mapping[str, Any]) -> str | None:
@@ -522,7 +549,7 @@ def _is_injective(layout: Layout, encoded: Encoded, steps: list[tuple[Rule, ...]
     """Whether it is plain that no two points share a value: the place of the value gives all positions."""
     if len(encoded.pieces) > 1 or len(layout.values) > 1:
         return False
-    given = {p.name for v in layout.values for p in v.position if isinstance(p, Var)}
+    given = {n for v in layout.values for p in v.position for n in variables(p) if shift(p, n) is not None}
     for (rule,) in reversed(steps):
         if isinstance(rule, Ranked) and rule.rank.position in given and rule.rank.begin:
             arguments = encoded.calls[rule.rank.begin].arguments

@@ -108,10 +108,10 @@ class Counts:
     def trips(self, low: Iterable[Expr], high: Iterable[Expr]) -> Expr:
         """How often a loop over max(low) <= dim < min(high) runs on average."""
         lows, highs = list(low), list(high)
-        for a in lows:
-            for b in highs:
-                if isinstance(a, Var) and isinstance(b, Var) and self._same_function(a.name, b.name):
-                    length = self.segment(a.name)
+        for one, further in map(shifted, lows):
+            for other, as_far in map(shifted, highs):
+                if further == as_far and self._same_function(one, other):
+                    length = self.segment(one)
                     if length is not None:
                         return length
         numbers = [e for e in highs if isinstance(e, Num)]
@@ -143,6 +143,18 @@ class Counts:
             case Bin(op, left, right):
                 return Bin(op, self.typical(left), self.typical(right))
         return expr
+
+
+def shifted(expr: Expr) -> tuple[str, int]:
+    """(name, c) of name + c; without a name for all else."""
+    match expr:
+        case Var(name):
+            return name, 0
+        case Bin("+", Var(name), Num(c)):
+            return name, c
+        case Bin("-", Var(name), Num(c)):
+            return name, -c
+    return "", 0
 
 
 def _least_difference(lows: Sequence[Expr], highs: Sequence[Expr]) -> int | None:

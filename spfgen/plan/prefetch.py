@@ -37,6 +37,7 @@ from itertools import islice, takewhile
 
 from spfgen.facts.formula import ONE, And, Bin, Call, Compare, Expr, Formula, Num, Or, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
+from spfgen.plan.cost import shifted
 from spfgen.plan.nodes import (
     PLANS,
     Ahead,
@@ -206,9 +207,10 @@ def _streamed(outer: Scan) -> Plan | None:
                 loaded[dim] = call
             case Clear() | Locate() | Reduce():
                 pass
-            case Scan(low=(Var(begin),), high=high) if begin in loaded:
+            case Scan(low=(low,), high=high) if shifted(low)[0] in loaded:
+                begin, further = shifted(low)
                 after = substitute(loaded[begin], {outer.dim: Bin("+", Var(outer.dim), ONE)})
-                if not any(isinstance(e, Var) and loaded.get(e.name) == after for e in high):
+                if not any(loaded.get(end) == after and as_far == further for end, as_far in map(shifted, high)):
                     return None
                 found = _stream(outer, node, (Var(node.dim),))
                 if found is not None and found.ahead is not None and outer.low == (Num(0),):

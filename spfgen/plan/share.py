@@ -36,7 +36,7 @@ from spfgen.facts.formula import (
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
-from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
+from spfgen.plan.cost import Counts, mean_ratio, over, plus, shifted, times
 from spfgen.plan.depend import distinct_places
 from spfgen.plan.nodes import (
     PLANS,
@@ -164,8 +164,8 @@ def _compares(node: Plan) -> bool:
 
 
 def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | None:
-    """The array whose neighbouring values bound the first inner loop that depends on the scan's own position; and those
-    of the loops in that one."""
+    """The array whose neighbouring values (or what is as far from both) bound the first inner loop that depends on the
+    scan's own position; and those of the loops in that one."""
     loaded = {n.dim: n.call for n in walk(scan.body, PLANS) if isinstance(n, Load)}
     copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Locate)}
     own = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
@@ -174,8 +174,9 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
     for node in walk(scan.body, PLANS):
         if not isinstance(node, Scan | Find) or len(node.low) != 1:
             continue
-        low = _call(node.low[0], loaded)
-        highs = [c for c in (_call(e, loaded) for e in node.high) if c is not None]
+        begin, further = shifted(node.low[0])
+        low, ends = loaded.get(begin), (name for name, as_far in map(shifted, node.high) if as_far == further)
+        highs = [loaded[n] for n in ends if n in loaded]
         function = next((h.function for h in highs if low is not None and _neighbours(low, h, own)), None)
         if function is not None:
             if found and not _in_reach(instance, scan, found, function):

@@ -258,3 +258,30 @@ def test_parts_meet_only_where_one_ends(target: str, adds: str) -> None:
     kernel = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
     loops = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
     assert {n.share.adds for n in loops if n.share} == {adds}
+
+
+def test_work_is_shared_out_where_segments_count_from_one() -> None:
+    """Differences of the pointer array say how much there is; a long row is not split, its positions are others."""
+    spec = spfgen.parse("""
+    layout based(nrow, ncol) {
+        size nnz
+        relation { [r, p] -> [i, j] :
+            0 <= r < nrow and ptr(r) - 1 <= p < ptr(r + 1) - 1 and i = r and j = idx(p) - 1 }
+        index ptr[nrow + 1] { range 1 <= ptr(p) <= nnz + 1  property increasing }
+        index idx[nnz] { range 1 <= idx(p) <= ncol }
+        value val[nnz] at [p]
+    }
+    kernel k { tensor A : based tensor x, y : dense y[i] = A[i,j]*x[j] }""")
+    kernel = spec.kernels["k"].compile(threads=3)
+    (share,) = [n.share for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.share]
+    assert share.weight is not None
+    assert share.weight.pointer == "A.ptr"
+    assert not share.row
+    random = np.random.default_rng(3)
+    lengths = np.minimum(random.zipf(1.5, 4000), 3000)
+    ptr = 1 + np.concatenate([[0], np.cumsum(lengths)])
+    idx = random.integers(1, 101, ptr[-1] - 1)
+    values, x = random.integers(1, 9, len(idx)).astype(float), random.integers(0, 5, 100).astype(float)
+    given = spfgen.tensor(spec.layouts["based"], shape=(4000, 100), ptr=ptr, idx=idx, val=values)
+    expected = np.add.reduceat(values * x[idx - 1], ptr[:-1] - 1)
+    assert np.array_equal(np.asarray(kernel(A=given, x=x)), expected)

@@ -20,8 +20,7 @@ from spfgen.cir.names import Names
 from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
 from spfgen.cir.rounds import in_rounds
-from spfgen.cir.scatter import scattered, scatters
-from spfgen.cir.scattered import may_fetch
+from spfgen.cir.scatter import may_fetch, scattered, scatters
 from spfgen.cir.scope import Scope
 from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile

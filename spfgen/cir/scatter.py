@@ -7,12 +7,13 @@ The positions q may be those of a find, too, where they stand side by side and a
 No compiler runs such iterations side by side, as two of the places might be one, so that each takes its own counting
 and comparing: with 20 to 70 entries a segment, all in the caches, four at a time take 5 to 15 % less. The order of the
 additions stays as it is (rounds.py). Where the places are proved to differ (plan/apart.py), four of them are read, then
-added to by vectors, then stored, in segments that are not short: another 5 to 10 % less.
+added to by vectors, then stored, in segments that are not short: another 5 to 10 % less. Where they lie all over the
+memory, they are fetched ahead instead (plan/scattered.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,10 +22,12 @@ from spfgen.cir.build import INT, SIMD, loop
 from spfgen.cir.fours import TIMES, VECTOR, stands_in_order
 from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
+from spfgen.cir.sums import pays
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.plan.apart import named
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Scan, chain
+from spfgen.plan.scattered import fetching
 from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
@@ -66,6 +69,19 @@ def hits_scattered(
     """The same of hits that stand side by side, between limits."""
     made = {**plan.calls(), **_made(plan.hit)}
     return _written_out(low, plan, plan.hit, made, scope, limits, body)
+
+
+def may_fetch(low: Lowering, plan: Scan, inner: Scan, scope: Scope, comment: Sequence[c.Stmt]) -> c.Stmt:
+    """The loop, in which `inner` (or itself) fetches the places that it adds to, if they are scattered. Beside such
+    waits it counts little how segments end: they are not taken together then."""
+    assert inner.scattered is not None
+
+    def answer(by: Scan, flat: str) -> c.Block:
+        loop = by if inner is plan else rewrite(lambda n: by if n is inner else None, replace(plan, flat=flat))
+        return c.Block(tuple(low.whole_scan(loop, scope, list(comment))))
+
+    asked = pays(low, inner.scattered, scope)
+    return c.If(asked, answer(fetching(inner), ""), answer(replace(inner, scattered=None), plan.flat))
 
 
 def _written_out(

@@ -29,10 +29,10 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
-from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, shifted
 
 
 @dataclass(frozen=True)
@@ -501,11 +501,8 @@ def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], lo
 
 def shift(argument: Expr, position: str) -> int | None:
     """How far behind the position the argument is, if it is so far behind each."""
-    try:
-        value = linear(argument)
-    except NotAffine:
-        return None
-    return value.constant if value.terms == ((position, 1),) else None
+    name, further = shifted(argument)
+    return further if name == position else None
 
 
 def _only_call(value: Affine, calls: Mapping[str, Any]) -> str | None:

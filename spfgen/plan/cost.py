@@ -16,7 +16,7 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, variables
 from spfgen.sets.affine import NotAffine, divided, expression
 from spfgen.sets.bounds import bounds
-from spfgen.sets.uf import comparisons, linear
+from spfgen.sets.uf import comparisons, linear, shifted
 from spfgen.space.nodes import Instance
 
 
@@ -143,18 +143,6 @@ class Counts:
             case Bin(op, left, right):
                 return Bin(op, self.typical(left), self.typical(right))
         return expr
-
-
-def shifted(expr: Expr) -> tuple[str, int]:
-    """(name, c) of name + c; without a name for all else."""
-    match expr:
-        case Var(name):
-            return name, 0
-        case Bin("+", Var(name), Num(c)):
-            return name, c
-        case Bin("-", Var(name), Num(c)):
-            return name, -c
-    return "", 0
 
 
 def _least_difference(lows: Sequence[Expr], highs: Sequence[Expr]) -> int | None:

@@ -37,7 +37,6 @@ from itertools import islice, takewhile
 
 from spfgen.facts.formula import ONE, And, Bin, Call, Compare, Expr, Formula, Num, Or, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.cost import shifted
 from spfgen.plan.nodes import (
     PLANS,
     Ahead,
@@ -58,6 +57,7 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
+from spfgen.sets.uf import shifted
 from spfgen.space.nodes import Operand, Read
 
 AHEAD = 8

@@ -3,7 +3,7 @@
     for p in [f(j), f(j + 1)) { y[g(p)] += A[p]*x[j] }
 
 Where y is larger than caches each addition waits for its own place, and an atomic one lets all behind it wait as well.
-The places of later p are known: fetching them takes a quarter of the time off, and more than half where additions are
+The places of later p are known: fetching them takes a third to a half of the time off, most where additions are
 atomic. Where neighbouring p lead to neighbouring places, as in a band, it would be in vain: samples of g tell.
 """
 

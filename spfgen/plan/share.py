@@ -36,7 +36,7 @@ from spfgen.facts.formula import (
 from spfgen.facts.prove import implied
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
-from spfgen.plan.cost import Counts, mean_ratio, over, plus, shifted, times
+from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.depend import distinct_places
 from spfgen.plan.nodes import (
     PLANS,
@@ -66,7 +66,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.work import by_algorithm, work
 from spfgen.sets.affine import Affine, NotAffine, expression
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, shifted
 from spfgen.space.nodes import Instance, Mark, Operand
 
 ATOMIC = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})

@@ -252,3 +252,15 @@ def without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str
                 piece = rest
                 unused.add(name)
     return piece, frozenset(unused)
+
+
+def shifted(expr: Expr) -> tuple[str, int]:
+    """(name, c) of name + c; without a name for all else."""
+    try:
+        value = linear(expr)
+    except NotAffine:
+        return "", 0
+    match value.terms:
+        case ((str() as name, 1),):
+            return name, value.constant
+    return "", 0

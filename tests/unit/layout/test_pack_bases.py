@@ -44,7 +44,7 @@ LAYOUTS = {
         f"index row[nnz] {{ range 1 <= row(p) <= nrow }} {COLUMNS} value val[nnz] at [p - 1]",
         {"row": [1, 1, 3, 3], "idx": [2, 4, 1, 4]},
     ),
-    "a head": (  # the first place is not used
+    "columns": (
         "[r, p] -> [i, j] : 0 <= r < nrow and ptr(r) <= p < ptr(r + 1) and i = r and j = idx(p) - 1",
         "index ptr[nrow + 1] { range 0 <= ptr(p) <= nnz  property increasing } "
         f"{COLUMNS} value val[nnz] at [p]",

@@ -136,11 +136,11 @@ class Lowering(Values):
         tensor = self.program.tensor(name)
         const = "" if tensor.is_output else "const "
         role = "result" if tensor.is_output and not tensor.is_input else "operand"
-        return c.Param(f"{const}{self.structs[name].name} *", name, role)
+        return c.Param(f"{const}{self.structs[name].name} *", self.names.tensors[name], role)
 
     def checks(self) -> list[c.Stmt]:
         """Null pointers and shapes that do not fit are errors of the caller, reported before anything is written."""
-        missing = [c.Un("!", c.Name(t.name)) for t in self.program.tensors]
+        missing = [c.Un("!", c.Name(self.names.tensors[t.name])) for t in self.program.tensors]
         result: list[c.Stmt] = [c.If(any_of(missing), c.Return(c.Name(NULL_ERROR)))]
         wrong: list[c.Expr] = []
         for size, places in self.program.size_of.items():
@@ -150,12 +150,28 @@ class Lowering(Values):
             elif fields:
                 wrong += [c.Bin("!=", fields[0], f) for f in fields[1:]]
             wrong += [c.Bin("<", f, c.Int(0)) for f in fields[:1]]
+        for first, *others in self.program.agreements:
+            wrong += [c.Bin("!=", self.least(first), self.least(group)) for group in others]
         if wrong:
             result.append(c.If(any_of(wrong), c.Return(c.Name(SHAPE_ERROR))))
         return result
 
+    def least(self, sizes: Sequence[str]) -> c.Expr:
+        """The least of some extents, as the operands have them."""
+        values = [self.extent(s) for s in sizes]
+        result = values[0]
+        for value in values[1:]:
+            result = c.Call("spfgen_min", (result, value))
+        return result
+
+    def extent(self, size: str) -> c.Expr:
+        if size in self.program.fixed:
+            return c.Int(self.program.fixed[size])
+        places = self.program.size_of[size]
+        return self.size_field(*places[0]) if places else c.Name(self.names[size])
+
     def size_field(self, tensor: str, name: str) -> c.Expr:
-        return c.Field(c.Name(tensor), field_name(name))
+        return c.Field(c.Name(self.names.tensors[tensor]), field_name(name))
 
     def prologue(self) -> list[c.Stmt]:
         """Sizes and arrays under their own names."""
@@ -176,7 +192,9 @@ class Lowering(Values):
         return result
 
     def array(self, kind: str, tensor: str, array: str) -> c.Stmt:
-        return c.Declare(kind, self.array_names[tensor, array], c.Field(c.Name(tensor), field_name(array)))
+        return c.Declare(
+            kind, self.array_names[tensor, array], c.Field(c.Name(self.names.tensors[tensor]), field_name(array))
+        )
 
     def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name:
         """What is found out once, before memory is taken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.cir.names import identifier
+from spfgen.cir.names import identifier, parameters
 from spfgen.cir.nodes import Param, Struct
 from spfgen.facts.formula import show
 from spfgen.ir import fresh
@@ -14,7 +14,7 @@ from spfgen.space.nodes import Program, Tensor
 
 def structs(program: Program) -> dict[str, Struct]:
     """The struct of each tensor. Two layouts may have one name: then the name of the second's struct gets a number."""
-    taken = {program.name, *(t.name for t in program.tensors)}
+    taken = {program.name, *parameters(program).values()}
     named: dict[Struct, Struct] = {}
     for tensor in program.tensors:
         wanted = struct(tensor)

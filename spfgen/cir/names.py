@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from spfgen.ir import fresh
-from spfgen.lang.types import KEYWORDS
+from spfgen.lang.types import KEYWORDS, has_meaning_in_c
 from spfgen.space.nodes import Program
 
 
@@ -16,11 +16,26 @@ def identifier(text: str) -> str:
     return f"v_{plain}" if not plain or plain[0].isdigit() or plain.lower().startswith("spfgen_") else plain
 
 
+def parameters(program: Program) -> dict[str, str]:
+    """The parameter of each tensor: its own name, or another where that means something in C already."""
+    taken = {*KEYWORDS, program.name, *(t.name for t in program.tensors)}
+    found: dict[str, str] = {}
+    for tensor in program.tensors:
+        name = tensor.name
+        if has_meaning_in_c(name) or name == program.name:
+            plain = name.strip("_")
+            name = fresh(f"t_{plain}" if has_meaning_in_c(f"{plain}_") else f"{plain}_", taken)
+            taken.add(name)
+        found[tensor.name] = name
+    return found
+
+
 class Names:
-    """A table from dimension names to C names, made once per kernel."""
+    """A table from dimension names to C names, made once per kernel; `tensors` are the names of parameters."""
 
     def __init__(self, program: Program, dims: Iterable[str]) -> None:
-        self.taken = {*KEYWORDS, program.name, *(t.name for t in program.tensors)}
+        self.tensors = parameters(program)
+        self.taken = {*KEYWORDS, program.name, *(t.name for t in program.tensors), *self.tensors.values()}
         self.table: dict[str, str] = {}
         wanted: dict[str, list[str]] = {}
         for dim in dims:

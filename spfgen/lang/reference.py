@@ -4,19 +4,24 @@ Statements run in order; `=` clears the target first, `+=` adds. Sums and differ
 multiplied out. A term is added at its target once for every integer point (a value of each index that occurs
 in the subscripts of the target or the term) for which
 
+  - every index that stands alone as a subscript anywhere in the statement lies within that extent,
   - every subscript lies within the extent of its tensor, that of the target too,
   - the condition after `where` holds,
   - every sparse operand, and a sparse target, stores the coordinate (explicit zeros count as stored).
 
 So what is not stored contributes nothing, even beside inf or nan. `y[i] = y[i] + ...` means `y[i] += ...`.
 
+Extents in which one index stands alone agree; of an index that one access repeats (`A[i, i]`) the least extent counts.
+
 Other values (with `sum`, a division by a tensor, or the target on the right) are expressions: every point of the
 target gets the value of its expression, in which sums, and accesses that are not stored, are 0 where nothing is added.
-`sum(j < i: ...)` runs over its own index; a product is summed over the indices that the target does not have. The
-target at the point itself has the value from before the statement, and at any other point the one that the statement
-gives it: the values are those that satisfy all these equations, found by repetition. Values are combined in numpy's
-promotion of the target and all operands (and float64, if the target is not floating and there is a division
-or a number with a point) and at last cast to the type of the target. Booleans add by `or`, multiply by `and`.
+`sum(j < i: ...)` runs over its own index, in each of its terms: of a term without that index it is a multiple. A
+product is summed over the indices that the target does not have, and so is a quotient whose divisor has such an
+index. The target at the point itself has the value from before the statement, and at any other point the one that
+the statement gives it: the values are those that satisfy all these equations, found by repetition. Values are
+combined in numpy's promotion of the target and all operands (and float64, if the target is not floating and there is
+a division or a number with a point) and at last cast to the type of the target. Booleans add by `or`, multiply by
+`and`; as in numpy they have no difference.
 
 The points are the rows of a table, one column per index: sparse operands are joined to it one after another,
 and an index that remains unknown runs, in every row, over the range that subscripts and conditions leave it.
@@ -50,6 +55,7 @@ from spfgen.facts.formula import (
     show,
     substitute,
     variables,
+    within,
 )
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
@@ -202,18 +208,32 @@ def _known_sizes(
 
 
 def _check_accesses(statements: Sequence[Statement], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
-    """Every tensor is there and has its rank; an index that stands alone has one extent everywhere."""
-    extents: dict[str, int] = {}
-    for access in (a for s in statements for a in (s.target, *_accesses(s.value))):
-        if access.tensor not in tensors:
-            raise ValueError(f"expected tensor {access.tensor}, but it is not given")
-        shape = tensors[access.tensor].shape
-        _check_rank(access.tensor, shape, access.subscripts)
-        for subscript, extent in zip(access.subscripts, shape, strict=True):
+    """Every tensor is there and has its rank; the extents of an index agree within a statement."""
+    for statement in statements:
+        for access in _all_accesses(statement):
+            if access.tensor not in tensors:
+                raise ValueError(f"expected tensor {access.tensor}, but it is not given")
+            _check_rank(access.tensor, tensors[access.tensor].shape, access.subscripts)
+        _ranges_of(statement, tensors, sizes)
+
+
+def _all_accesses(statement: Statement) -> list[Access]:
+    return [statement.target, *_accesses(statement.value)]
+
+
+def _ranges_of(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The extent of each index that stands alone as a subscript: within an access the least, and one for all."""
+    found: dict[str, int] = {}
+    for access in _all_accesses(statement):
+        own: dict[str, int] = {}
+        for subscript, extent in zip(access.subscripts, tensors[access.tensor].shape, strict=True):
             if isinstance(subscript, Var) and subscript.name not in sizes:
-                before = extents.setdefault(subscript.name, extent)
-                if before != extent:
-                    raise ValueError(f"{access.tensor}: expected extent {before} of {subscript.name}, not {extent}")
+                own[subscript.name] = min(extent, own.get(subscript.name, extent))
+        for index, extent in own.items():
+            before = found.setdefault(index, extent)
+            if before != extent:
+                raise ValueError(f"{access.tensor}: expected extent {before} of {index}, not {extent}")
+    return found
 
 
 def _check_rank(name: str, shape: tuple[int, ...], subscripts: Sequence[Expr]) -> None:
@@ -231,16 +251,18 @@ def _execute(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping
         return _execute_expression(statement, tensors, sizes)
     target = tensors[statement.target.tensor]
     terms = list(_terms(statement.value))
+    ranges = _ranges_of(statement, tensors, sizes)
     clears = statement.op == "="
     if clears and terms.count(statement.target) == 1:
         terms.remove(statement.target)
         clears = False
     old = target.values if isinstance(target, Stored) else target
     dtype = _combined_type(statement, tensors)
+    _check_signs(statement, dtype)
     result = np.zeros(old.size, dtype) if clears else old.astype(dtype).reshape(-1)
     with np.errstate(all="ignore"):
         for term in terms:
-            _add_term(result, statement, term, tensors, sizes)
+            _add_term(result, statement, term, tensors, sizes, ranges)
         new = _cast(result, old.dtype)
     return Stored(target.shape, target.coords, new) if isinstance(target, Stored) else new.reshape(old.shape)
 
@@ -263,15 +285,17 @@ def _execute_expression(statement: Statement, tensors: Mapping[str, Tensor], siz
     name, target = statement.target.tensor, tensors[statement.target.tensor]
     old = (target.values if isinstance(target, Stored) else target).reshape(-1)
     dtype = _combined_type(statement, tensors)
+    _check_signs(statement, dtype)
+    ranges = _ranges_of(statement, tensors, sizes)
     keeps = statement.op == "+=" or any(n == statement.target for n in walk(statement.value))
     current = old
     with np.errstate(all="ignore"):
         reached = np.zeros(old.size, np.int64)
-        _add_term(reached, replace(statement, value=Constant(1)), Constant(1), tensors, sizes)
+        _add_term(reached, statement, Constant(1), tensors, sizes, ranges)
         for _ in range(old.size + 2):
             held = Stored(target.shape, target.coords, current) if isinstance(target, Stored) else current
             held = held if isinstance(held, Stored) else held.reshape(np.shape(target))
-            found = _Expression(statement, {**tensors, name: held}, sizes, old.astype(dtype), dtype)
+            found = _Expression(statement, {**tensors, name: held}, sizes, ranges, old.astype(dtype), dtype)
             value = found.value(statement.value)
             if statement.op == "+=":
                 value = value + old.astype(dtype)
@@ -293,6 +317,7 @@ class _Expression:
     statement: Statement
     tensors: Mapping[str, Tensor]
     sizes: Mapping[str, int]
+    ranges: Mapping[str, int]
     old: Array
     dtype: np.dtype[Any]
 
@@ -304,7 +329,9 @@ class _Expression:
                 return self.old
             case Access() | Sum():
                 return self.total(value)
-            case Binary("*", left, right) if self.free(value):
+            case Binary("*") if self.free(value):
+                return self.total(value)
+            case Binary("/", _, divisor) if self.free(divisor):
                 return self.total(value)
             case Binary(op, left, right):
                 operator = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}[op]
@@ -313,7 +340,7 @@ class _Expression:
                 return np.negative(self.value(inner))
 
     def free(self, value: Value) -> set[str]:
-        """The indices over which a product is summed."""
+        """The indices over which a product or a quotient is summed."""
         own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.sizes)
         bound = {i for n in walk(value) if isinstance(n, Sum) for i in n.indices}
         return {n for a in _accesses(value) for s in a.subscripts for n in variables(s)} - own - bound
@@ -321,30 +348,40 @@ class _Expression:
     def total(self, value: Value) -> Array:
         """The sum of the value's terms at each entry of the target."""
         result = np.zeros(self.old.size, self.dtype)
-        for term, where in _conditional(value):
-            own = replace(self.statement, value=term, where=conjunction(where) if where else None)
-            _add_term(result, own, term, self.tensors, self.sizes)
+        for part in _conditional(value):
+            own = replace(self.statement, where=conjunction(part.where) if part.where else None)
+            _add_term(result, own, part.value, self.tensors, self.sizes, self.ranges, part.over)
         return result
 
 
-def _conditional(value: Value) -> Iterator[tuple[Value, list[Formula]]]:
-    """The terms of a value with sums in it, and the conditions of the sums around each."""
+@dataclass(frozen=True)
+class _Part:
+    """A term of a value with sums in it: the conditions and the indices of the sums around it."""
+
+    value: Value
+    where: tuple[Formula, ...] = ()
+    over: tuple[str, ...] = ()
+
+
+def _conditional(value: Value) -> Iterator[_Part]:
+    """The terms of a value with sums in it."""
     match value:
-        case Sum(_, inner, where):
-            for term, more in _conditional(inner):
-                yield term, [*([] if where is None else [where]), *more]
+        case Sum(indices, inner, where):
+            for part in _conditional(inner):
+                conditions = part.where if where is None else (where, *part.where)
+                yield _Part(part.value, conditions, (*indices, *part.over))
         case Binary("+" | "-" as op, left, right):
             yield from _conditional(left)
-            yield from ((Negate(t) if op == "-" else t, w) for t, w in _conditional(right))
+            yield from (replace(p, value=Negate(p.value)) if op == "-" else p for p in _conditional(right))
         case Binary("*", left, right):
-            for (a, one), (b, two) in product(list(_conditional(left)), list(_conditional(right))):
-                yield Binary("*", a, b), [*one, *two]
+            for a, b in product(list(_conditional(left)), list(_conditional(right))):
+                yield _Part(Binary("*", a.value, b.value), (*a.where, *b.where), (*a.over, *b.over))
         case Binary("/", left, right):
-            yield from ((Binary("/", t, right), w) for t, w in _conditional(left))
+            yield from (replace(p, value=Binary("/", p.value, right)) for p in _conditional(left))
         case Negate(inner):
-            yield from ((Negate(t), w) for t, w in _conditional(inner))
+            yield from (replace(p, value=Negate(p.value)) for p in _conditional(inner))
         case _:
-            yield value, []
+            yield _Part(value)
 
 
 def _combined_type(statement: Statement, tensors: Mapping[str, Tensor]) -> np.dtype[Any]:
@@ -357,6 +394,12 @@ def _combined_type(statement: Statement, tensors: Mapping[str, Tensor]) -> np.dt
     if fractional and _type(tensors[statement.target.tensor]).kind not in "fc":
         kinds.append(np.dtype(np.float64))
     return np.result_type(*kinds)
+
+
+def _check_signs(statement: Statement, dtype: np.dtype[Any]) -> None:
+    if dtype.kind == "b" and any(isinstance(n, Negate) or (isinstance(n, Binary) and n.op == "-")
+                                 for n in walk(statement.value)):  # fmt: skip
+        raise ValueError(f"{statement.target.tensor}: booleans have no difference")
 
 
 def _type(tensor: Tensor) -> np.dtype[Any]:
@@ -393,9 +436,15 @@ def _terms(value: Value) -> Iterator[Value]:
 
 
 def _add_term(
-    result: Array, statement: Statement, term: Value, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+    result: Array,
+    statement: Statement,
+    term: Value,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+    ranges: Mapping[str, int],
+    over: Sequence[str] = (),
 ) -> None:
-    """Add the term to the flat `result` at all its points."""
+    """Add the term to the flat `result` at all its points; `over` are indices that it has besides those it names."""
     _check_divisors(term, tensors)
     numbers = {n: Num(v) for n, v in sizes.items()}
     target, *found = (_with_sizes(a, numbers) for a in (statement.target, *_accesses(term)))
@@ -406,7 +455,9 @@ def _add_term(
         if isinstance(tensor := tensors[a.tensor], Stored)
     ]
     rules = [r for a in labelled.values() for r in _in_bounds(a, tensors[a.tensor].shape)]
-    indices = sorted({n for r in rules for n in variables(r)})
+    indices = sorted({n for r in rules for n in variables(r)} | set(over))
+    rules += [within(Var(i), Num(0), Num(ranges[i])) for i in indices if i in ranges]
+    rules = [part for r in rules for part in conjuncts(r)]
     rules += _conditions(statement, numbers, indices)
     intervals = _intervals(statement, indices, rules)
     goal = tensors[target.tensor]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -66,6 +66,8 @@ class Entry:
                 values.update(sizes[n] for n in names if n in sizes)
             if len(values) > 1:
                 raise _contradiction(self.program, size, tensors, sizes)
+        for groups in self.program.agreements:
+            _check_least(self.program, groups, tensors, sizes)
         for name, others in self._apart.items():
             if name not in made:
                 _check_apart(name, tensors, others)
@@ -201,6 +203,27 @@ def _contradiction(program: Program, size: str, tensors: Mapping[str, Tensor], s
     )
 
 
+def _check_least(
+    program: Program, groups: Sequence[Sequence[str]], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+) -> None:
+    """The extents of an index that an access repeats agree: the least ones of each group."""
+    found = [(size, size_value(program, size, tensors, sizes)) for group in groups for size in group]
+    known = {size: value for size, value in found if value is not None}
+    least = [min(known[size] for size in group) for group in groups]
+    if len(set(least)) > 1:
+        one, other = groups[0], groups[next(k for k, n in enumerate(least) if n != least[0])]
+        raise DataError(
+            f"expected extents that agree, but {_smaller(one)} is {least[0]} and "
+            f"{_smaller(other)} is {next(n for n in least if n != least[0])}",
+            None,
+            ("one index runs over both",),
+        )
+
+
+def _smaller(group: Sequence[str]) -> str:
+    return group[0] if len(group) == 1 else f"the least of {' and '.join(group)}"
+
+
 def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """What the text of the kernel and the caller's sizes say of a size."""
     if size in program.fixed:
@@ -211,12 +234,12 @@ def _said(program: Program, size: str, sizes: Mapping[str, int]) -> Iterator[tup
 
 
 def _names(program: Program, size: str) -> list[str]:
-    """The names under which a caller can give a size: its own, and those of the indices that run over it."""
-    return list(dict.fromkeys([size, *(i for i, extent in program.index_extent.items() if extent == size)]))
+    """The names under which a caller can give a size: its own, and those of the indices that run over it alone."""
+    return list(dict.fromkeys([size, *(i for i, extents in program.index_extent.items() if extents == (size,))]))
 
 
 def _why(program: Program, size: str) -> str:
-    indices = [i for i, extent in program.index_extent.items() if extent == size]
+    indices = [i for i, extents in program.index_extent.items() if size in extents]
     return f"index `{indices[0]}` runs over both" if indices else "they are declared to be the same size"
 
 
@@ -282,7 +305,24 @@ def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
-    """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand."""
+    """The value of a size dimension: fixed, given by its name or by an index's, or read from an operand. Where none of
+    these says it, that of an extent that it must agree with, or that its index has in another statement."""
+    value = _own_value(program, size, tensors, sizes)
+    for groups in program.agreements if value is None else ():
+        for group in groups if any((size,) == g for g in groups) else ():
+            found = [_own_value(program, s, tensors, sizes) for s in group]
+            known = [n for n in found if n is not None]
+            if value is None and len(known) == len(group):
+                value = min(known)
+    for index, extents in program.index_extent.items() if value is None else ():
+        if size in extents:
+            elsewhere = (_own_value(program, e, tensors, sizes) for e in extents)
+            found = [sizes.get(index), *elsewhere]
+            value = next((n for n in found if n is not None), value)
+    return value
+
+
+def _own_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
     if size in program.fixed:
         return program.fixed[size]
     if sizes:

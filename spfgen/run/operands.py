@@ -111,7 +111,7 @@ def _extent(program: Program, dim: str, extents: Mapping[str, int], sizes: Mappi
     if value is None:
         value = extents.get(dim)
     if value is None:
-        index = next((i for i, extent in program.index_extent.items() if extent == dim), dim)
+        index = next((i for i, extents in program.index_extent.items() if dim in extents), dim)
         raise UsageError(
             f"expected the extent of `{index}` for `{name}`, but no file gives it",
             None,

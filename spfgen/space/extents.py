@@ -1,15 +1,20 @@
-"""Which extents are the same: of tensors along one index, named sizes, numbers."""
+"""Which extents are the same: of tensors along one index of a statement, named sizes, numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import (
+    ZERO,
+    Compare,
     Expr,
+    Formula,
     Num,
     Var,
     show,
+    within,
 )
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout
@@ -19,10 +24,34 @@ from spfgen.space.nodes import (
 )
 
 Key = tuple[str, str, int]
+"""A dimension of a tensor, a size of the kernel, an index of a statement (its name, the number of the statement), or a
+number."""
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What one statement knows of extents.
+
+    `sizes` are the names of the kernel's sizes, `fixed` the extents that are numbers. `limits` has for each index that
+    stands alone as a subscript, anywhere in the statement, the extents that it lies within; `facts` say which of them
+    are the least, where an access repeats an index.
+    """
+
+    sizes: tuple[str, ...]
+    fixed: Mapping[str, int]
+    limits: Mapping[str, tuple[Expr, ...]]
+    facts: tuple[Formula, ...] = ()
+
+    def of(self, index: str) -> list[Formula]:
+        """That the index lies in its range."""
+        return [within(Var(index), ZERO, limit) for limit in self.limits.get(index, ())]
 
 
 class Extents:
-    """Which extents are the same: of tensors along an index, named sizes, numbers. A union-find over keys."""
+    """Which extents are the same: of tensors along an index of a statement, sizes, numbers. A union-find over keys.
+
+    An index that one access repeats, `A[i, i]`, does not make these extents the same: the least of them counts.
+    """
 
     def __init__(self, kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout]) -> None:
         self.parent: dict[Key, Key] = {}
@@ -36,11 +65,16 @@ class Extents:
         for declaration in declared:
             for k, extent in enumerate(declaration.extents or ()):
                 self.declared_extent(declaration, k, extent)
-        for statement in kernel.statements:
+        self.repeated: dict[tuple[Key, tuple[Key, ...]], None] = {}
+        for number, statement in enumerate(kernel.statements):
             for access in (statement.target, *accesses(statement.value)):
-                for k, subscript in enumerate(access.subscripts):
-                    if isinstance(subscript, Var) and subscript.name not in kernel.sizes:
-                        self.unite(("tensor", access.tensor, k), ("index", subscript.name, 0), access)
+                for name, places in self.alone(access).items():
+                    index: Key = ("index", name, number)
+                    self.find(index)
+                    if len(places) == 1:
+                        self.unite(places[0], index, access)
+                    else:
+                        self.repeated[index, tuple(places)] = None
         self.names: dict[Key, str] = {}
         self.fixed: dict[str, int] = {}
         outputs = {s.target.tensor for s in kernel.statements}
@@ -54,6 +88,14 @@ class Extents:
             self.names.setdefault(root, name)
             if root[0] == "number":
                 self.fixed[self.names[root]] = root[2]
+
+    def alone(self, access: lang.Access) -> dict[str, list[Key]]:
+        """The indices that are subscripts of an access by themselves, and where."""
+        found: dict[str, list[Key]] = {}
+        for k, subscript in enumerate(access.subscripts):
+            if isinstance(subscript, Var) and subscript.name not in self.kernel.sizes:
+                found.setdefault(subscript.name, []).append(("tensor", access.tensor, k))
+        return found
 
     def find(self, key: Key) -> Key:
         self.parent.setdefault(key, key)
@@ -97,9 +139,48 @@ class Extents:
     def of_tensor(self, tensor: str) -> tuple[str, ...]:
         return tuple(self.name(("tensor", tensor, k)) for k in range(self.layouts[tensor].rank))
 
-    def of_indices(self) -> dict[str, str]:
-        keys = [k for k in self.parent if k[0] == "index"]
-        return {k[1]: self.name(k) for k in keys if self.find(k) in self.names}
+    def of_indices(self) -> dict[str, tuple[str, ...]]:
+        """The extents of each index, one for each statement in which it has another."""
+        found: dict[str, dict[str, None]] = {}
+        for key in [k for k in self.parent if k[0] == "index"]:
+            if self.find(key) in self.names:
+                found.setdefault(key[1], {})[self.name(key)] = None
+        return {name: tuple(extents) for name, extents in found.items()}
+
+    def ranges(self, number: int) -> Ranges:
+        """What the statement of that number knows of its indices."""
+        limits: dict[str, dict[Expr, None]] = {}
+        facts: dict[Formula, None] = {}
+        for key in [k for k in self.parent if k[0] == "index" and k[2] == number]:
+            if self.find(key) in self.names:
+                limits[key[1]] = {self.value(self.name(key)): None}
+        for index, places in self.repeated:
+            if index[2] == number:
+                least = [self.value(self.name(p)) for p in places]
+                facts |= {Compare("<=", own, other): None for own in limits.get(index[1], ()) for other in least}
+                if index[1] not in limits:
+                    limits[index[1]] = dict.fromkeys(least)
+        known = {f for f in facts if isinstance(f, Compare) and f.left == f.right}
+        return Ranges(
+            self.kernel.sizes,
+            self.fixed,
+            {index: tuple(found) for index, found in limits.items()},
+            tuple(f for f in facts if f not in known),
+        )
+
+    def value(self, name: str) -> Expr:
+        """An extent: a size dimension or a number."""
+        return Num(self.fixed[name]) if name in self.fixed else Var(name)
+
+    def agreements(self) -> Iterator[tuple[tuple[str, ...], ...]]:
+        """Groups of extents whose least ones must be the same: of an index, and of each access that repeats it."""
+        found: dict[Key, dict[tuple[str, ...], None]] = {}
+        for index, places in self.repeated:
+            groups = found.setdefault(index, {})
+            if self.find(index) in self.names:
+                groups[(self.name(index),)] = None
+            groups[tuple(dict.fromkeys(self.name(p) for p in places))] = None
+        yield from dict.fromkeys(tuple(groups) for groups in found.values() if len(groups) > 1)
 
     def parameters(self) -> tuple[str, ...]:
         """Named sizes that no tensor's extent gives: the caller passes them."""

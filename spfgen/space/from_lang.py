@@ -33,8 +33,8 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     by_name = {t.name: t for t in tensors}
     groups: list[Group] = []
     temporaries: list[Tensor] = []
-    for statement in kernel.statements:
-        group, sums = make_group(statement, {**by_name, **{t.name: t for t in temporaries}}, extents)
+    for number, statement in enumerate(kernel.statements):
+        group, sums = make_group(statement, {**by_name, **{t.name: t for t in temporaries}}, extents.ranges(number))
         groups.append(group)
         temporaries += sums
     schedule = read_schedule(kernel, by_name, groups)
@@ -53,4 +53,5 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         schedule.outside,
         tuple(temporaries),
         deterministic=kernel.deterministic,
+        agreements=tuple(extents.agreements()),
     )

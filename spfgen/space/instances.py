@@ -39,7 +39,7 @@ from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Piece, Space
 from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, defined_pieces, in_domain, merge_equal_calls
-from spfgen.space.extents import Extents
+from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
 from spfgen.space.nodes import (
     Binary,
@@ -74,11 +74,13 @@ def make_instances(
     statement: lang.Statement,
     term: lang.Value,
     tensors: Mapping[str, Tensor],
-    extents: Extents,
+    ranges: Ranges,
     labels: set[str] | None = None,
+    over: Sequence[str] = (),
 ) -> Iterator[Instance]:
     """All instances of one additive term: a piece for each choice of value arrays and each disjunct. `labels` are of
-    accesses in other terms that must not come again; the target's is always its name."""
+    accesses in other terms that must not come again; the target's is always its name. `over` are the indices of the
+    sums around the term, which it need not have."""
     found = list(accesses(term))
     everything = [statement.target, *found]
     taken: set[str] = set()
@@ -87,23 +89,26 @@ def make_instances(
         label = fresh(access.tensor, taken | set(tensors) - {access.tensor})
         taken = taken | {label} if taken or labels is None else {label, *labels}
         tensor = tensors[access.tensor]
-        choices.append([_choice(access, label, tensor, v, extents) for v in tensor.layout.values])
+        choices.append([_choice(access, label, tensor, v, ranges) for v in tensor.layout.values])
     if labels is not None:
         labels |= taken
-    indices = _indices(statement, everything, extents)
+    indices = _indices(statement, everything, ranges, over)
     for combination in product(*choices):
-        yield from _pieces(statement, term, combination, indices, tensors, extents)
+        yield from _pieces(statement, term, combination, indices, tensors, ranges)
 
 
-def _indices(statement: lang.Statement, everything: Sequence[lang.Access], extents: Extents) -> tuple[str, ...]:
+def _indices(
+    statement: lang.Statement, everything: Sequence[lang.Access], ranges: Ranges, over: Sequence[str]
+) -> tuple[str, ...]:
     """The indices of a term: those on the right in their order, then the rest."""
     result: list[str] = []
     for access in (*everything[1:], everything[0]):
         for subscript in access.subscripts:
             names = dict.fromkeys(n.name for n in walk(subscript) if isinstance(n, Var))
-            result += [n for n in names if n not in extents.kernel.sizes and n not in result]
+            result += [n for n in names if n not in ranges.sizes and n not in result]
+    result += [n for n in over if n not in result]
     bound = {n for q in walk(statement.where or TRUE) if hasattr(q, "variables") for n in q.variables}
-    free = bound | set(extents.kernel.sizes) | set(result)
+    free = bound | set(ranges.sizes) | set(result)
     for node in walk(statement.where or TRUE):
         if isinstance(node, Var) and node.name not in free:
             raise _unbound(statement, node)
@@ -132,7 +137,7 @@ def _unbound(statement: lang.Statement, index: Var) -> SpecError:
     )
 
 
-def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, extents: Extents) -> _Choice:
+def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, ranges: Ranges) -> _Choice:
     layout = tensor.layout
     quantified = [
         n
@@ -144,7 +149,7 @@ def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, 
     positions = {p: f"{label}.{p}" for p in layout.positions}
     own = positions | {q: f"{label}.{q}" for q in quantified}
     functions = dict(tensor.arrays)
-    sizes = size_values(tensor, extents.fixed)
+    sizes = size_values(tensor, ranges.fixed)
 
     def here(node: Formula) -> Formula:
         renamed = substitute(rename(node, own, functions), sizes)
@@ -179,13 +184,14 @@ def _pieces(
     combination: Sequence[_Choice],
     indices: tuple[str, ...],
     tensors: Mapping[str, Tensor],
-    extents: Extents,
+    ranges: Ranges,
 ) -> Iterator[Instance]:
     encoder = Encoder()
     guards: list[Formula] = []
     try:
-        limits = _axioms(list(tensors.values()), extents).extents
+        limits = _axioms(list(tensors.values()), ranges).extents
         parts = [encoder.formula(inside_arrays(c.formula, limits)) for c in combination]
+        parts += [encoder.formula(f) for index in indices for f in ranges.of(index)]
         if statement.where is not None:
             parts.append(encoder.formula(statement.where))
         for choice in combination:
@@ -216,11 +222,12 @@ def _pieces(
             (f"make `{error.variable}` a position of the relation",),
         ) from None
     parts += encoder.definitions()
-    axioms = _axioms([tensors[c.operand.tensor] for c in combination], extents)
+    axioms = _axioms([tensors[c.operand.tensor] for c in combination], ranges)
     facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
     places = [p for c in combination for p in c.operand.place]
     size_names = _sizes_in([*parts, *facts, *guards, *places], [c.operand for c in combination], indices, encoder)
     facts += [Compare(">=", Var(s), ZERO) for s in size_names]
+    facts += [f for f in ranges.facts if variables(f) <= {*size_names}]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
     found, _ = defined_pieces(space, conjunction(parts), encoder, domains, _no_calls)
@@ -250,13 +257,13 @@ def _pieces(
         )
 
 
-def _axioms(used: Sequence[Tensor], extents: Extents) -> Facts:
+def _axioms(used: Sequence[Tensor], ranges: Ranges) -> Facts:
     """The declared facts of the tensors, in the kernel's names."""
     formulas: dict[Formula, None] = {}
     limits: dict[str, tuple[Expr, ...]] = {}
     for tensor in dict.fromkeys(t.name for t in used):
         found = next(t for t in used if t.name == tensor)
-        values = size_values(found, extents.fixed)
+        values = size_values(found, ranges.fixed)
         arrays = dict(found.arrays)
         formulas |= dict.fromkeys(substitute(rename(p.formula, {}, arrays), values) for p in found.layout.facts)
         for index in found.layout.indexes:

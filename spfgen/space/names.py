@@ -21,24 +21,15 @@ def accesses(value: lang.Value) -> Iterator[lang.Access]:
 
 
 def check_names(kernel: lang.Kernel) -> None:
-    """The kernel and its tensors become names in C; sizes are no scalars."""
-    hint = "it becomes a name in C: choose another, for instance `{}`"
+    """The kernel becomes a name in C; sizes are no scalars."""
     if has_meaning_in_c(kernel.name) or kernel.name in LIBRARY:
         message = f"expected a name for the kernel, but `{kernel.name}` has a meaning in C"
-        raise SpecError(message, kernel.span, (hint.format(f"my_{kernel.name.strip('_')}"),))
-    errors = []
-    used = [a for s in kernel.statements for a in (s.target, *accesses(s.value))]
-    for name, span in (*((d.name, d.span) for d in kernel.tensors), *((a.tensor, a.span) for a in used)):
-        if has_meaning_in_c(name) or name == kernel.name:
-            what = "has a meaning in C" if has_meaning_in_c(name) else "is the kernel"
-            message = f"expected a name for the tensor, but `{name}` {what}"
-            other = f"{name}_1" if not has_meaning_in_c(f"{name}_1") else f"my_{name.strip('_')}"
-            errors.append(SpecError(message, span, (hint.format(other),)))
-    for access in used:
+        hint = f"it becomes a name in C: choose another, for instance `my_{kernel.name.strip('_')}`"
+        raise SpecError(message, kernel.span, (hint,))
+    for access in (a for s in kernel.statements for a in (s.target, *accesses(s.value))):
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
-            errors.append(SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",)))
-    raise_all(errors[:1])
+            raise SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",))
 
 
 def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:

@@ -179,12 +179,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
-    which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
-    outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
-    values that the kernel keeps for itself, each at the places of a tensor that it writes; `levels` says how many of
-    its loops run level by level, each of which has something to keep between calls (rt/levels_type.h).
-    `deterministic`: results do not depend on the number of threads."""
+    """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of which
+    must agree, or () for a size that the caller passes. `index_extent` are the extents of each index (one for each
+    statement in which it has another), `agreements` groups of extents whose least ones are the same. The schedule is
+    `order` (loops that come first, the outermost first), `finds`, `marks`, and `outside`: loops that stand directly
+    around another one. `temporaries` are values that the kernel keeps for itself, each at the places of a tensor that
+    it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
+    calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads."""
 
     name: str
     doc: str
@@ -192,7 +193,7 @@ class Program:
     parameters: tuple[str, ...]
     size_of: Mapping[str, tuple[tuple[str, str], ...]]
     fixed: Mapping[str, int]
-    index_extent: Mapping[str, str]
+    index_extent: Mapping[str, tuple[str, ...]]
     groups: tuple[Group, ...]
     order: tuple[str, ...]
     finds: tuple[ForcedFind, ...] = ()
@@ -201,6 +202,7 @@ class Program:
     temporaries: tuple[Tensor, ...] = ()
     levels: int = 0
     deterministic: bool = False
+    agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

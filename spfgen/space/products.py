@@ -9,25 +9,29 @@ from itertools import product
 from spfgen.facts.formula import Formula, conjunction, variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.space.extents import Extents
+from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Instance, Tensor
 
+MOST_TERMS = 64
+"""A product of sums that makes more products than these is not multiplied out."""
+
 
 @dataclass(frozen=True)
 class Term:
-    """A product of accesses and numbers, and the condition of the sum that it stood in."""
+    """A product of accesses and numbers, with the condition and the indices of the sums that it stood in."""
 
     value: lang.Value
     where: Formula | None = None
+    over: tuple[str, ...] = ()
 
 
 def instances_of(
     statement: lang.Statement,
     terms: Sequence[Term],
     tensors: Mapping[str, Tensor],
-    extents: Extents,
+    ranges: Ranges,
     labels: set[str] | None = None,
 ) -> tuple[Instance, ...]:
     """The instances of terms that are added to the statement's target, each under its condition and that of all.
@@ -38,14 +42,14 @@ def instances_of(
     for term in terms:
         conditions = [c for c in (statement.where, term.where) if c is not None]
         own = replace(statement, where=conjunction(conditions) if conditions else None)
-        found += make_instances(own, term.value, tensors, extents, labels)
+        found += make_instances(own, term.value, tensors, ranges, labels, term.over)
     return tuple(found)
 
 
 def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | None:
     """The additive terms of a value, products of sums multiplied out: each is a product of accesses and numbers, or of
     one sum and numbers; with `quotients` (inside of a sum), divided by such and times other sums. None where the value
-    is more than that."""
+    is more than that, or a product of sums has too many."""
     try:
         return list(_linear(value, quotients))
     except _NotLinearError:
@@ -69,10 +73,13 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
             several = has_sum(value) and _has_tensor(left) and _has_tensor(right)
             if several and (not quotients or _summed(left) & _indices(right) or _summed(right) & _indices(left)):
                 raise _NotLinearError
-            for a, b in product(list(_linear(left, quotients)), list(_linear(right, quotients))):
+            first, second = list(_linear(left, quotients)), list(_linear(right, quotients))
+            if len(first) * len(second) > MOST_TERMS:
+                raise _NotLinearError
+            for a, b in product(first, second):
                 conditions = [c for c in (a.where, b.where) if c is not None]
                 where = conjunction(conditions) if conditions else None
-                yield Term(lang.Binary("*", a.value, b.value, span), where)
+                yield Term(lang.Binary("*", a.value, b.value, span), where, (*a.over, *b.over))
         case lang.Binary("/", left, right, span):
             if has_sum(right) or (_has_tensor(right) and not quotients):
                 raise _NotLinearError
@@ -81,10 +88,11 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
         case lang.Negate(inner):
             for term in _linear(inner, quotients):
                 yield replace(term, value=lang.Negate(term.value, term.value.span))
-        case lang.Sum(_, inner, where):
+        case lang.Sum(indices, inner, where):
             for term in _linear(inner, quotients):
                 conditions = [c for c in (where, term.where) if c is not None]
-                yield replace(term, where=conjunction(conditions) if conditions else None)
+                over = (*indices, *term.over)
+                yield replace(term, where=conjunction(conditions) if conditions else None, over=over)
         case _:
             yield Term(value)
 

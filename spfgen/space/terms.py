@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spfgen.errors import Unsupported
+from spfgen.errors import SpecError, Unsupported
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
 from spfgen.layout.nodes import Layout
 from spfgen.layout.proofs import as_output
-from spfgen.space.extents import Extents
+from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Tensor
 from spfgen.space.products import instances_of, linear_terms
@@ -20,19 +21,20 @@ from spfgen.space.values import make_expression
 
 
 def make_group(
-    statement: lang.Statement, tensors: Mapping[str, Tensor], extents: Extents
+    statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges
 ) -> tuple[Group, tuple[Tensor, ...]]:
     """The points of a statement, and the temporaries that it needs. Raises SpecError, Unsupported."""
     check_output(statement, tensors[statement.target.tensor].layout)
     check_fills(statement, tensors)
+    check_signs(statement, tensors)
     target, op = statement.target, statement.op
     terms = linear_terms(statement.value)
     own = [t for t in terms or () if t.value == target]
     if terms is not None and op == "=" and len(own) == 1:
         terms, op = [t for t in terms if t.value != target], "+="
     if terms is None or any(a.tensor == target.tensor for t in terms for a in accesses(t.value)):
-        return make_expression(statement, tensors, extents)
-    found = instances_of(statement, terms, tensors, extents)
+        return make_expression(statement, tensors, ranges)
+    found = instances_of(statement, terms, tensors, ranges)
     return Group(show_statement(statement), op, target.tensor, found, None, statement.span), ()
 
 
@@ -47,6 +49,18 @@ def check_output(statement: lang.Statement, layout: Layout) -> None:
             statement.target.span,
             (f"a counterexample: {example}" if example else "Z3 found neither a proof nor a counterexample",),
         )
+
+
+def check_signs(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> None:
+    """Booleans have no difference, as in numpy."""
+    names = {tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))}
+    for node in walk(statement.value) if names == {"bool"} else ():
+        if isinstance(node, lang.Negate) or (isinstance(node, lang.Binary) and node.op == "-"):
+            raise SpecError(
+                "expected a sum or a product of booleans, but this is a difference",
+                node.span or statement.span,
+                ("booleans have no difference; for numbers declare the result with a type of numbers, as `int64`",),
+            )
 
 
 def check_fills(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> None:

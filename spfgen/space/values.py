@@ -19,20 +19,20 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.types import TYPES, promoted
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
-from spfgen.space.extents import Extents
+from spfgen.space.extents import Ranges
 from spfgen.space.instances import AtTarget, make_instances
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Instance, Tensor
-from spfgen.space.products import Term, instances_of, linear_terms
+from spfgen.space.products import MOST_TERMS, Term, instances_of, linear_terms
 
 
 def make_expression(
-    statement: lang.Statement, tensors: Mapping[str, Tensor], extents: Extents
+    statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges
 ) -> tuple[Group, tuple[Tensor, ...]]:
     """A statement whose value is an expression over sums. Raises SpecError, Unsupported."""
     _check_whole(statement, tensors)
     own = replace(statement, where=_where(statement))
-    apart = _Apart(own, tensors, extents)
+    apart = _Apart(own, tensors, ranges)
     value = apart.value(statement.value)
     if statement.op == "+=":
         value = lang.Binary("+", AtTarget(statement.target.tensor), value)  # type: ignore[arg-type]
@@ -41,14 +41,14 @@ def make_expression(
     labels: set[str] = set()
     kind, goal = _type(statement, tensors), tensors[statement.target.tensor]
     for name, terms in apart.sums.items():
-        made = instances_of(own, terms, tensors, extents, labels)
+        made = instances_of(own, terms, tensors, ranges, labels)
         if not made:  # the condition holds nowhere
             value = _without(value, name)
             continue
         found += [replace(i, target=replace(i.target, tensor=name)) for i in made]
         temporaries.append(replace(goal, name=name, value_type=kind, is_input=False, is_output=False, shared_with=None))
     kept = any(isinstance(n, AtTarget) and n.tensor == statement.target.tensor for n in walk(value))
-    points = list(make_instances(own, value, tensors, extents, labels))
+    points = list(make_instances(own, value, tensors, ranges, labels))
     text, op = show_statement(statement), "+=" if kept else "="
     if not points:
         return Group(text, op, statement.target.tensor, (), None, statement.span), ()
@@ -116,13 +116,13 @@ class _Apart:
 
     statement: lang.Statement
     tensors: Mapping[str, Tensor]
-    extents: Extents
+    ranges: Ranges
     sums: dict[str, list[Term]] = field(default_factory=dict)
     known: dict[lang.Value, str] = field(default_factory=dict)
 
     def free(self, value: lang.Value) -> set[str]:
         """The indices of a value that neither the target has nor a sum within it binds."""
-        own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.extents.kernel.sizes)
+        own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.ranges.sizes)
         match value:
             case lang.Access(_, subscripts):
                 return {n for s in subscripts for n in variables(s)} - own
@@ -143,14 +143,9 @@ class _Apart:
                 return value
             case lang.Access() | lang.Sum():
                 return self.sum(value)
-            case lang.Binary("*", left, right) if self.free(value):
-                if any(isinstance(n, lang.Sum) for n in walk(value)):
-                    index = sorted(self.free(value))[0]
-                    raise Unsupported(
-                        f"a sum within a product that is itself summed over `{index}` is not compiled",
-                        value.span or self.statement.span,
-                        ("write the inner sum into a tensor by a statement of its own",),
-                    )
+            case lang.Binary("*", left, right) if self.free(value) and not self.parts(left, right):
+                return self.sum(value)
+            case lang.Binary("/", _, right) if self.free(right):
                 return self.sum(value)
             case lang.Binary(op, left, right):
                 return lang.Binary(op, self.value(left), self.value(right), value.span)
@@ -158,15 +153,22 @@ class _Apart:
                 return lang.Negate(self.value(inner), value.span)
         return value
 
+    def parts(self, left: lang.Value, right: lang.Value) -> bool:
+        """Whether the sums of two factors are made apart: they have no index in common, and multiplying them out would
+        be long, or is not possible."""
+        if self.free(left) & self.free(right):
+            return False
+        return linear_terms(lang.Binary("*", left, right), quotients=True) is None
+
     def sum(self, value: lang.Value) -> AtTarget:
         """A temporary for a sum of products."""
         if value not in self.known:
             terms = linear_terms(value, quotients=True)
             if terms is None:
                 raise Unsupported(
-                    "a sum of something else than products and quotients is not compiled",
+                    f"a sum of something else than at most {MOST_TERMS} products and quotients is not compiled",
                     value.span or self.statement.span,
-                    ("write the value into a tensor by a statement of its own, and sum that",),
+                    ("write the value, or the sums within it, into a tensor by a statement of its own, and sum that",),
                 )
             for term in terms:
                 self.check_divisors(term)
@@ -182,8 +184,9 @@ class _Apart:
             return
         plain = rewrite(lambda n: n.left if n in divisors else None, term.value)
         own = replace(self.statement, where=term.where)
-        alone = list(make_instances(own, plain, self.tensors, self.extents))
-        both = list(make_instances(own, term.value, self.tensors, self.extents))
+        indices = (*term.over, *sorted(self.free(term.value)))  # of the divisors, too
+        alone = list(make_instances(own, plain, self.tensors, self.ranges, over=indices))
+        both = list(make_instances(own, term.value, self.tensors, self.ranges, over=term.over))
         if len(alone) == len(both) and all(map(_same_points, alone, both)):
             return
         raise Unsupported(
@@ -197,8 +200,8 @@ class _Apart:
         tensor = self.tensors[access.tensor]
         if tensor.layout.indexes or calls(tensor.layout.relation) or access.tensor == self.statement.target.tensor:
             return False
-        alone = list(make_instances(self.statement, lang.Constant(1), self.tensors, self.extents))
-        both = list(make_instances(self.statement, access, self.tensors, self.extents))
+        alone = list(make_instances(self.statement, lang.Constant(1), self.tensors, self.ranges))
+        both = list(make_instances(self.statement, access, self.tensors, self.ranges))
         if len(both) != 1 or len(alone) != 1 or both[0].guards:
             return False
         return _same_points(alone[0], both[0])
@@ -210,5 +213,6 @@ def _same_points(alone: Instance, both: Instance) -> bool:
     hidden = [n for n in both.domain.space.names if n not in shown]
     space = Space((*shown, *hidden))
     sizes: list[Formula] = [Compare(">=", Var(s), ZERO) for s in both.sizes]
+    sizes += [f for f in both.facts if variables(f) <= set(both.sizes)]
     points = alone.domain.reordered(space).with_constraints(comparisons([*sizes, *alone.facts]))
     return points.is_within_projection(both.domain.reordered(space), hidden)

@@ -46,6 +46,7 @@ class Program:
     order: tuple[str, ...] = ()
     finds: Mapping[str, str] = field(default_factory=dict)
     schedule: str = ""
+    sizes: tuple[str, ...] = ()
 
     def kernel(self, name: str) -> lang.Kernel:
         declarations = []
@@ -62,7 +63,9 @@ class Program:
             tensor, _, position = place.rpartition(".")
             finds.append(lang.ForcedFind(tensor, position, algorithm))
         statements = parse_statements(self.text)
-        kernel = with_schedule(lang.Kernel(name, tuple(declarations), (), statements), parse_schedule(self.schedule))
+        kernel = with_schedule(
+            lang.Kernel(name, tuple(declarations), self.sizes, statements), parse_schedule(self.schedule)
+        )
         return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds))
 
     def generated(self, name: str) -> Generated:
@@ -250,9 +253,11 @@ class Batch:
         assert result.returncode == 0, result.stderr
         self.library = ctypes.CDLL(str(target))
 
-    def run(self, number: int, tensors: Mapping[str, Tensor], threads: int = 2) -> None:
+    def run(
+        self, number: int, tensors: Mapping[str, Tensor], threads: int = 2, sizes: Mapping[str, int] | None = None
+    ) -> None:
         function = getattr(self.library, self.generated[number].program.name)
-        Bound(self.generated[number].program, function, tensors, {}, threads)()
+        Bound(self.generated[number].program, function, tensors, sizes or {}, threads)()
 
 
 def eager_source(text: str) -> str:

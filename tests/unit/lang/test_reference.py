@@ -422,7 +422,8 @@ def loops(target, op, terms, condition, tensors):
     """The meaning by nested loops: coordinate -> value, at the stored coordinates of the target."""
     old = tensors[target[0]][2]
     result = {c: v if op == "+=" else 0.0 for c, v in old}
-    for sign, factors, used, alone in terms:
+    everywhere = set().union(*(alone for _, _, _, alone in terms))  # an index has one range in a statement
+    for sign, factors, used, _ in terms:
         texts = [f"({', '.join(s)}{',' if s else ''})" for _, s in [target, *factors]]
         point = eval(f"lambda {', '.join(used)}: ({', '.join(texts)},)", {"floor": math.floor})
         test = eval(f"lambda {', '.join(used)}: {condition or True}", {"floor": math.floor})
@@ -432,7 +433,7 @@ def loops(target, op, terms, condition, tensors):
             for c, v in tensors[factor][2]:
                 sums[c] = sums.get(c, 0) + v
             stores.append(sums)
-        for values in product(*(range(EXTENTS[n]) if n in alone else WIDEST for n in used)):
+        for values in product(*(range(EXTENTS[n]) if n in everywhere else WIDEST for n in used)):
             goal, *places = point(*values)
             if goal in result and test(*values) and all(p in s for p, s in zip(places, stores, strict=True)):
                 result[goal] += sign * math.prod(s[p] for p, s in zip(places, stores, strict=True))

@@ -8,10 +8,11 @@ from itertools import product
 
 from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
 from spfgen.ir import children, walk
+from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import Counts, plus, simplified, times
 from spfgen.plan.nodes import Choose, Do, Load, Plan, Scan, Whole
-from spfgen.space.nodes import Binary, Instance, Negate, Program, Tensor
+from spfgen.space.nodes import Instance, Program, Tensor
 
 
 def memory(program: Program) -> list[tuple[str, str]]:
@@ -93,4 +94,4 @@ def _plans(plan: Plan) -> Iterator[Plan]:
 
 
 def _operations(do: Do) -> int:
-    return sum(isinstance(n, Binary | Negate) for n in walk(do.value)) + (do.op != "=")
+    return sum(isinstance(n, Apply) for n in walk(do.value)) + (do.op != "=")

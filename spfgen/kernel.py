@@ -362,6 +362,7 @@ def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
     """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point. A whole
     number in the text makes it int64 when it meets truth values, or is too large for the type of the operands."""
     from spfgen.ir import walk
+    from spfgen.lang.ops import QUOTIENT
     from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, promoted
 
     found = promoted(names).name
@@ -369,7 +370,9 @@ def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
         return found
     nodes = [n for s in kernel.statements for n in walk(s.value)]
     numbers = [n.value for n in nodes if isinstance(n, lang.Constant)]
-    if any(isinstance(n, lang.Binary) and n.op == "/" for n in nodes) or any(isinstance(n, float) for n in numbers):
+    if any(isinstance(n, lang.Apply) and n.operator.result == QUOTIENT for n in nodes) or any(
+        isinstance(n, float) for n in numbers
+    ):
         return DEFAULT_VALUE
     largest = {"b": -1, "i": 2 ** (8 * TYPES[found].bytes - 1) - 1, "u": 2 ** (8 * TYPES[found].bytes) - 1}
     fits = max(numbers, default=-1) <= largest[TYPES[found].kind]

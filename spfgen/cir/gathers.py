@@ -16,9 +16,10 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import minus
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import ZERO, Expr, Var, substitute, variables
+from spfgen.lang.nodes import Apply
 from spfgen.lang.types import INDEX_TYPES, ElementType
 from spfgen.plan.nodes import Do, Load, Scan
-from spfgen.space.nodes import Binary, Operand, Read
+from spfgen.space.nodes import Operand, Read
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
@@ -59,7 +60,7 @@ def _products(
     """The types of what stands in order and of the index array; then what stands in order, what lies scattered, and
     where, each from the `first` position on. None where the loop does not add such products."""
     match plan.body:
-        case Load(dim, call, Do(value=Binary("*", Read(one), Read(other)))):
+        case Load(dim, call, Do(value=Apply("multiply", (Read(one), Read(other))))):
             pass
         case _:
             return None

@@ -12,10 +12,11 @@ from spfgen.cir.scope import Scope
 from spfgen.errors import InternalError
 from spfgen.facts.formula import NEGATED, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute
 from spfgen.ir import walk
-from spfgen.lang.nodes import Constant
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.types import TYPES, ElementType, promoted
 from spfgen.plan.nodes import Do, Plan
-from spfgen.space.nodes import Binary, Negate, Operand, Program, Read, Value, size_values
+from spfgen.space.nodes import Operand, Program, Read, Value, size_values
 
 
 class Values:
@@ -94,7 +95,7 @@ class Values:
                     kinds.add(self.program.tensor(operand.tensor).value_type)
                 case Constant(number) if isinstance(number, float):
                     kinds |= set() if own.kind in "fc" else {"float64"}
-                case Binary("/"):
+                case Apply() if node.operator.result == QUOTIENT:
                     kinds |= set() if own.kind in "fc" else {"float64"}
         return promoted(sorted(kinds))
 
@@ -110,11 +111,10 @@ class Values:
                 return converted(
                     scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
                 )
-            case Negate(inner):
-                return c.Un("-", self.value(inner, scope, kind))
-            case Binary(op, left, right):
-                sign = {"*": "&&", "+": "||"}.get(op, op) if kind.kind == "b" else op
-                return c.Bin(sign, self.value(left, scope, kind), self.value(right, scope, kind))
+            case Apply(arguments=arguments):
+                sign = value.operator.c_bool if kind.kind == "b" else value.operator.c
+                found = [self.value(a, scope, kind) for a in arguments]
+                return c.Un(sign, *found) if len(found) == 1 else c.Bin(sign, *found)
         raise InternalError(f"no C for {value!r}")
 
     # --- integers and conditions -----------------------------------------------------------------

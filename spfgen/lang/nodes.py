@@ -3,7 +3,7 @@
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
     Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic
     Statement ::= target (= | +=) value [where formula]
-    Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate | Sum(indices, value, where)
+    Value     ::= Constant | Access(tensor, subscripts) | Apply(operator, arguments) | Sum(indices, value, where)
 
 A LayoutDecl keeps its parse tree: names and clauses of a family (`p_{1..rank}`, `each k in ...`) depend on the
 constants of a use, so the tree is read when they are known (layout/from_lang.py). Every node has its span.
@@ -16,6 +16,7 @@ from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Expr, Formula
+from spfgen.lang.ops import OPERATORS, Operator
 
 
 def _span() -> Any:
@@ -46,17 +47,17 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Apply:
+    """An operator of lang/ops.py, by its name, of as many arguments as it takes. The arguments are values of whatever
+    representation the node stands in: it goes unchanged from the text to C."""
+
     op: str
-    left: Value
-    right: Value
+    arguments: tuple[Any, ...]
     span: Span | None = _span()
 
-
-@dataclass(frozen=True, slots=True)
-class Negate:
-    value: Value
-    span: Span | None = _span()
+    @property
+    def operator(self) -> Operator:
+        return OPERATORS[self.op]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Sum:
     span: Span | None = _span()
 
 
-Value = Constant | Access | Binary | Negate | Sum
+Value = Constant | Access | Apply | Sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,13 @@ from spfgen.lang.expressions import Reader, raise_all, rebound
 from spfgen.lang.levels import Levels, declaration, parse_levels
 from spfgen.lang.nodes import (
     Access,
-    Binary,
+    Apply,
     Constant,
     Import,
     Kernel,
     LayoutAlias,
     LayoutDecl,
     LayoutUse,
-    Negate,
     Shares,
     Source,
     SpecFile,
@@ -40,6 +39,7 @@ from spfgen.lang.nodes import (
     TensorDecl,
     Value,
 )
+from spfgen.lang.ops import SYMBOLS
 from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
 
 OPTIONS = {"parser": "lalr", "propagate_positions": True, "start": ["start", "program", "layout_use", "schedule_text"]}
@@ -675,7 +675,8 @@ def _value(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Value:
             return _access(reader, tree)
         case "value_sign":
             sign, value = tree.children
-            return Negate(_value(reader, value, known), span) if sign == "-" else _value(reader, value, known)
+            found = _value(reader, value, known)
+            return found if sign == "+" else Apply(SYMBOLS[str(sign), 1], (found,), span)
         case "value_total":
             return _total(reader, tree, known)
         case "value_call":
@@ -694,7 +695,7 @@ def _value(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Value:
                 factor = _value(reader, right, known)
                 if op == "/" and isinstance(factor, Constant) and factor.value == 0:
                     raise reader.fail("expected a divisor that is not 0, but it is", right, "divide by another number")
-                result = Binary(str(op), result, factor, span)
+                result = Apply(SYMBOLS[str(op), 2], (result, factor), span)
             return result
     raise reader.fail("expected a value", tree)
 

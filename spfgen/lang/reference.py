@@ -59,7 +59,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Binary, Constant, Kernel, Negate, Statement, Sum, Value
+from spfgen.lang.nodes import Access, Apply, Constant, Kernel, Statement, Sum, Value
 from spfgen.lang.show import show_statement
 
 Array = npt.NDArray[Any]
@@ -241,6 +241,10 @@ def _check_rank(name: str, shape: tuple[int, ...], subscripts: Sequence[Expr]) -
         raise ValueError(f"{name}: expected {len(subscripts)} dimensions, not {len(shape)}")
 
 
+def _is(node: Any, op: str) -> bool:
+    return isinstance(node, Apply) and node.op == op
+
+
 def _accesses(value: Value) -> list[Access]:
     return [n for n in walk(value) if isinstance(n, Access)]
 
@@ -272,7 +276,7 @@ def _is_expression(statement: Statement) -> bool:
     nodes = list(walk(statement.value))
     if any(isinstance(n, Sum) for n in nodes):
         return True
-    if any(isinstance(n, Binary) and n.op == "/" and any(a.subscripts for a in _accesses(n.right)) for n in nodes):
+    if any(a.subscripts for n in nodes if _is(n, "divide") for a in _accesses(n.arguments[1])):
         return True
     terms = list(_terms(statement.value))
     if statement.op == "=" and terms.count(statement.target) == 1:
@@ -329,15 +333,12 @@ class _Expression:
                 return self.old
             case Access() | Sum():
                 return self.total(value)
-            case Binary("*") if self.free(value):
+            case Apply("multiply") if self.free(value):
                 return self.total(value)
-            case Binary("/", _, divisor) if self.free(divisor):
+            case Apply("divide", (_, divisor)) if self.free(divisor):
                 return self.total(value)
-            case Binary(op, left, right):
-                operator = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}[op]
-                return np.asarray(operator(self.value(left), self.value(right)))
-            case Negate(inner):
-                return np.negative(self.value(inner))
+            case Apply(op, arguments):
+                return np.asarray(getattr(np, op)(*map(self.value, arguments)))
 
     def free(self, value: Value) -> set[str]:
         """The indices over which a product or a quotient is summed."""
@@ -370,16 +371,19 @@ def _conditional(value: Value) -> Iterator[_Part]:
             for part in _conditional(inner):
                 conditions = part.where if where is None else (where, *part.where)
                 yield _Part(part.value, conditions, (*indices, *part.over))
-        case Binary("+" | "-" as op, left, right):
+        case Apply("add", (left, right)):
             yield from _conditional(left)
-            yield from (replace(p, value=Negate(p.value)) if op == "-" else p for p in _conditional(right))
-        case Binary("*", left, right):
+            yield from _conditional(right)
+        case Apply("subtract", (left, right)):
+            yield from _conditional(left)
+            yield from (replace(p, value=Apply("negative", (p.value,))) for p in _conditional(right))
+        case Apply("multiply", (left, right)):
             for a, b in product(list(_conditional(left)), list(_conditional(right))):
-                yield _Part(Binary("*", a.value, b.value), (*a.where, *b.where), (*a.over, *b.over))
-        case Binary("/", left, right):
-            yield from (replace(p, value=Binary("/", p.value, right)) for p in _conditional(left))
-        case Negate(inner):
-            yield from (replace(p, value=Negate(p.value)) for p in _conditional(inner))
+                yield _Part(Apply("multiply", (a.value, b.value)), (*a.where, *b.where), (*a.over, *b.over))
+        case Apply("divide", (left, right)):
+            yield from (replace(p, value=Apply("divide", (p.value, right))) for p in _conditional(left))
+        case Apply("negative", (inner,)):
+            yield from (replace(p, value=Apply("negative", (p.value,))) for p in _conditional(inner))
         case _:
             yield _Part(value)
 
@@ -388,7 +392,7 @@ def _combined_type(statement: Statement, tensors: Mapping[str, Tensor]) -> np.dt
     names = {statement.target.tensor, *(a.tensor for a in _accesses(statement.value))}
     kinds = [_type(tensors[n]) for n in sorted(names)]
     fractional = any(
-        n.op == "/" if isinstance(n, Binary) else isinstance(n, Constant) and isinstance(n.value, float)
+        n.op == "divide" if isinstance(n, Apply) else isinstance(n, Constant) and isinstance(n.value, float)
         for n in walk(statement.value)
     )
     if fractional and _type(tensors[statement.target.tensor]).kind not in "fc":
@@ -397,8 +401,7 @@ def _combined_type(statement: Statement, tensors: Mapping[str, Tensor]) -> np.dt
 
 
 def _check_signs(statement: Statement, dtype: np.dtype[Any]) -> None:
-    if dtype.kind == "b" and any(isinstance(n, Negate) or (isinstance(n, Binary) and n.op == "-")
-                                 for n in walk(statement.value)):  # fmt: skip
+    if dtype.kind == "b" and any(_is(n, "subtract") or _is(n, "negative") for n in walk(statement.value)):
         raise ValueError(f"{statement.target.tensor}: booleans have no difference")
 
 
@@ -416,18 +419,18 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
 def _terms(value: Value) -> Iterator[Value]:
     """The additive terms, products of sums multiplied out. A divisor stays whole."""
     match value:
-        case Binary("+", left, right):
+        case Apply("add", (left, right)):
             yield from _terms(left)
             yield from _terms(right)
-        case Binary("-", left, right):
+        case Apply("subtract", (left, right)):
             yield from _terms(left)
-            yield from (Negate(t) for t in _terms(right))
-        case Binary("*", left, right):
-            yield from (Binary("*", a, b) for a, b in product(list(_terms(left)), list(_terms(right))))
-        case Binary("/", left, right):
-            yield from (Binary("/", t, right) for t in _terms(left))
-        case Negate(inner):
-            yield from (Negate(t) for t in _terms(inner))
+            yield from (Apply("negative", (t,)) for t in _terms(right))
+        case Apply("multiply", (left, right)):
+            yield from (Apply("multiply", pair) for pair in product(list(_terms(left)), list(_terms(right))))
+        case Apply("divide", (left, right)):
+            yield from (Apply("divide", (t, right)) for t in _terms(left))
+        case Apply("negative", (inner,)):
+            yield from (Apply("negative", (t,)) for t in _terms(inner))
         case _:
             yield value
 
@@ -495,7 +498,7 @@ def _conditions(statement: Statement, numbers: Mapping[str, Expr], indices: Sequ
 
 
 def _check_divisors(term: Value, tensors: Mapping[str, Tensor]) -> None:
-    divisors = [n.right for n in walk(term) if isinstance(n, Binary) and n.op == "/"]
+    divisors = [n.arguments[1] for n in walk(term) if _is(n, "divide")]
     for access in (a for d in divisors for a in _accesses(d)):
         if isinstance(tensors[access.tensor], Stored):
             raise ValueError(f"{access.tensor}: where a sparse divisor stores nothing there is no quotient")
@@ -531,13 +534,8 @@ def _value(term: Value, reads: Iterator[Array], dtype: np.dtype[Any]) -> Array:
             return np.asarray(number).astype(dtype)
         case Access():
             return next(reads)
-        case Negate(inner):
-            value = _value(inner, reads, dtype)
-            return value if dtype.kind == "b" else np.negative(value)
-        case Binary(op, left, right):
-            first = _value(left, reads, dtype)
-            operator = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}[op]
-            return np.asarray(operator(first, _value(right, reads, dtype)))
+        case Apply(op, arguments):
+            return np.asarray(getattr(np, op)(*[_value(a, reads, dtype) for a in arguments]))
     raise ValueError(f"no value for {term!r}")
 
 

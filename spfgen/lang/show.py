@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Var, show
-from spfgen.lang.nodes import Access, Binary, Constant, Negate, Statement, Sum, Value
-
-_LEVEL = {"+": 1, "-": 1, "*": 2, "/": 2}
+from spfgen.lang.nodes import Access, Apply, Constant, Statement, Sum, Value
 
 
 def show_value(value: Value, level: int = 0) -> str:
@@ -17,11 +15,11 @@ def show_value(value: Value, level: int = 0) -> str:
             return tensor
         case Access(tensor, subscripts):
             return f"{tensor}[{', '.join(show(s) for s in subscripts)}]"
-        case Negate(inner):
-            return f"-{show_value(inner, 3)}"
-        case Binary(op, left, right):
-            own = _LEVEL[op]
-            sign = f" {op} " if own == 1 else op
+        case Apply(arguments=(inner,)):
+            return f"{value.operator.symbol}{show_value(inner, value.operator.precedence)}"
+        case Apply(arguments=(left, right)):
+            own = value.operator.precedence
+            sign = f" {value.operator.symbol} " if own == 1 else value.operator.symbol
             text = f"{show_value(left, own)}{sign}{show_value(right, own + 1)}"
             return f"({text})" if own < level else text
         case Sum():

@@ -14,6 +14,7 @@ from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Var, variables
 from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
+from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.check import check_nest
@@ -31,7 +32,7 @@ from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
-from spfgen.space.nodes import Binary, Group, Instance, Mark, Operand, Read, Value
+from spfgen.space.nodes import Group, Instance, Mark, Operand, Read, Value
 
 INSIDE, AFTER, BEFORE = "inside", "after", "before"
 IN_ORDER = ("serial", "vectorize", "unroll", "fuse", "prefetch")
@@ -368,7 +369,7 @@ class _Fusion:
         made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
         for node in walk(value):
             match node:
-                case Binary("-", first, Read(Operand(tensor=name)) as last) if (
+                case Apply("subtract", (first, Read(Operand(tensor=name)) as last)) if (
                     name in waiting and reads.count(name) == 1
                 ):
                     if not any(isinstance(n, Read) and n.operand.tensor in made for n in walk(first)):

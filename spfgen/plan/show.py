@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
-from spfgen.lang.nodes import Constant
+from spfgen.lang.nodes import Apply, Constant
 from spfgen.plan.nodes import (
     Bound,
     Choose,
@@ -41,7 +41,7 @@ from spfgen.plan.nodes import (
     Transpose,
     Whole,
 )
-from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
+from spfgen.space.nodes import Operand, Read, Value
 
 WIDTH = 64
 """Where reasons stand, when the line before them is shorter."""
@@ -251,11 +251,11 @@ def show_value(value: Value, level: int = 0) -> str:
             return str(number)
         case Read(operand):
             return show_operand(operand)
-        case Negate(inner):
-            return f"-{show_value(inner, 3)}"
-        case Binary(op, left, right):
-            own = 1 if op in "+-" else 2
-            text = f"{show_value(left, own)}{op}{show_value(right, own + 1)}"
+        case Apply(arguments=(inner,)):
+            return f"{value.operator.symbol}{show_value(inner, value.operator.precedence)}"
+        case Apply(arguments=(left, right)):
+            own = value.operator.precedence
+            text = f"{show_value(left, own)}{value.operator.symbol}{show_value(right, own + 1)}"
             return f"({text})" if own < level else text
     raise InternalError(f"no text for {value!r}")
 

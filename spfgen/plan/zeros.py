@@ -23,6 +23,7 @@ from math import prod
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import fresh, rewrite, walk
+from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.check import Reader
 from spfgen.plan.context import Context
@@ -48,7 +49,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.scan import Step
 from spfgen.plan.work import additions
 from spfgen.sets.uf import comparisons
-from spfgen.space.nodes import Binary, Instance, Negate, Operand, Read, Value
+from spfgen.space.nodes import Instance, Operand, Read, Value
 
 MOST = 16
 """Places of a block along one of its dimensions."""
@@ -99,10 +100,9 @@ def _is_product(value: Value) -> bool:
     match value:
         case Read():
             return True
-        case Negate(inner):
-            return _is_product(inner)
-        case Binary("*", left, right):
-            return _is_product(left) and _is_product(right)
+        case Apply(arguments=arguments):
+            every = {(k, 0) for k in range(len(arguments))} <= {*value.operator.annihilators}
+            return every and all(map(_is_product, arguments))
     return False
 
 

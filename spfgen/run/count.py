@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spfgen.ir import rewrite, walk
-from spfgen.lang.nodes import Constant
+from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import SCALAR
 from spfgen.plan.nodes import Clear, Do, Find, Plan, Reduce, Scan, Seq, Sums, Whole
 from spfgen.run.call import Bound
 from spfgen.run.tensor import Tensor
-from spfgen.space.nodes import Binary, Negate, Operand, Value
+from spfgen.space.nodes import Operand, Value
 from spfgen.space.nodes import Tensor as Declared
 
 if TYPE_CHECKING:
@@ -61,4 +61,4 @@ def _counting(plan: Plan) -> Plan:
 
 
 def _cost(value: Value) -> int:
-    return sum(isinstance(n, Binary | Negate) for n in walk(value))
+    return sum(isinstance(n, Apply) for n in walk(value))

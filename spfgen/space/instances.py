@@ -42,9 +42,7 @@ from spfgen.sets.uf import Encoder, QuantifiedCall, comparisons, defined_pieces,
 from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
 from spfgen.space.nodes import (
-    Binary,
     Instance,
-    Negate,
     Operand,
     Read,
     Tensor,
@@ -326,9 +324,6 @@ def _value(term: lang.Value | AtTarget, operands: Iterator[Operand], encoder: En
             return term
         case lang.Access():
             return Read(_placed(next(operands), encoder))
-        case lang.Binary(op, left, right):
-            first = _value(left, operands, encoder, target)
-            return Binary(op, first, _value(right, operands, encoder, target))
-        case lang.Negate(inner):
-            return Negate(_value(inner, operands, encoder, target))
+        case lang.Apply(op, arguments):
+            return lang.Apply(op, tuple(_value(a, operands, encoder, target) for a in arguments))
     raise InternalError(f"no value for {term!r}")

@@ -3,7 +3,7 @@
     Program   ::= name, Tensor*, sizes, Group*, order, ForcedFind*
     Group     ::= one statement of the user: target, op, Instance*, [point]
     Instance  ::= domain (one conjunction), dimensions, calls, facts, target, value
-    Value     ::= Constant | Read(operand) | Binary | Negate
+    Value     ::= Constant | Read(operand) | Apply(operator, arguments)
 
 A dimension is a size (fixed for the whole call), an index of the computation, a position of a tensor's layout,
 a quotient, a call (the value of an index array), or made by the schedule (a tile). Names: `i`, `A.pi`, `A.nrow`,
@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var
 from spfgen.facts.prove import Facts
-from spfgen.lang.nodes import Constant
+from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Piece
 
@@ -75,19 +74,7 @@ class Read:
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
-    op: str
-    left: Any
-    right: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Negate:
-    value: Any
-
-
-Value = Constant | Read | Binary | Negate
+Value = Constant | Read | Apply
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,14 +62,14 @@ class _NotLinearError(Exception):
 
 def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
     match value:
-        case lang.Binary("+", left, right):
+        case lang.Apply("add", (left, right)):
             yield from _linear(left, quotients)
             yield from _linear(right, quotients)
-        case lang.Binary("-", left, right):
+        case lang.Apply("subtract", (left, right)):
             yield from _linear(left, quotients)
             for term in _linear(right, quotients):
-                yield replace(term, value=lang.Negate(term.value, term.value.span))
-        case lang.Binary("*", left, right, span):
+                yield replace(term, value=lang.Apply("negative", (term.value,), term.value.span))
+        case lang.Apply("multiply", (left, right), span):
             several = has_sum(value) and _has_tensor(left) and _has_tensor(right)
             if several and (not quotients or _summed(left) & _indices(right) or _summed(right) & _indices(left)):
                 raise _NotLinearError
@@ -79,15 +79,15 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
             for a, b in product(first, second):
                 conditions = [c for c in (a.where, b.where) if c is not None]
                 where = conjunction(conditions) if conditions else None
-                yield Term(lang.Binary("*", a.value, b.value, span), where, (*a.over, *b.over))
-        case lang.Binary("/", left, right, span):
+                yield Term(lang.Apply("multiply", (a.value, b.value), span), where, (*a.over, *b.over))
+        case lang.Apply("divide", (left, right), span):
             if has_sum(right) or (_has_tensor(right) and not quotients):
                 raise _NotLinearError
             for a in _linear(left, quotients):
-                yield replace(a, value=lang.Binary("/", a.value, right, span))
-        case lang.Negate(inner):
+                yield replace(a, value=lang.Apply("divide", (a.value, right), span))
+        case lang.Apply("negative", (inner,)):
             for term in _linear(inner, quotients):
-                yield replace(term, value=lang.Negate(term.value, term.value.span))
+                yield replace(term, value=lang.Apply("negative", (term.value,), term.value.span))
         case lang.Sum(indices, inner, where):
             for term in _linear(inner, quotients):
                 conditions = [c for c in (where, term.where) if c is not None]

@@ -55,7 +55,7 @@ def check_signs(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> Non
     """Booleans have no difference, as in numpy."""
     names = {tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))}
     for node in walk(statement.value) if names == {"bool"} else ():
-        if isinstance(node, lang.Negate) or (isinstance(node, lang.Binary) and node.op == "-"):
+        if isinstance(node, lang.Apply) and not node.operator.c_bool and node.op != "divide":
             raise SpecError(
                 "expected a sum or a product of booleans, but this is a difference",
                 node.span or statement.span,

@@ -15,6 +15,7 @@ from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjuncts, variables
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import TYPES, promoted
 from spfgen.sets.named import Space
@@ -35,7 +36,7 @@ def make_expression(
     apart = _Apart(own, tensors, ranges)
     value = apart.value(statement.value)
     if statement.op == "+=":
-        value = lang.Binary("+", AtTarget(statement.target.tensor), value)  # type: ignore[arg-type]
+        value = lang.Apply("add", (AtTarget(statement.target.tensor), value))
     found: list[Instance] = []
     temporaries: list[Tensor] = []
     labels: set[str] = set()
@@ -86,8 +87,8 @@ def _where(statement: lang.Statement) -> Formula | None:
 def _check_whole(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> None:
     """A quotient of whole numbers by 0 would be nothing that the target could hold."""
     kind = TYPES[tensors[statement.target.tensor].value_type]
-    divides = [n for n in walk(statement.value) if isinstance(n, lang.Binary) and n.op == "/"]
-    if kind.kind in "biu" and any(not isinstance(d.right, lang.Constant) for d in divides):
+    divides = [n for n in walk(statement.value) if isinstance(n, lang.Apply) and n.operator.result == QUOTIENT]
+    if kind.kind in "biu" and any(not isinstance(d.arguments[1], lang.Constant) for d in divides):
         raise Unsupported(
             f"a quotient cannot be stored in `{statement.target.tensor}`, which holds {kind.name}: "
             "where the divisor is 0 it has no value",
@@ -101,7 +102,9 @@ def _type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> str:
     names = [tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))]
     nodes = list(walk(statement.value))
     fractional = any(
-        n.op == "/" if isinstance(n, lang.Binary) else isinstance(n, lang.Constant) and isinstance(n.value, float)
+        n.operator.result == QUOTIENT
+        if isinstance(n, lang.Apply)
+        else isinstance(n, lang.Constant) and isinstance(n.value, float)
         for n in nodes
     )
     own = TYPES[tensors[statement.target.tensor].value_type]
@@ -128,10 +131,8 @@ class _Apart:
                 return {n for s in subscripts for n in variables(s)} - own
             case lang.Sum(indices, inner):
                 return self.free(inner) - set(indices)
-            case lang.Binary(_, left, right):
-                return self.free(left) | self.free(right)
-            case lang.Negate(inner):
-                return self.free(inner)
+            case lang.Apply(_, arguments):
+                return set().union(*map(self.free, arguments))
         return set()
 
     def value(self, value: lang.Value) -> Any:
@@ -143,14 +144,12 @@ class _Apart:
                 return value
             case lang.Access() | lang.Sum():
                 return self.sum(value)
-            case lang.Binary("*", left, right) if self.free(value) and not self.parts(left, right):
+            case lang.Apply("multiply", (left, right)) if self.free(value) and not self.parts(left, right):
                 return self.sum(value)
-            case lang.Binary("/", _, right) if self.free(right):
+            case lang.Apply("divide", (_, right)) if self.free(right):
                 return self.sum(value)
-            case lang.Binary(op, left, right):
-                return lang.Binary(op, self.value(left), self.value(right), value.span)
-            case lang.Negate(inner):
-                return lang.Negate(self.value(inner), value.span)
+            case lang.Apply(op, arguments):
+                return lang.Apply(op, tuple(map(self.value, arguments)), value.span)
         return value
 
     def parts(self, left: lang.Value, right: lang.Value) -> bool:
@@ -158,7 +157,7 @@ class _Apart:
         be long, or is not possible."""
         if self.free(left) & self.free(right):
             return False
-        return linear_terms(lang.Binary("*", left, right), quotients=True) is None
+        return linear_terms(lang.Apply("multiply", (left, right)), quotients=True) is None
 
     def sum(self, value: lang.Value) -> AtTarget:
         """A temporary for a sum of products."""
@@ -179,10 +178,10 @@ class _Apart:
 
     def check_divisors(self, term: Term) -> None:
         """Within a sum, what is divided by must be stored wherever the dividend is."""
-        divisors = {n: n.right for n in walk(term.value) if isinstance(n, lang.Binary) and n.op == "/"}
+        divisors = {n: n.arguments[1] for n in walk(term.value) if isinstance(n, lang.Apply) and n.op == "divide"}
         if not any(a.subscripts for d in divisors.values() for a in accesses(d)):
             return
-        plain = rewrite(lambda n: n.left if n in divisors else None, term.value)
+        plain = rewrite(lambda n: n.arguments[0] if n in divisors else None, term.value)
         own = replace(self.statement, where=term.where)
         indices = (*term.over, *sorted(self.free(term.value)))  # of the divisors, too
         alone = list(make_instances(own, plain, self.tensors, self.ranges, over=indices))

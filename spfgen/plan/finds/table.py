@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, show, variables
 from spfgen.ir import walk
+from spfgen.lang.nodes import Apply
 from spfgen.plan.cost import nanoseconds, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
@@ -18,7 +19,7 @@ from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
 from spfgen.plan.scan import Step, with_quotients
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
-from spfgen.space.nodes import Binary, Negate, Operand, Read, Value
+from spfgen.space.nodes import Operand, Read, Value
 
 HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}
@@ -171,10 +172,7 @@ def _vanishes(value: Value, operand: Operand) -> bool:
     match value:
         case Read(own):
             return own == operand
-        case Negate(inner):
-            return _vanishes(inner, operand)
-        case Binary("*", left, right):
-            return _vanishes(left, operand) or _vanishes(right, operand)
-        case Binary("/", left, _):
-            return _vanishes(left, operand)
+        case Apply(arguments=arguments):
+            both = {(k, 0) for k in value.operator.distributes} & {*value.operator.annihilators}
+            return any(_vanishes(arguments[k], operand) for k, _ in both)
     return False

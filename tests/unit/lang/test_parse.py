@@ -7,7 +7,7 @@ import pytest
 from spfgen.errors import Span, SpecError, SpecErrors
 from spfgen.facts.formula import Bin, Num, Var, show
 from spfgen.lang.expressions import Reader, did_you_mean, raise_all, word_in
-from spfgen.lang.nodes import Access, Binary, Constant, ForcedFind, LayoutAlias, LayoutDecl, Loop, Negate
+from spfgen.lang.nodes import Access, Apply, Constant, ForcedFind, LayoutAlias, LayoutDecl, Loop
 from spfgen.lang.parse import parse_file, parse_layout_use, parse_statements
 from spfgen.lang.spec import parse_tree
 
@@ -48,11 +48,14 @@ def test_types_of_single_arrays() -> None:
 def test_a_statement() -> None:
     (statement,) = parse_statements("y[i] += -2*A[i, 2j + 1]*x[j] where 0 < j")
     assert (statement.op, statement.target) == ("+=", Access("y", (Var("i"),)))
-    assert isinstance(statement.value, Binary)
-    assert statement.value.right == Access("x", (Var("j"),))
-    assert statement.value.left == Binary(
-        "*", Negate(Constant(2)), Access("A", (Var("i"), Bin("+", Bin("*", Num(2), Var("j")), Num(1))))
+    assert isinstance(statement.value, Apply)
+    left, right = statement.value.arguments
+    assert right == Access("x", (Var("j"),))
+    negative, access = (
+        Apply("negative", (Constant(2),)),
+        Access("A", (Var("i"), Bin("+", Bin("*", Num(2), Var("j")), Num(1)))),
     )
+    assert left == Apply("multiply", (negative, access))
     assert statement.where is not None
     assert show(statement.where) == "0 < j"
 

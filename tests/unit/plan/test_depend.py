@@ -52,7 +52,7 @@ def instance(text: str, layouts: Mapping[str, str], tree: SpecTree = PLAIN) -> I
     found = resolve(kernel, tree)
     declarations = with_scalars(kernel)
     extents = Extents(kernel, declarations, found)
-    tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents.ranges(0))}
+    tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents)}
     (made,) = make_instances(statement, statement.value, tensors, extents.ranges(0))
     return made
 

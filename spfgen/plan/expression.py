@@ -1,8 +1,9 @@
 """Statements whose value is an expression over sums: the sums are made where the point is known, then it is stored.
 
 The loops over the target's points are those of the statement; inside of them each sum has a nest of its own, whose
-first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops. Loops that
-nothing sparse depends on stay inside the sums, which then have one value for each of their iterations.
+first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops
+(riding.py). Loops that nothing sparse depends on stay inside the sums, which then have one value for each of their
+iterations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan import parts
-from spfgen.plan.check import check_nest
+from spfgen.plan.check import Wanted, check_all
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
@@ -26,6 +27,7 @@ from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
+from spfgen.plan.riding import alike, step_of, together
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
@@ -243,7 +245,7 @@ def _places(group: Group, point: Instance, order: _Order, context: Context) -> l
     for k, instance in enumerate(group.instances):
         if order.need(instance) is None and parts.cheaper(found[k], parts.alone(instance, context), context):
             carriers = (found[n] for n in range(len(found)) if n != k and places[n] == INSIDE)
-            if not any(parts.alike(c, found[k], len(order.outer)) for c in carriers):
+            if not any(alike(c, found[k], len(order.outer)) for c in carriers):
                 places[k] = BEFORE
     return places
 
@@ -275,6 +277,7 @@ class _Fusion:
         self.context = context
         self.rows: dict[str, Operand] = {}
         self.sums: list[str] = []
+        self.nests = together([p for p in found if p.place == INSIDE], len(order.outer))
         for part in found:
             target = part.instance.target
             if target.tensor in kept or target.tensor in self.sums:
@@ -285,37 +288,36 @@ class _Fusion:
                 self.sums.append(target.tensor)
 
     def plan(self) -> Plan:
-        outer = len(self.order.outer)
         inside = [p for p in self.found if p.place == INSIDE]
-        bodies = {number: part.body for number, part in enumerate(inside)}
-        for rider in [n for n in reversed(bodies) if inside[n].need is None]:
-            for carrier in bodies:
-                body = rider != carrier and parts.ridden(inside[carrier], bodies[carrier], inside[rider], outer)
-                if body:
-                    bodies[carrier] = body
-                    del bodies[rider]
-                    break
         last = [p for p in self.found if p.place == AFTER]
         setups: dict[str, list[Plan]] = {}
-        for part in (*(inside[n] for n in bodies), *last):
+        for part in (*(n.carrier for n in self.nests), *last):
             for loop, nodes in part.setups().items():
                 setups.setdefault(loop, []).extend(nodes)
         then = self.value(self.point.value)
-        check_nest(self.point, self.folded(then, {}))
         value, starts = self.started(inside)
         if starts:
             then = self.stored(value)
         if self.found:
             after = _joined([p.body for p in last]) if last else None
             rows = tuple(replace(o, tensor=n) for n, o in self.rows.items())
-            then = Fold(tuple(self.sums), _joined(list(bodies.values())), then, rows, after, starts)
+            then = Fold(tuple(self.sums), _joined([n.body for n in self.nests]), then, rows, after, starts)
         for step in reversed(self.order.inner if starts else ()):
             then = self.order.placed(step, then)
         if not last:
             levels = self.levels(then, setups)
             if levels is not None:
-                return levels
-        return self.folded(then, setups)
+                return self.checked(levels, value)
+        return self.checked(self.folded(then, setups), value)
+
+    def checked(self, plan: Plan, value: Value) -> Plan:
+        """The plan, read back: the value and each sum at their points, in the loops that they share."""
+        wanted = [w for n in self.nests for w in n.wanted()]
+        wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
+        wanted = [replace(w, beside=(*w.beside, self.point)) for w in wanted]
+        does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
+        check_all(plan, [*wanted, Wanted(self.point, does)])
+        return plan
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
@@ -326,9 +328,8 @@ class _Fusion:
         if point.target.tensor in inside:
             self.order.check_free(mark, "run side by side")
             shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
-        carriers = [p for p in self.found if p.place == INSIDE]
         for part in (p for p in self.found if p.instance.target.tensor in inside):
-            own = parts.step_of(part, loop, carriers if part in carriers else (), len(self.order.outer))
+            own = step_of(part, loop, self.nests)
             if own is None:
                 hint = "write its sums into tensors by statements of their own"
                 raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))

@@ -27,7 +27,7 @@ from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
-from spfgen.plan.riding import alike, step_of, together
+from spfgen.plan.riding import Nest, alike, step_of, together
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
@@ -48,16 +48,16 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     point = group.point
     order = _Order(group, point, context)
     context = replace(context, falling=order.falling)
-    places = _places(group, point, order, context)
-    kept = {i.target.tensor: i.target for i, place in zip(group.instances, places, strict=True) if place != INSIDE}
-    found = []
-    for instance, place in zip(group.instances, places, strict=True):
-        if place == BEFORE:
-            continue
-        single = AFTER if place == AFTER else order.single(group, instance, kept)
-        part = _part(instance, point, order, context, single)
-        found.append(parts.chosen(part, order.placed, len(order.outer), context))
-    fusion = _Fusion(group, order, found, set(kept), context)
+    places, waiting = _places(group, point, order, context)
+    found = _parts(group, order, places, context)
+    nests = _nests(found, order)
+    alone = [k for k in waiting if any(n.carrier is found[k] and not n.riders for n in nests)]
+    if alone:
+        places = [BEFORE if k in alone else place for k, place in enumerate(places)]
+        found = _parts(group, order, places, context)
+        nests = _nests(found, order)
+    kept = _kept(group, places)
+    fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
     plan: Plan = shared_out(point, with_first(simplify(fusion.plan(), (*_indices(group), *context.named))))
     plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
     check_parallel(plan, context)
@@ -232,8 +232,9 @@ def _is_equal(known: Piece, one: str, two: str) -> bool:
     return one == two or known.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
 
 
-def _places(group: Group, point: Instance, order: _Order, context: Context) -> list[str]:
-    """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all."""
+def _places(group: Group, point: Instance, order: _Order, context: Context) -> tuple[list[str], list[int]]:
+    """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all. And
+    which of those inside are better made before, unless they ride."""
     found = [parts.inside(i, point, order.outer, context) for i in group.instances]
     places = [INSIDE] * len(found)
     for k, instance in enumerate(group.instances):
@@ -242,12 +243,39 @@ def _places(group: Group, point: Instance, order: _Order, context: Context) -> l
             after = parts.after(need, point, order.outer, context)
             if after is not None and parts.cheaper(found[k], after, context):
                 places[k] = AFTER
+    waiting = []
     for k, instance in enumerate(group.instances):
         if order.need(instance) is None and parts.cheaper(found[k], parts.alone(instance, context), context):
             carriers = (found[n] for n in range(len(found)) if n != k and places[n] == INSIDE)
-            if not any(alike(c, found[k], len(order.outer)) for c in carriers):
+            if any(alike(c, found[k], len(order.outer)) for c in carriers):
+                waiting.append(k)
+            else:
                 places[k] = BEFORE
-    return places
+    return places, waiting
+
+
+def _kept(group: Group, places: Sequence[str]) -> dict[str, Operand]:
+    """The temporaries that are kept with all their places."""
+    placed = zip(group.instances, places, strict=True)
+    return {i.target.tensor: i.target for i, place in placed if place != INSIDE}
+
+
+def _parts(group: Group, order: _Order, places: Sequence[str], context: Context) -> dict[int, Part]:
+    """The sums that are not made before, each with its nest."""
+    assert group.point is not None
+    kept = _kept(group, places)
+    found = {}
+    for k, (instance, place) in enumerate(zip(group.instances, places, strict=True)):
+        if place != BEFORE:
+            single = AFTER if place == AFTER else order.single(group, instance, kept)
+            part = _part(instance, group.point, order, context, single)
+            found[k] = parts.chosen(part, order.placed, len(order.outer), context)
+    return found
+
+
+def _nests(found: Mapping[int, Part], order: _Order) -> list[Nest]:
+    """The nests of those inside."""
+    return together([p for p in found.values() if p.place == INSIDE], len(order.outer))
 
 
 def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
@@ -268,16 +296,22 @@ class _Fusion:
     """The loops of the point, with the sums and then the value inside. `kept` are temporaries with all their places."""
 
     def __init__(
-        self, group: Group, order: _Order, found: Sequence[Part], kept: Collection[str], context: Context
+        self,
+        group: Group,
+        order: _Order,
+        found: Sequence[Part],
+        nests: Sequence[Nest],
+        kept: Collection[str],
+        context: Context,
     ) -> None:
         assert group.point is not None
         self.point = group.point
         self.order = order
         self.found = found
+        self.nests = nests
         self.context = context
         self.rows: dict[str, Operand] = {}
         self.sums: list[str] = []
-        self.nests = together([p for p in found if p.place == INSIDE], len(order.outer))
         for part in found:
             target = part.instance.target
             if target.tensor in kept or target.tensor in self.sums:

@@ -53,9 +53,9 @@ FORMS = (
 SOLVES = {
     1: ("y[i] = {} - sum(j < i: v[j]*y[j])", "y[i] = ({} - sum(j > i: v[j]*y[j]))*{}"),
     2: (
-        "y[i] = {} - sum(j < i: A[i, j]*y[j])", "y[i] = {} - sum(j > i: A[i, j]*y[j])", "y[i] = {} - sum(j < i: A[j, i]*y[j])",
-        "y[i] = ({} - sum(j < i: A[i, j]*y[j]))/2 + {}", "y[i] = {} - sum(j > i: A[j, i]*y[j]) - {}",
-        "y[i] = ({} - sum(j < i: A[i, j]*y[j]))*{}",
+        "y[i] = {} - sum(j < i: A[i, j]*y[j])", "y[i] = {} - sum(j > i: A[i, j]*y[j])",
+        "y[i] = {} - sum(j < i: A[j, i]*y[j])", "y[i] = {} - sum(j > i: A[j, i]*y[j]) - {}",
+        "y[i] = ({} - sum(j < i: A[i, j]*y[j]))/2 + {}", "y[i] = ({} - sum(j < i: A[i, j]*y[j]))*{}",
     ),
 }  # fmt: skip
 """No quotient of what a sum has: the order in which is added must make no difference."""

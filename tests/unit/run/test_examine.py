@@ -79,7 +79,8 @@ def test_a_layout_of_the_repository(check) -> None:
     assert code == 0
     (layout,) = json.loads(out)
     assert {f["verdict"] for f in layout["findings"]} == {"fine"}
-    assert [f["topic"] for f in layout["findings"]] == ["properties", "coordinates", "pack", "reading", "product", "reads"]
+    topics = [f["topic"] for f in layout["findings"]]
+    assert topics == ["properties", "coordinates", "pack", "reading", "product", "reads"]
 
 
 def test_kernels_with_any_name_and_any_output(check) -> None:

@@ -1,8 +1,9 @@
 """Statements whose value is an expression over sums: the sums are made where the point is known, then it is stored.
 
 The loops over the target's points are those of the statement; inside of them each sum has a nest of its own, whose
-first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops. Loops that
-nothing sparse depends on stay inside the sums, which then have one value for each of their iterations.
+first steps are the same (parts.py). A sum whose steps go along with those of another one rides in its loops
+(riding.py). Loops that nothing sparse depends on stay inside the sums, which then have one value for each of their
+iterations.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan import parts
-from spfgen.plan.check import check_nest
+from spfgen.plan.check import Wanted, check_all
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
@@ -27,6 +28,7 @@ from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
+from spfgen.plan.riding import Nest, alike, step_of, together
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
@@ -47,16 +49,16 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     point = group.point
     order = _Order(group, point, context)
     context = replace(context, falling=order.falling)
-    places = _places(group, point, order, context)
-    kept = {i.target.tensor: i.target for i, place in zip(group.instances, places, strict=True) if place != INSIDE}
-    found = []
-    for instance, place in zip(group.instances, places, strict=True):
-        if place == BEFORE:
-            continue
-        single = AFTER if place == AFTER else order.single(group, instance, kept)
-        part = _part(instance, point, order, context, single)
-        found.append(parts.chosen(part, order.placed, len(order.outer), context))
-    fusion = _Fusion(group, order, found, set(kept), context)
+    places, waiting = _places(group, point, order, context)
+    found = _parts(group, order, places, context)
+    nests = _nests(found, order)
+    alone = [k for k in waiting if any(n.carrier is found[k] and not n.riders for n in nests)]
+    if alone:
+        places = [BEFORE if k in alone else place for k, place in enumerate(places)]
+        found = _parts(group, order, places, context)
+        nests = _nests(found, order)
+    kept = _kept(group, places)
+    fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
     plan: Plan = shared_out(point, with_first(simplify(fusion.plan(), (*_indices(group), *context.named))))
     plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
     check_parallel(plan, context)
@@ -231,8 +233,9 @@ def _is_equal(known: Piece, one: str, two: str) -> bool:
     return one == two or known.implies(Constraint(True, Affine(((one, 1), (two, -1)))))
 
 
-def _places(group: Group, point: Instance, order: _Order, context: Context) -> list[str]:
-    """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all."""
+def _places(group: Group, point: Instance, order: _Order, context: Context) -> tuple[list[str], list[int]]:
+    """Where each sum is made: inside of the loops of the point, after what it needs is written, or before all. And
+    which of those inside are better made before, unless they ride."""
     found = [parts.inside(i, point, order.outer, context) for i in group.instances]
     places = [INSIDE] * len(found)
     for k, instance in enumerate(group.instances):
@@ -241,12 +244,39 @@ def _places(group: Group, point: Instance, order: _Order, context: Context) -> l
             after = parts.after(need, point, order.outer, context)
             if after is not None and parts.cheaper(found[k], after, context):
                 places[k] = AFTER
+    waiting = []
     for k, instance in enumerate(group.instances):
         if order.need(instance) is None and parts.cheaper(found[k], parts.alone(instance, context), context):
             carriers = (found[n] for n in range(len(found)) if n != k and places[n] == INSIDE)
-            if not any(parts.alike(c, found[k], len(order.outer)) for c in carriers):
+            if any(alike(c, found[k], len(order.outer)) for c in carriers):
+                waiting.append(k)
+            else:
                 places[k] = BEFORE
-    return places
+    return places, waiting
+
+
+def _kept(group: Group, places: Sequence[str]) -> dict[str, Operand]:
+    """The temporaries that are kept with all their places."""
+    placed = zip(group.instances, places, strict=True)
+    return {i.target.tensor: i.target for i, place in placed if place != INSIDE}
+
+
+def _parts(group: Group, order: _Order, places: Sequence[str], context: Context) -> dict[int, Part]:
+    """The sums that are not made before, each with its nest."""
+    assert group.point is not None
+    kept = _kept(group, places)
+    found = {}
+    for k, (instance, place) in enumerate(zip(group.instances, places, strict=True)):
+        if place != BEFORE:
+            single = AFTER if place == AFTER else order.single(group, instance, kept)
+            part = _part(instance, group.point, order, context, single)
+            found[k] = parts.chosen(part, order.placed, len(order.outer), context)
+    return found
+
+
+def _nests(found: Mapping[int, Part], order: _Order) -> list[Nest]:
+    """The nests of those inside."""
+    return together([p for p in found.values() if p.place == INSIDE], len(order.outer))
 
 
 def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
@@ -267,12 +297,19 @@ class _Fusion:
     """The loops of the point, with the sums and then the value inside. `kept` are temporaries with all their places."""
 
     def __init__(
-        self, group: Group, order: _Order, found: Sequence[Part], kept: Collection[str], context: Context
+        self,
+        group: Group,
+        order: _Order,
+        found: Sequence[Part],
+        nests: Sequence[Nest],
+        kept: Collection[str],
+        context: Context,
     ) -> None:
         assert group.point is not None
         self.point = group.point
         self.order = order
         self.found = found
+        self.nests = nests
         self.context = context
         self.rows: dict[str, Operand] = {}
         self.sums: list[str] = []
@@ -286,37 +323,36 @@ class _Fusion:
                 self.sums.append(target.tensor)
 
     def plan(self) -> Plan:
-        outer = len(self.order.outer)
         inside = [p for p in self.found if p.place == INSIDE]
-        bodies = {number: part.body for number, part in enumerate(inside)}
-        for rider in [n for n in reversed(bodies) if inside[n].need is None]:
-            for carrier in bodies:
-                body = rider != carrier and parts.ridden(inside[carrier], bodies[carrier], inside[rider], outer)
-                if body:
-                    bodies[carrier] = body
-                    del bodies[rider]
-                    break
         last = [p for p in self.found if p.place == AFTER]
         setups: dict[str, list[Plan]] = {}
-        for part in (*(inside[n] for n in bodies), *last):
+        for part in (*(n.carrier for n in self.nests), *last):
             for loop, nodes in part.setups().items():
                 setups.setdefault(loop, []).extend(nodes)
         then = self.value(self.point.value)
-        check_nest(self.point, self.folded(then, {}))
         value, starts = self.started(inside)
         if starts:
             then = self.stored(value)
         if self.found:
             after = _joined([p.body for p in last]) if last else None
             rows = tuple(replace(o, tensor=n) for n, o in self.rows.items())
-            then = Fold(tuple(self.sums), _joined(list(bodies.values())), then, rows, after, starts)
+            then = Fold(tuple(self.sums), _joined([n.body for n in self.nests]), then, rows, after, starts)
         for step in reversed(self.order.inner if starts else ()):
             then = self.order.placed(step, then)
         if not last:
             levels = self.levels(then, setups)
             if levels is not None:
-                return levels
-        return self.folded(then, setups)
+                return self.checked(levels, value)
+        return self.checked(self.folded(then, setups), value)
+
+    def checked(self, plan: Plan, value: Value) -> Plan:
+        """The plan, read back: the value and each sum at their points, in the loops that they share."""
+        wanted = [w for n in self.nests for w in n.wanted()]
+        wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
+        wanted = [replace(w, beside=(*w.beside, self.point)) for w in wanted]
+        does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
+        check_all(plan, [*wanted, Wanted(self.point, does)])
+        return plan
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""
@@ -327,9 +363,8 @@ class _Fusion:
         if point.target.tensor in inside:
             self.order.check_free(mark, "run side by side")
             shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
-        carriers = [p for p in self.found if p.place == INSIDE]
         for part in (p for p in self.found if p.instance.target.tensor in inside):
-            own = parts.step_of(part, loop, carriers if part in carriers else (), len(self.order.outer))
+            own = step_of(part, loop, self.nests)
             if own is None:
                 hint = "write its sums into tensors by statements of their own"
                 raise Unsupported(f"`{loop}` cannot be vectorized: several sums run in it", mark.span, (hint,))

@@ -7,13 +7,12 @@ Which it is, is chosen by a rough count of the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Expr, rename, variables
-from spfgen.ir import rewrite, walk
 from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.cost import mean_ratio
@@ -23,7 +22,6 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.nodes import (
     Do,
-    Find,
     Guard,
     Load,
     Locate,
@@ -40,7 +38,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.order import scan_order
 from spfgen.plan.recurrence import Need
-from spfgen.plan.scan import Step, scan_steps, sources, with_quotients, wrapped
+from spfgen.plan.scan import Step, scan_steps, sources, with_quotients
 from spfgen.sets.named import Piece, Space
 from spfgen.space.nodes import Instance
 
@@ -64,6 +62,11 @@ class Part:
     def body(self) -> Plan:
         """What the nest has inside of the point's loops."""
         return next(n.body for n in chain(self.nest) if isinstance(n, Reduce))
+
+    @property
+    def does(self) -> Do:
+        """What the nest does for each of its points."""
+        return next(n for n in chain(self.nest) if isinstance(n, Do))
 
     def setups(self) -> dict[str, list[Plan]]:
         """What its finds need above the point's loops, by loop."""
@@ -115,22 +118,15 @@ def after(need: Need, point: Instance, outer: Sequence[Step], context: Context) 
     names = {**{old: f"{old} later" for old in need.twins}, **{new: old for old, new in need.twins.items()}}
     space = Space(names.get(n, n) for n in need.pairs.space.names)
     own = need.instance
-    moved: dict[str, Any] = {
-        field: _renamed(getattr(own, field), names) for field in ("target", "value", "reads", "facts", "guards")
-    }
-    calls = {names.get(n, n): rename(c, names) for n, c in own.calls.items()}
     if any(n in need.twins for n in own.calls) or any(n in need.twins for n in own.quotients):
         return None
+    own = renamed(own, names)
     instance = replace(
         own,
         domain=Piece(space, need.pairs.basic),
         sizes=tuple(dict.fromkeys((*own.sizes, *point.sizes))),
-        indices=tuple(dict.fromkeys((*(names.get(n, n) for n in own.indices), *point.indices))),
-        positions=tuple(dict.fromkeys((*(names.get(n, n) for n in own.positions), *need.twins))),
-        calls=calls,
-        domains={names.get(n, n): _renamed(f, names) for n, f in own.domains.items()},
-        quotients={n: (rename(e, names), d) for n, (e, d) in own.quotients.items()},
-        **moved,
+        indices=tuple(dict.fromkeys((*own.indices, *point.indices))),
+        positions=tuple(dict.fromkeys((*own.positions, *need.twins))),
     )
     first = [s.dim for s in outer if s.dim]
     try:
@@ -236,89 +232,26 @@ def without(instance: Instance, loops: Sequence[str]) -> Instance | None:
     )
 
 
-def alike(carrier: Part, rider: Part, outer: int) -> tuple[list[Step], dict[str, str]] | None:
-    """The first steps of the rider that the carrier has too, and its names for them; None where the rider needs loops
-    besides."""
-    own, other = rider.steps[outer:], carrier.steps[outer:]
-    if rider.instance.guards or (other[0].guards and other[0].guards != own[0].guards):
-        return None
-    names: dict[str, str] = {}
-    matched: list[Step] = []
-    at = 1
-    for step in own[1:]:
-        mine = _form(step, names)
-        while at < len(other) and _form(other[at], {}) != mine and other[at].kind != "scan" and not other[at].guards:
-            at += 1  # something else that the carrier computes here
-        if at == len(other) or _form(other[at], {}) != mine:
-            break
-        names[step.dim] = other[at].dim
-        matched.append(step)
-        at += 1
-        if _renamed(step.guards, names) != other[at - 1].guards:
-            break
-    rest = own[1 + len(matched) :]
-    is_one = any(s.kind == "scan" for s in matched) and not any(s.kind == "scan" for s in rest)
-    return (matched, names) if is_one else None
+def renamed(instance: Instance, names: Mapping[str, str]) -> Instance:
+    """The same with other names for its dimensions."""
+
+    def of(name: str) -> str:
+        return names.get(name, name)
+
+    fields = ("target", "value", "reads", "facts", "guards")
+    moved: dict[str, Any] = {field: renamed_all(getattr(instance, field), names) for field in fields}
+    return replace(
+        instance,
+        domain=Piece(Space(map(of, instance.domain.space.names)), instance.domain.basic),
+        indices=tuple(map(of, instance.indices)),
+        positions=tuple(map(of, instance.positions)),
+        quotients={of(n): (rename(e, names), d) for n, (e, d) in instance.quotients.items()},
+        calls={of(n): rename(c, names) for n, c in instance.calls.items()},
+        domains={of(n): renamed_all(f, names) for n, f in instance.domains.items()},
+        **moved,
+    )
 
 
-def step_of(part: Part, loop: str, carriers: Iterable[Part], outer: int) -> str | None:
-    """The part's own name for a loop that it runs in; it may be that of a carrier."""
-    if any(s.dim == loop for s in part.steps):
-        return loop
-    for carrier in carriers:
-        found = alike(carrier, part, outer) if carrier is not part else None
-        own = next((o for o, other in found[1].items() if other == loop), None) if found is not None else None
-        if own is not None:
-            return own
-    return None
-
-
-def ridden(carrier: Part, body: Plan, rider: Part, outer: int) -> Plan | None:
-    """The carrier's nest with the rider's value inside, where its steps begin like the carrier's and need no other
-    loop; None where they do not."""
-    found = alike(carrier, rider, outer)
-    if found is None:
-        return None
-    matched, names = found
-    value: Plan = next(n for n in walk(rider.nest) if isinstance(n, Do))
-    for step in reversed(rider.steps[outer + 1 + len(matched) :]):
-        value = wrapped(step, value)
-    first = () if carrier.steps[outer].guards else rider.steps[outer].guards
-    guards = matched[-1].guards + first
-    value = rename(Guard(guards, value) if guards else value, names)
-    last = names[matched[-1].dim]
-    body = _loaded_apart(body, last)
-    node = next((n for n in chain(body) if isinstance(n, Scan | Load | Locate) and n.dim == last), None)
-    if node is None:
-        return None
-    result: Plan = with_body(node, Seq((node.body, value)))
-    nodes = list(chain(body))
-    for above in reversed(nodes[: nodes.index(node)]):
-        result = with_body(above, result)
-    return result
-
-
-def _loaded_apart(plan: Plan, dim: str) -> Plan:
-    """A find that loads this dimension last, not as its key, with the load and its conditions in the hit instead."""
-
-    def rule(node: object) -> Plan | None:
-        if not isinstance(node, Find) or len(node.loads) < 2 or node.loads[-1].dim != dim or node.miss is not None:
-            return None
-        if node.key is None or node.key.dim == dim:
-            return None
-        last = tuple(c for c in node.conditions if dim in variables(c))
-        others = tuple(c for c in node.conditions if c not in last)
-        hit = Load(dim, node.loads[-1].call, Guard(last, node.hit) if last else node.hit)
-        return replace(node, loads=node.loads[:-1], conditions=others, hit=hit)
-
-    result: Plan = rewrite(rule, plan)
-    return result
-
-
-def _form(step: Step, names: Mapping[str, str]) -> tuple[Any, ...]:
-    value = None if step.value is None else rename(step.value, names)
-    return step.kind, value, _renamed(step.low, names), _renamed(step.high, names)
-
-
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+def renamed_all(node: Any, names: Mapping[str, str]) -> Any:
+    """A node, or each of several, with other names."""
     return tuple(rename(n, names) for n in node) if isinstance(node, tuple) else rename(node, names)

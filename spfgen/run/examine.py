@@ -43,6 +43,8 @@ EXTENTS = ((6, 5, 7), (3, 3, 3), (1, 4, 2), (0, 3, 5), (9, 8, 4))
 """Of the samples: the extents of the dimensions in turn."""
 DENSITY = 0.4
 THREADS = 2
+OPERANDS = ("T", "U")
+"""What has the layout in the kernels that are made to try it; all else is dense."""
 RANK = 2
 """Families are looked at as matrices."""
 WIDTH = 100
@@ -106,8 +108,14 @@ def _layout(handle: LayoutHandle, seed: int) -> Iterator[Finding]:
     yield from _coordinates(layout)
     yield _packing(layout)
     yield from _unused(handle, layout)
-    for topic, kernel in _own_kernels(handle, layout):
-        yield Finding(topic, *_random_data(kernel, seed))
+    for topic, statements, tensors in _own_kernels(layout):
+        layouts: dict[str, Any] = {n: handle if n in OPERANDS else builtins_binding("numpy")[0] for n in tensors}
+        try:
+            kernel = api.compile(statements, name=topic, **layouts)
+        except SpfgenError as error:
+            yield Finding(topic, str(error), NOTE if isinstance(error, Unsupported) else FAILED)
+        else:
+            yield Finding(topic, *_random_data(kernel, seed))
 
 
 def _missing_constants(handle: LayoutHandle) -> str:
@@ -191,15 +199,26 @@ def _unused(handle: LayoutHandle, layout: Layout) -> Iterator[Finding]:
         yield Finding("unused", ", ".join(unused), NOTE)
 
 
-def _own_kernels(handle: LayoutHandle, layout: Layout) -> Iterator[tuple[str, Kernel]]:
-    """Reading every entry, and looking for entries at given coordinates."""
+def _own_kernels(layout: Layout) -> Iterator[tuple[str, str, str]]:
+    """What is tried, in statements, and their tensors: reading every entry, looking for entries at given coordinates,
+    and values of several reads, whose loops and searches must not get mixed up."""
     if not layout.rank:
         return
-    subscripts = ", ".join(f"i{k}" for k in range(layout.rank))
-    plain = builtins_binding("numpy")[0]
-    yield "reading", api.compile(f"R[{subscripts}] = T[{subscripts}]", T=handle, R=plain, name="reading")
-    product = f"R[{subscripts}] = T[{subscripts}]*U[{subscripts}]"
-    yield "product", api.compile(product, T=handle, U=handle, R=plain, name="product")
+    indices = [f"i{k}" for k in range(layout.rank)]
+    point, turned = ", ".join(indices), ", ".join(reversed(indices))
+    yield "reading", f"R[{point}] = T[{point}]", "RT"
+    yield "product", f"R[{point}] = T[{point}]*U[{point}]", "RTU"
+    diagonal = ", ".join("i0" for _ in indices)
+    others, row, column = (", ".join(indices[1:]), point, turned) if layout.rank > 1 else ("i1", "i1", "i1")
+    yield (
+        "reads",
+        f"""
+        R[i0] = T[{diagonal}]*sum({others}: T[{row}]) - sum({others}: T[{column}])
+        S[i0] = sum({others}: T[{row}]*X[i1])/(1 + sum({others}: T[{row}]))
+        Q[{point}] = T[{point}]/(1 + T[{turned}])
+        """,
+        "QRSTX",
+    )
 
 
 # --- kernels -------------------------------------------------------------------------------------------

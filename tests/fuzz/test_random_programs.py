@@ -21,8 +21,9 @@ from spfgen.layout.validate import check_arrays
 from tests.fuzz import meaning, runner, unseen
 from tests.fuzz.common import common_cases
 from tests.fuzz.programs import Case, cases, known_layouts
+from tests.fuzz.reads import cases_of_reads
 
-FOCI = ("dense", "outputs", "common", "unseen", "order", "finds", "schedules")
+FOCI = ("dense", "outputs", "common", "unseen", "order", "finds", "schedules", "reads")
 PROGRAMS = 10
 """At most so many programs in one call of the C compiler."""
 PATIENCE = 30.0
@@ -59,7 +60,12 @@ class Checker:
 
 
 def drawn(focus: str) -> st.SearchStrategy[Case]:
-    return common_cases() if focus == "common" else cases(focus)
+    match focus:
+        case "common":
+            return common_cases()
+        case "reads":
+            return cases_of_reads()
+    return cases(focus)
 
 
 def some_programs(focus: str, flags: Sequence[str]) -> None:

@@ -724,6 +724,243 @@ def first_column_and_list(rng: np.random.Generator, shape: tuple[int, ...], dens
     return {"nnz": len(pairs)}, {"ridx": [r for r, _ in pairs], "cidx": [c for _, c in pairs]}
 
 
+# --- several mappings, and one array in several roles --------------------------------------------------
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index col[nnz] {
+        range 0 <= col(p) < ncol
+        property increasing
+    }
+    index row[nnz] {
+        range 0 <= row(p) < nrow
+        property increasing where col equal
+    }
+    value val[nnz] at [p]
+}""",
+)
+def list_by_columns(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Some entries several times."""
+    found = [(r, c) for c in range(shape[1]) for r in _several(rng, shape[0], density / 2)]
+    return {"nnz": len(found)}, {"row": [r for r, _ in found], "col": [c for _, c in found]}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and i = a
+        and (z(p) mod 2 = 0 and j = floor(z(p)/2) or z(p) mod 2 = 1 and j = ncol - 1 - floor(z(p)/2)) }
+    index ptr[nrow + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index z[nnz] { range 0 <= z(p) }
+    value val[nnz] at [p]
+}""",
+)
+def from_both_sides(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Even numbers count columns from the left, odd ones from the right; some are none."""
+    _, ptr, z = rows(rng, shape[0], 2 * shape[1] + 1, density / 2)
+    rng.shuffle(z)
+    return {"nnz": len(z)}, {"ptr": ptr, "z": z}
+
+
+@layout(
+    2,
+    """
+layout NAME(n, m) {
+    size nnz
+    relation {
+        [a, p] -> [i, j] : 0 <= a < n and ptr(a) <= p < ptr(a + 1) and i = a and j = col(p);
+        [a, p] -> [i, j] : 0 <= a < n and ptr(a) <= p < ptr(a + 1) and i = col(p) and j = a
+    }
+    index ptr[n + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index col[nnz] {
+        range 0 <= col(p) < m
+        property strictly increasing within ptr
+        property forall a, p : ptr(a) <= p < ptr(a + 1) => col(p) <= a
+    }
+    value val[nnz] at [p]
+}""",
+)
+def mirrored(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """A mirrored place may lie outside of a matrix that is not square."""
+    found = [subset(rng, min(r + 1, shape[1]), density) for r in range(shape[0])]
+    ptr = pointer([len(f) for f in found])
+    return {"nnz": int(ptr[-1])}, {"ptr": ptr, "col": [c for f in found for c in f]}
+
+
+@layout(
+    2,
+    """
+layout NAME(n, m) {
+    size nnz
+    relation {
+        [a, p] -> [i, j] : 0 <= a < n and ptr(a) <= p < ptr(a + 1) and i = a and j = col(p) and j < i;
+        [a, p] -> [i, j] : 0 <= a < n and ptr(a) <= p < ptr(a + 1) and j = a and i = col(p) and i < j
+    }
+    index ptr[n + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index col[nnz] {
+        range 0 <= col(p) < m
+        property strictly increasing within ptr
+    }
+    value low[nnz] at [p]
+}""",
+)
+def mirrored_below(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """What is stored above the diagonal is neither part."""
+    _, ptr, col = rows(rng, *shape, density)
+    return {"nnz": len(col)}, {"ptr": ptr, "col": col}
+
+
+@layout(
+    2,
+    """
+layout NAME(n, m) {
+    relation { [e] -> [i, j] : 0 <= e < n and i = e and j = a(e); [e] -> [i, j] : 0 <= e < n and i = e and j = b(e) }
+    index a[n] { range 0 <= a(e) <= m }
+    index b[n] { range 0 <= b(e) <= m }
+    value w[n] at [e]
+}""",
+)
+def two_ends(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Row e is an edge with its weight at both ends, of which some are none."""
+    n, m = shape
+    return {}, {"a": rng.integers(0, m + 1, n), "b": rng.integers(0, m + 1, n)}
+
+
+@layout(
+    2,
+    """
+layout NAME(n, m) {
+    size na, nb
+    relation { [a, b] -> [i, j] : 0 <= a < na and 0 <= b < nb and 0 <= i < n and 0 <= j < m and r(i) = a and c(j) = b }
+    index r[n] { range 0 <= r(i) < na }
+    index c[m] { range 0 <= c(j) < nb }
+    value val[na, nb] at [a, b]
+}""",
+)
+def classes(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """One value for each class of rows and class of columns."""
+    na, nb = (int(k) for k in rng.integers(1, 4, 2))
+    return {"na": na, "nb": nb}, {"r": rng.integers(0, na, shape[0]), "c": rng.integers(0, nb, shape[1])}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size ns, nnz
+    relation { [a, q, p] -> [i, j] :
+        0 <= a < nrow and ptr(a) <= q < ptr(a + 1) and sptr(q) <= p < sptr(q + 1) and i = a and j = col(p) }
+    index ptr[nrow + 1] {
+        range 0 <= ptr(a) <= ns
+        property increasing
+    }
+    index sptr[ns + 1] {
+        range 0 <= sptr(q) <= nnz
+        property increasing
+    }
+    index col[nnz] { range 0 <= col(p) < ncol }
+    value val[nnz] at [p]
+}""",
+)
+def rows_of_segments(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    nrow, ncol = shape
+    ptr = pointer(rng.integers(0, 3, nrow))
+    sptr = pointer(rng.integers(0, 4, int(ptr[-1])) if ncol else np.zeros(int(ptr[-1]), np.int64))
+    nnz = int(sptr[-1])
+    return {"ns": int(ptr[-1]), "nnz": nnz}, {"ptr": ptr, "sptr": sptr, "col": rng.integers(0, max(ncol, 1), nnz)}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation {
+        [w, a, p] -> [i, j] : w = 0 and 0 <= a < nrow and p = a and i = a and j = a;
+        [w, a, p] -> [i, j] : w = 1 and 0 <= a < nrow and ja(a) <= p < ja(a + 1) and i = a and j = ja(p)
+    }
+    index ja[nrow + 1 + nnz] {
+        range 0 <= ja(p) <= nrow + 1 + nnz
+        property forall a : a < nrow => ja(a) <= ja(a + 1)
+    }
+    value val[nrow + 1 + nnz] at [p]
+}""",
+)
+def msr(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """The diagonal, a place that nothing uses, the rest; one array has the pointers first and then the columns."""
+    nrow, ncol = shape
+    found = [np.setdiff1d(subset(rng, ncol, density), [r]) for r in range(nrow)]
+    ptr = pointer([len(f) for f in found]) + nrow + 1
+    cols = [c for f in found for c in f]
+    return {"nnz": len(cols)}, {"ja": [*ptr, *cols]}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    relation { [b, r] -> [i, j] :
+        0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
+    index col[ceil(nrow/4)] { range 0 <= col(p) <= ncol }
+    value val[ceil(nrow/4)] at [b]
+}""",
+)
+def one_in_four_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    """Four rows at a time, fewer in the end, have one value in one column, or none."""
+    nrow, ncol = shape
+    return {}, {"col": rng.integers(0, ncol + 1, (nrow + 3) // 4)}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size len
+    relation { [c, r] -> [i, j] : 0 <= c < ncol and top(c) <= r < bottom(c) and i = r and j = c }
+    index top[ncol] { range 0 <= top(c) <= nrow }
+    index bottom[ncol] { range 0 <= bottom(c) <= nrow }
+    index ptr[ncol] { range 0 <= ptr(c) <= len }
+    value val[len] at [ptr(c) + r - top(c)]
+}""",
+)
+def column_ranges(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    nrow, ncol = shape
+    top, bottom = np.sort(rng.integers(0, nrow + 1, (2, ncol)), axis=0)
+    ptr = pointer(bottom - top)
+    return {"len": int(ptr[-1])}, {"top": top, "bottom": bottom, "ptr": ptr[:-1]}
+
+
+@layout(
+    1,
+    """
+layout NAME(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and (i = idx(p) or i = n - 1 - idx(p)) }
+    index idx[nnz] { range 0 <= idx(p) < n }
+    value val[nnz] at [p]
+}""",
+)
+def vector_and_its_reverse(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    found = rng.permutation(subset(rng, shape[0], density / 2))
+    return {"nnz": len(found)}, {"idx": found}
+
+
 # --- rank 3 -------------------------------------------------------------------------------------------
 
 

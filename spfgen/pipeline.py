@@ -97,6 +97,9 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS)))
     functions: list[Function] = []
     for lowered in lower(program, plans):
+        if program.level < 2:
+            functions.append(simplify(lowered))
+            continue
         *sizes, function = sized(simplify(lowered))
         *runs, function = evened(unswitched(function))
         *others, function = (w for f in (*sizes, *runs, function) for w in with_widths(f))

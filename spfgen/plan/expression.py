@@ -151,7 +151,7 @@ class _Order:
         """The outermost loop, or that which the schedule says, if no iteration needs another one and they write
         different places. Raises SpecError when the schedule wants another one."""
         marks = [m for d in self.loops if (m := context.marked("parallel", d)) is not None]
-        if not self.loops or (context.marked("serial", self.loops[0]) is not None and not marks):
+        if not self.loops or (context.is_serial(self.loops[0]) and not marks):
             return None
         loop = marks[0].dim if marks else self.loops[0]
         fused = [m for m in context.marks if m.word == "fuse"]
@@ -363,7 +363,7 @@ class _Fusion:
         waiting = {p.instance.target.tensor for p in inside if p.need is not None} & set(self.sums)
         dense = {p.instance.target.tensor for p in inside if not p.instance.calls}  # their sums are vectors
         waiting = {t for t in waiting - dense if TYPES[self.context.types[t]].kind in "fc"}
-        if self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
+        if not self.context.tuned or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
             return value, ()
         reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
         made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
@@ -406,7 +406,11 @@ class _Fusion:
         if not order.is_chained(loop):
             return None
         carried = order.running.carried[loop]
-        if order.parallel is not None or any(self.context.marked(word, loop) is not None for word in IN_ORDER):
+        if (
+            order.parallel is not None
+            or self.context.is_serial(loop)
+            or any(self.context.marked(word, loop) is not None for word in IN_ORDER)
+        ):
             return None
         if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
             return None

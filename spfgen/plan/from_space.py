@@ -139,8 +139,9 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     blocks = [n for n in instance.made if n not in given.made]
     checked: set[object] = set()
     variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
-    variants = [replace(v, body=zeros_skipped(instance, v.body, context)) for v in variants]
-    copies = [zeros_left_out(instance, v.body, steps, context) for v in variants]
+    if context.tuned:
+        variants = [replace(v, body=zeros_skipped(instance, v.body, context)) for v in variants]
+    copies = [zeros_left_out(instance, v.body, steps, context) if context.tuned else None for v in variants]
     variants += [replace(v, body=found[1]) for v, found in zip(variants, copies, strict=True) if found is not None]
     first: list[Plan] = []
     if store and not stored:
@@ -155,6 +156,11 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
     marked = with_apart(instance, (v.body for v in variants), steps)
     variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
+    if not context.tuned:
+        variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
+        if len(variants) == 1:
+            return [*first, variants[0].body]
+        return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
     if not context.fixed:
         variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
     variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes, instance.sizes)) for v in variants]
@@ -196,7 +202,11 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     with everything."""
     instance = with_equal_positions(instance)
     for given, for_tiles in _orders(instance, context):
-        found = None if context.fixed or for_tiles else blocked(instance, given) or sliced(instance, given)
+        found = (
+            None
+            if context.fixed or for_tiles or not context.tuned
+            else blocked(instance, given) or sliced(instance, given)
+        )
         instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
@@ -212,7 +222,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:
     """The orders to be tried, best first, and whether one is meant for register tiles."""
     for steps in driven(instance, context):
-        dims = None if context.fixed else outside(instance, steps)
+        dims = None if context.fixed or not context.tuned else outside(instance, steps)
         if dims is not None:
             yield steps_in_order(instance, dims), True
         yield steps, False
@@ -233,7 +243,7 @@ def _checked(instance: Instance, nest: Plan, checked: set[object], context: Cont
         checked.add(enforced)
     if any(isinstance(n, Scan) and n.dim in context.fixed for n in walk(nest, PLANS)):
         return nest  # the loops are those of the schedule
-    return swept(instance, nest)
+    return swept(instance, nest) if context.tuned else nest
 
 
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
@@ -264,7 +274,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
             body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    return with_finds(narrowed(instance, body, steps)), stored
+    return with_finds(narrowed(instance, body, steps) if context.level else body), stored
 
 
 def _data_free(instance: Instance, steps: list[Step]) -> bool:
@@ -372,7 +382,7 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
     if not scans:
         return None
     dim = steps[scans[0]].dim
-    if context.marked("serial", dim) is not None:
+    if context.is_serial(dim):
         return None
     if distinct_places(instance, dim):
         return dim, text

@@ -47,6 +47,7 @@ class Program:
     finds: Mapping[str, str] = field(default_factory=dict)
     schedule: str = ""
     sizes: tuple[str, ...] = ()
+    level: int = 2
 
     def kernel(self, name: str) -> lang.Kernel:
         declarations = []
@@ -66,7 +67,7 @@ class Program:
         kernel = with_schedule(
             lang.Kernel(name, tuple(declarations), self.sizes, statements), parse_schedule(self.schedule)
         )
-        return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds))
+        return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds), level=self.level)
 
     def generated(self, name: str) -> Generated:
         kernel = self.kernel(name)

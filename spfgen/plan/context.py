@@ -20,7 +20,8 @@ class Context:
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
-    of may be changed all the same; `level`: how much the program is optimised."""
+    of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
+    pass that rewrites plans, if not all do."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class Context:
     shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     free: bool = False
     level: int = 2
+    stop_after: str = ""
 
     @cached_property
     def named(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
+from spfgen.plan.passes import Pass, passed
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.scan import Step, with_quotients, wrapped
@@ -57,10 +58,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         part = _part(instance, point, order, context, single)
         found.append(parts.chosen(part, order.placed, len(order.outer), context))
     fusion = _Fusion(group, order, found, set(kept), context)
-    plan: Plan = shared_out(point, with_first(simplify(fusion.plan(), (*_indices(group), *context.named))))
-    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
-    check_parallel(plan, context)
-    plan = asked_at_ends(plan, _facts(group), [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes])
+    plan = passed(PASSES, fusion, fusion.plan(), context)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -69,8 +67,10 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     return Kept(tuple(kept.values()), whole) if kept else whole
 
 
-def check_parallel(plan: Plan, context: Context) -> None:
-    """Raises Unsupported when the schedule wants a loop parallel that is not."""
+def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
+    """The plan with what the schedule says. Raises Unsupported when it wants a loop parallel that is not."""
+    context = fusion.context
+    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in fusion.group.instances})
     for scan in (n for n in walk(plan) if isinstance(n, Scan) and not n.parallel):
         mark = context.marked("parallel", scan.dim)
         if mark is not None:
@@ -79,6 +79,12 @@ def check_parallel(plan: Plan, context: Context) -> None:
                 mark.span,
                 ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
             )
+    return plan
+
+
+def _at_ends(fusion: _Fusion, plan: Plan) -> Plan:
+    sizes = [Compare(">=", Var(s), ZERO) for i in fusion.group.all for s in i.sizes]
+    return asked_at_ends(plan, _facts(fusion.group), sizes)
 
 
 def _facts(group: Group) -> Facts:
@@ -270,6 +276,7 @@ class _Fusion:
         self, group: Group, order: _Order, found: Sequence[Part], kept: Collection[str], context: Context
     ) -> None:
         assert group.point is not None
+        self.group = group
         self.point = group.point
         self.order = order
         self.found = found
@@ -438,3 +445,13 @@ def _joined(plans: Sequence[Plan]) -> Plan:
 def _replaced(value: Value, old: Value, new: Value) -> Value:
     result: Value = rewrite(lambda n: new if n == old else None, value)
     return result
+
+
+PASSES: tuple[Pass[_Fusion, Plan], ...] = (
+    Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
+    Pass("fetch first reads", lambda f, plan: with_first(plan), 2),
+    Pass("share a value", lambda f, plan: shared_out(f.point, plan), 1),
+    Pass("schedule of a value", _as_said, 0),
+    Pass("ask at ends", _at_ends, 2),
+)
+"""All passes of a statement whose value is an expression."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, SpfgenError, UsageError
 from spfgen.kept import layout_of
-from spfgen.kernel import Kernel, made
+from spfgen.kernel import Kernel, made, optimization
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
@@ -165,20 +165,24 @@ class KernelSpec:
         schedule: str | None = None,
         finds: Mapping[str, str] | None = None,
         deterministic: bool = False,
+        optimize: int | None = None,
         validate: str = "once",
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
         `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
         without a schedule gets what `spfgen tune` found for it; `schedule=""` leaves that out. `deterministic`: results
-        are the same to the last bit for any number of threads, as the clause of that name says.
+        are the same to the last bit for any number of threads, as the clause of that name says. `optimize` is the
+        level: 0 is the scan as it is derived, 1 has proved finds and parallel loops, 2 (the default, or what
+        SPFGEN_OPT says) versions tuned for sizes and processors besides.
 
         `validate` is when index arrays of operands are checked: "once", "always" or "never".
 
-        Raises SpecError, Unsupported.
+        Raises SpecError, UsageError, Unsupported.
         """
         from spfgen.pipeline import resolve
 
         kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
+        kernel = replace(kernel, level=optimization(optimize))
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
         return build(kernel, layouts, threads, validate)
@@ -289,6 +293,7 @@ def compile(  # noqa: A001
     order: Sequence[str] = (),
     finds: Mapping[str, str] | None = None,
     deterministic: bool = False,
+    optimize: int | None = None,
     validate: str = "once",
     **layouts: LayoutHandle | Layout | str,
 ) -> Kernel:
@@ -298,10 +303,11 @@ def compile(  # noqa: A001
     (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
     (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
     `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
-    results are the same to the last bit for any number of threads (the clause of that name). `threads` fixes that
+    results are the same to the last bit for any number of threads (the clause of that name). `optimize` is the level of
+    optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that
     number; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
     first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
-    Raises SpecError, Unsupported.
+    Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
 
@@ -315,6 +321,7 @@ def compile(  # noqa: A001
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
     kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds, deterministic)
+    kernel = replace(kernel, level=optimization(optimize))
     found: dict[str, Layout] = {}
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))

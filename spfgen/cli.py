@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 from spfgen import __version__
 from spfgen.errors import CheckFailed, DataError, InternalError, SpfgenError, UsageError
-from spfgen.lang.types import FINDS
+from spfgen.lang.types import FINDS, OPTIMIZATION
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
 INTERRUPTED = 130
@@ -183,14 +183,17 @@ def layout_names(context: click.Context, parameter: click.Parameter, begun: str)
 
 
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """FILE.spf, -k, --schedule and --find."""
+    """FILE.spf, -k, --schedule, --find and -O."""
     how = f"How a position is found, in place of what the schedule says: `A.pj=hash`. One of {', '.join(FINDS)}."
     find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
     which = "The kernel, when there are several."
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
     clauses = "The schedule, in place of the kernel's own: `tile i by 32; parallel i_tile`."
     schedule = click.option("--schedule", metavar="CLAUSES", help=clauses)
-    return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(schedule(find(function))))
+    levels = " ".join(f"{k}: {text}" for k, text in OPTIMIZATION.items())
+    how_much = f"The level of optimisation (default: SPFGEN_OPT, or 2). {levels}"
+    level = click.option("-O", "--optimize", type=click.IntRange(0, 2), metavar="LEVEL", help=how_much)
+    return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(schedule(find(level(function)))))
 
 
 def data_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,15 +248,22 @@ def chosen(file: str, kernel_name: str | None) -> Any:
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(
-    file: str, kernel_name: str | None, schedule: str | None, find: tuple[str, ...], output: str, force: bool
+    file: str,
+    kernel_name: str | None,
+    schedule: str | None,
+    find: tuple[str, ...],
+    optimize: int | None,
+    output: str,
+    force: bool,
 ) -> None:
     """Write the C and the header of a kernel.
 
     \b
     spfgen generate kernels.spf -k spmv -o build/
+    spfgen generate kernels.spf -k spmv -O1 -o -
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
-    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"))
+    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
     if output == "-":
         show(kernel.generated.whole, newline=False)
         return
@@ -299,6 +309,7 @@ def explain(
     kernel_name: str | None,
     schedule: str | None,
     find: tuple[str, ...],
+    optimize: int | None,
     as_json: bool,
     details: bool,
     html: str | None,
@@ -314,7 +325,7 @@ def explain(
     spfgen explain kernels.spf -k spmv --smt proofs/
     spfgen explain kernels.spf -k csr_times_bcsr --find B.pb=loop
     """
-    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"))
+    kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
     if smt is not None:
         from spfgen.explain import smt_files
 
@@ -348,6 +359,7 @@ def run_command(
     kernel_name: str | None,
     schedule: str | None,
     find: tuple[str, ...],
+    optimize: int | None,
     data: tuple[str, ...],
     size: tuple[str, ...],
     shape: tuple[str, ...],
@@ -369,7 +381,8 @@ def run_command(
     spfgen run kernels.spf -k spmv --data A=random:0.01 --data x=random --size i=1000 --size j=1000
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=x.npy -o y=y.npy --threads 4
     """
-    kernel = chosen(file, kernel_name).compile(threads, schedule=schedule, finds=pairs(find, "--find"))
+    spec = chosen(file, kernel_name)
+    kernel = spec.compile(threads, schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
     from spfgen.run.job import Job, run_job
 
     targets = pairs(output, "-o")

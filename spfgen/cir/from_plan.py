@@ -113,7 +113,8 @@ class Lowering(Values):
             for t in self.program.tensors
             for v in t.layout.values
         }
-        nests = carried(latest(nests, values, self.names), indices, self.names)
+        if self.program.level > 1:
+            nests = carried(latest(nests, values, self.names), indices, self.names)
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
@@ -378,6 +379,9 @@ class Lowering(Values):
             total = joined("*", extents)
             more = c.Bin("<", c.Name(counter), total)
             alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", zero(kind)))
+            if self.program.level == 0:
+                result.append(alone)
+                continue
             shared = replace(alone, pragmas=(PARALLEL,))
             several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
             result.append(c.If(several, c.Block((shared,)), c.Block((alone,))))
@@ -409,6 +413,10 @@ class Lowering(Values):
             return [may_fetch(self, plan, added, scope, comment)]
         if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts
             return flat.flattened(self, plan, scope)
+        if self.program.level < 2 and not (plan.vector or plan.unroll):
+            lines, own, private, inner = self.divided(plan, scope)
+            body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
+            return [*comment, *lines, self.loop(plan, scope, body, private)]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             apart = [sums.apart()] if scope.rows else []

@@ -110,7 +110,7 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
         return _rows(low, plan, share, share.slice, scope)
     if share.row and isinstance(plan, Scan):
         return _divided(low, plan, share, scope)
-    parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
+    parts = _Parts(low, plan, scope, _number(low, share, scope), _taken(low))
     return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
 
 
@@ -296,8 +296,15 @@ def variable(low: Lowering, name: c.Name) -> Var:
     return Var(f"@{name.name}")
 
 
+def _taken(low: Lowering) -> str:
+    """How threads take parts: in turns, or one each."""
+    return IN_TURN if low.program.level > 1 else ONE_EACH.format(THREADS.name)
+
+
 def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
     """How many parts there are."""
+    if not share.fixed and low.program.level < 2:
+        return THREADS
     if not share.fixed:
         several: c.Expr = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
         if share.work is not None:
@@ -323,7 +330,7 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     target = _stored(plan)
     total, kind = scope.sums[target.tensor, target.place]
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, IN_TURN)
+    parts = _Parts(low, plan, scope, count, _taken(low))
     sums = _workspace(low, f"{target.tensor}_parts", kind.c, count, scope)
     own = low.names.new(f"{target.tensor}_part")
     body = [
@@ -362,7 +369,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     several = _number(low, share, scope, FEW) if share.fixed else THREADS
     number = c.Call("spfgen_copies", (several, cost_expr(share.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = _Parts(low, plan, scope, count, IN_TURN if share.fixed else ONE_EACH.format(count.name))
+    parts = _Parts(low, plan, scope, count, _taken(low) if share.fixed else ONE_EACH.format(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -384,7 +391,7 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     if not share.atomic:
         return lines
     atomic = replace(plan, share=replace(share, adds=""))
-    alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, share, scope), IN_TURN)
+    alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, share, scope), _taken(low))
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")
@@ -590,7 +597,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     it sums in places of its own, and the part where the row ends stores what it has itself."""
     carry = _carry(low, plan, found, scope)
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, IN_TURN)
+    parts = _Parts(low, plan, scope, count, _taken(low))
     key = (carry.target.tensor, f"{carry.target.array} of a row")
     # Of a row with a window no part is kept apart: its places are those of the target.
     windows = any(isinstance(n, Clear) and n.window for n in walk(body(plan), PLANS))
@@ -648,7 +655,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
 def _divided(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:
     """Each part may begin and end within an iteration, between two of the loop inside: all of these write different
     places."""
-    parts = _Parts(low, plan, scope, _number(low, share, scope), IN_TURN)
+    parts = _Parts(low, plan, scope, _number(low, share, scope), _taken(low))
     row, inner = low.names[plan.dim], low.names[share.row]
     words = (f"{inner}_from", f"{inner}_to", f"{row}_stop")
     at, end, past = (c.Name(low.names.new(word)) for word in words)
@@ -774,7 +781,7 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
     assert share.slice is not None
     carry = _carry(low, plan, share.slice, scope)
     count = _number(low, share, scope)
-    parts = _Parts(low, plan, scope, count, IN_TURN)
+    parts = _Parts(low, plan, scope, count, _taken(low))
     name = low.names[plan.dim]
     own = c.Name(low.names.new(f"{name}_own"))
     arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)

@@ -1,7 +1,7 @@
 """IR 1: what the user wrote.
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
-    Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic
+    Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic, level
     Statement ::= target (= | +=) value [where formula]
     Value     ::= Constant | Access(tensor, subscripts) | Apply(operator, arguments) | Sum(indices, value, where)
 
@@ -159,7 +159,7 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One computation. Tensors that are used but not declared are scalars. `deterministic`: its results do not depend
-    on the number of threads, to the last bit."""
+    on the number of threads, to the last bit. `level`: how much it is optimised, one of OPTIMIZATION."""
 
     name: str
     tensors: tuple[TensorDecl, ...]
@@ -171,6 +171,7 @@ class Kernel:
     span: Span | None = _span()
     directives: tuple[Directive | LoopsRelation, ...] = ()
     deterministic: bool = False
+    level: int = 2
 
     @property
     def is_scheduled(self) -> bool:

@@ -20,7 +20,8 @@ class Context:
     `stored` gives for each size of a layout (how much it stores) the extents of its tensor; `several` are the tensors
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
-    of may be changed all the same."""
+    of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
+    pass that rewrites plans, if not all do."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -33,6 +34,8 @@ class Context:
     deterministic: bool = False
     shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     free: bool = False
+    level: int = 2
+    stop_after: str = ""
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -52,6 +55,17 @@ class Context:
         words = {m.word for m in self.marks}
         return words <= {"parallel", "serial", "tile", "split"} and {*self.order} <= tiles and not self.forced
 
+    @property
+    def tuned(self) -> bool:
+        """Whether there may be versions for sizes and processors."""
+        return self.level > 1
+
+    def is_serial(self, dim: str) -> bool:
+        """Whether the iterations of a loop run on one thread, whatever is proved of them."""
+        if self.marked("serial", dim) is not None:
+            return True
+        return self.level == 0 and self.marked("parallel", dim) is None
+
     def marked(self, word: str, dim: str) -> Mark | None:
         """What the schedule says of a loop in this word."""
         return next((m for m in self.marks if m.word == word and m.dim == dim), None)
@@ -67,6 +81,7 @@ def context_of(program: Program) -> Context:
         program.marks,
         program.outside,
         deterministic=program.deterministic,
+        level=program.level,
         shapes=dict(_shapes(program)),
     )
 

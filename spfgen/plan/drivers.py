@@ -30,7 +30,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
     """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
     order of the text, should the promise not be kept."""
     best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
-    if context.order or sum(o.sparse for o in instance.reads) < 2:
+    if context.order or not context.level or sum(o.sparse for o in instance.reads) < 2:
         return [best]
     tried = {tuple(s.dim for s in best)}
     first = next((s.dim for s in best if s.kind == "scan"), "")

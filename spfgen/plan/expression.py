@@ -26,6 +26,7 @@ from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.parts import Part, steps_of
+from spfgen.plan.passes import Pass, passed
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.riding import Nest, alike, step_of, together
@@ -59,10 +60,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         nests = _nests(found, order)
     kept = _kept(group, places)
     fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
-    plan: Plan = shared_out(point, with_first(simplify(fusion.plan(), (*_indices(group), *context.named))))
-    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in group.instances})
-    check_parallel(plan, context)
-    plan = asked_at_ends(plan, _facts(group), [Compare(">=", Var(s), ZERO) for i in group.all for s in i.sizes])
+    plan = passed(PASSES, fusion, fusion.plan(), context)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -71,8 +69,10 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     return Kept(tuple(kept.values()), whole) if kept else whole
 
 
-def check_parallel(plan: Plan, context: Context) -> None:
-    """Raises Unsupported when the schedule wants a loop parallel that is not."""
+def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
+    """The plan with what the schedule says. Raises Unsupported when it wants a loop parallel that is not."""
+    context = fusion.context
+    plan = annotated_by(fusion.sharing, plan, context, {i.target.tensor for i in fusion.group.instances})
     for scan in (n for n in walk(plan) if isinstance(n, Scan) and not n.parallel):
         mark = context.marked("parallel", scan.dim)
         if mark is not None:
@@ -81,6 +81,12 @@ def check_parallel(plan: Plan, context: Context) -> None:
                 mark.span,
                 ("make a loop over points of the result parallel", "or write the sum in a statement of its own"),
             )
+    return plan
+
+
+def _at_ends(fusion: _Fusion, plan: Plan) -> Plan:
+    sizes = [Compare(">=", Var(s), ZERO) for i in fusion.group.all for s in i.sizes]
+    return asked_at_ends(plan, _facts(fusion.group), sizes)
 
 
 def _facts(group: Group) -> Facts:
@@ -153,7 +159,7 @@ class _Order:
         """The outermost loop, or that which the schedule says, if no iteration needs another one and they write
         different places. Raises SpecError when the schedule wants another one."""
         marks = [m for d in self.loops if (m := context.marked("parallel", d)) is not None]
-        if not self.loops or (context.marked("serial", self.loops[0]) is not None and not marks):
+        if not self.loops or (context.is_serial(self.loops[0]) and not marks):
             return None
         loop = marks[0].dim if marks else self.loops[0]
         fused = [m for m in context.marks if m.word == "fuse"]
@@ -306,6 +312,7 @@ class _Fusion:
         context: Context,
     ) -> None:
         assert group.point is not None
+        self.group = group
         self.point = group.point
         self.order = order
         self.found = found
@@ -398,7 +405,7 @@ class _Fusion:
         waiting = {p.instance.target.tensor for p in inside if p.need is not None} & set(self.sums)
         dense = {p.instance.target.tensor for p in inside if not p.instance.calls}  # their sums are vectors
         waiting = {t for t in waiting - dense if TYPES[self.context.types[t]].kind in "fc"}
-        if self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
+        if not self.context.tuned or self.rows or any(s.kind == "scan" or s.guards for s in self.order.inner):
             return value, ()
         reads = [n.operand.tensor for n in walk(value) if isinstance(n, Read)]
         made = {*self.sums, *(p.instance.target.tensor for p in self.found)}
@@ -441,7 +448,11 @@ class _Fusion:
         if not order.is_chained(loop):
             return None
         carried = order.running.carried[loop]
-        if order.parallel is not None or any(self.context.marked(word, loop) is not None for word in IN_ORDER):
+        if (
+            order.parallel is not None
+            or self.context.is_serial(loop)
+            or any(self.context.marked(word, loop) is not None for word in IN_ORDER)
+        ):
             return None
         if any(isinstance(s, State) and s.extents for s in setups.get(loop, ())):
             return None
@@ -469,3 +480,13 @@ def _joined(plans: Sequence[Plan]) -> Plan:
 def _replaced(value: Value, old: Value, new: Value) -> Value:
     result: Value = rewrite(lambda n: new if n == old else None, value)
     return result
+
+
+PASSES: tuple[Pass[_Fusion, Plan], ...] = (
+    Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
+    Pass("fetch first reads", lambda f, plan: with_first(plan), 2),
+    Pass("share a value", lambda f, plan: shared_out(f.point, plan), 1),
+    Pass("schedule of a value", _as_said, 0),
+    Pass("ask at ends", _at_ends, 2),
+)
+"""All passes of a statement whose value is an expression."""

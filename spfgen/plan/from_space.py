@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.apart import with_apart
-from spfgen.plan.blocks import blocked, fetched
-from spfgen.plan.check import check_nest
-from spfgen.plan.clearing import cleared_before, cleared_inside
+from spfgen.plan.blocks import blocked
 from spfgen.plan.context import Context
 from spfgen.plan.cover import covers_by_segments
 from spfgen.plan.depend import (
@@ -28,14 +24,11 @@ from spfgen.plan.depend import (
     sums_apart,
 )
 from spfgen.plan.drivers import driven, steps_in_order
-from spfgen.plan.ending import with_ends
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.flat import with_flat
 from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.legal import annotated, check_order, parallel_loop
-from spfgen.plan.listed import with_lists
+from spfgen.plan.legal import check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     PLANS,
@@ -51,31 +44,17 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    Sums,
     Sweep,
     Tile,
     Variant,
     chain,
 )
-from spfgen.plan.order import scan_order
-from spfgen.plan.prefetch import fetched_ahead
-from spfgen.plan.prefetch_rows import rows_fetched
-from spfgen.plan.runs import with_runs
+from spfgen.plan.passes import PASSES, Given, Nests, passed
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
-from spfgen.plan.scattered import with_scattered
-from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
-from spfgen.plan.small import with_lanes, with_sums
-from spfgen.plan.sweep import swept
 from spfgen.plan.tile import outside, tiled
-from spfgen.plan.together import one_by_one, together
-from spfgen.plan.transpose import with_transposed
-from spfgen.plan.window import with_windows
-from spfgen.plan.work import additions
-from spfgen.plan.zeros import zeros_left_out, zeros_skipped
-from spfgen.sets.affine import Affine
-from spfgen.sets.named import Constraint
+from spfgen.plan.together import one_by_one
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -134,61 +113,11 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
 
     Who drives and who is found how is decided by cost; where that depends on the sizes, there are variants.
     """
-    given = instance
-    instance, steps, chosen, stored = _arranged(instance, context, store)
-    blocks = [n for n in instance.made if n not in given.made]
-    checked: set[object] = set()
-    variants = [replace(v, body=_checked(instance, v.body, checked, context)) for v in chosen]
-    variants = [replace(v, body=zeros_skipped(instance, v.body, context)) for v in variants]
-    copies = [zeros_left_out(instance, v.body, steps, context) for v in variants]
-    variants += [replace(v, body=found[1]) for v, found in zip(variants, copies, strict=True) if found is not None]
-    first: list[Plan] = []
-    if store and not stored:
-        clear = Clear(instance.target.tensor, "not every place is reached exactly once")
-        added = additions(instance, chain(variants[0].body))  # those behind it go through lists of unknown length
-        inside = [cleared_inside(instance, v.body, added) for v in variants]
-        if any(inside):
-            variants = [replace(v, body=nest or Seq((clear, v.body))) for v, nest in zip(variants, inside, strict=True)]
-        else:
-            first.append(clear)
-    names = (*instance.indices, *context.named)  # a loop keeps the name that the schedule has for it
-    variants = [replace(v, body=annotated(instance, simplify(v.body, names), steps, context)) for v in variants]
-    marked = with_apart(instance, (v.body for v in variants), steps)
-    variants = [replace(v, body=nest) for v, nest in zip(variants, marked, strict=True)]
-    if not context.fixed:
-        variants = [replace(v, body=tiled(v.body, context.types)) for v in variants]
-    variants = [replace(v, body=rows_fetched(fetched_ahead(v.body), context.shapes, instance.sizes)) for v in variants]
-    if blocks:
-        variants = [replace(v, body=fetched(v.body)) for v in variants]
-    variants = [replace(v, body=cleared_before(on_threads(instance, v.body, context))) for v in variants]
-    variants = [replace(v, body=with_lists(v.body)) for v in variants]
-    if not context.fixed:
-        apart = partial(_blocks_apart, instance, steps)
-        variants = [replace(v, body=with_runs(with_sums(v.body, apart))) for v in variants]
-        variants = [replace(v, body=with_lanes(instance, v.body)) for v in variants]
-        variants = [replace(v, body=with_flat(instance, v.body)) for v in variants]
-        variants = [replace(v, body=with_scattered(instance, v.body, context.shapes)) for v in variants]
-        variants = [replace(v, body=with_windows(v.body, context.types)) for v in variants]
-    variants = [replace(v, body=with_ends(instance, v.body)) for v in variants]
-    variants = _with_copies(variants, [None if found is None else found[0] for found in copies], names)
-    if not context.fixed:
-        variants = with_transposed(instance, variants, context)
-        variants = [replace(v, body=together(v.body)) for v in variants]
-    if len(variants) == 1:
-        return [*first, variants[0].body]
-    return [*first, Choose(tuple(variants), "which is fastest depends on the sizes")]
-
-
-def _with_copies(variants: list[Variant], copies: Sequence[Copied | None], names: Sequence[str]) -> list[Variant]:
-    """Each variant with the nest that uses a copy, of which there is one behind the variants for each copy."""
-    using = iter(variants[len(copies) :])
-    result = []
-    for variant, copy in zip(variants, copies, strict=False):
-        if copy is not None:
-            copied = next(using).body
-            copy = replace(copy, pick=simplify(copy.pick, names), copied=copied, plain=variant.body)
-        result.append(variant if copy is None else replace(variant, body=copy))
-    return result
+    arranged, steps, chosen, stored = _arranged(instance, context, store)
+    blocks = tuple(n for n in arranged.made if n not in instance.made)
+    given = Given(arranged, tuple(steps), context, blocks)
+    clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
+    return passed(PASSES, given, Nests(tuple(chosen), clear if store and not stored else ()), context).plans
 
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:
@@ -196,7 +125,11 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
     with everything."""
     instance = with_equal_positions(instance)
     for given, for_tiles in _orders(instance, context):
-        found = None if context.fixed or for_tiles else blocked(instance, given) or sliced(instance, given)
+        found = (
+            None
+            if context.fixed or for_tiles or not context.tuned
+            else blocked(instance, given) or sliced(instance, given)
+        )
         instance, steps = (instance, given) if found is None else found
         check_order(instance, steps, context)
         nest, stored = _nest(instance, steps, store, context)
@@ -212,7 +145,7 @@ def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instan
 def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], bool]]:
     """The orders to be tried, best first, and whether one is meant for register tiles."""
     for steps in driven(instance, context):
-        dims = None if context.fixed else outside(instance, steps)
+        dims = None if context.fixed or not context.tuned else outside(instance, steps)
         if dims is not None:
             yield steps_in_order(instance, dims), True
         yield steps, False
@@ -220,20 +153,6 @@ def _orders(instance: Instance, context: Context) -> Iterator[tuple[list[Step], 
 
 def _has_tile(instance: Instance, nest: Plan, context: Context) -> bool:
     return any(isinstance(n, Tile) for n in walk(tiled(simplify(nest, instance.indices), context.types)))
-
-
-def _checked(instance: Instance, nest: Plan, checked: set[object], context: Context) -> Plan:
-    """The nest checked against the domain, its loops shared out. Nests that only differ in how they find what they
-    find are checked once."""
-    nest = measured(instance, nest, context)
-    finds = [n for n in walk(nest, PLANS) if isinstance(n, Find)]
-    enforced = tuple((f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds)
-    if enforced not in checked:
-        check_nest(instance, nest)
-        checked.add(enforced)
-    if any(isinstance(n, Scan) and n.dim in context.fixed for n in walk(nest, PLANS)):
-        return nest  # the loops are those of the schedule
-    return swept(instance, nest)
 
 
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
@@ -264,7 +183,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
             body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    return with_finds(narrowed(instance, body, steps)), stored
+    return with_finds(narrowed(instance, body, steps) if context.level else body), stored
 
 
 def _data_free(instance: Instance, steps: list[Step]) -> bool:
@@ -314,39 +233,6 @@ def _sum_level(
     return -1
 
 
-def _blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, own: str, loop: str, above: set[str]) -> bool:
-    """Whether the sums of whole small blocks go to different places in different iterations of a loop around them.
-    `own` is the loop that has a sum in each iteration."""
-    if own != sums.dim:
-        return _slices_apart(instance, steps, own, loop, above)
-    level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
-    around = steps[:level]
-    step = next((s for s in steps[level:] if s.dim == sums.dim), None)
-    spoken = {v for p in sums.target.place for v in variables(p)}
-    if step is None or loop not in {s.dim for s in around} or not spoken <= set(instance.domain.space.names):
-        return False
-    at = Affine(((sums.dim, 1),))
-    inside = [Constraint(False, at), Constraint(False, at.scaled(-1).plus(sums.count - 1))]
-    visited = [*around, replace(step, known=around[-1].known.with_constraints(inside))]
-    return sums_apart(replace(instance, target=sums.target), visited, loop)
-
-
-def _slices_apart(instance: Instance, steps: Sequence[Step], own: str, loop: str, above: set[str]) -> bool:
-    """The same of sums that are stored where only the loops around and `own` are known, whatever was summed: the steps
-    of an order that begins with those say to what places."""
-    scans = [s.dim for s in steps if s.kind == "scan"]
-    around = [d for d in scans if d in above]
-    first = steps_in_order(instance, scan_order(instance, (*around, own, *(d for d in scans if d not in around))))
-    order = [s.dim for s in first if s.kind == "scan"]
-    last = next((k for k, s in enumerate(first) if s.kind == "scan" and s.dim not in (*around, own)), len(first))
-    visited = first[:last]
-    if order[: len(around) + 1] != [*around, own] or loop not in around or any(s.guards for s in visited):
-        return False
-    if not {v for p in instance.target.place for v in variables(p)} <= {*(s.dim for s in visited), *instance.sizes}:
-        return False
-    return sums_apart(instance, visited, loop)
-
-
 def _target_level(instance: Instance, steps: list[Step]) -> int:
     """After how many steps the place of the target is fixed."""
     needed = {v for p in instance.target.place for v in variables(p)} - set(instance.sizes)
@@ -372,7 +258,7 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
     if not scans:
         return None
     dim = steps[scans[0]].dim
-    if context.marked("serial", dim) is not None:
+    if context.is_serial(dim):
         return None
     if distinct_places(instance, dim):
         return dim, text

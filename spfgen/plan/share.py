@@ -128,7 +128,7 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     if loop.parallel:
         return _around(nodes[:first], replace(loop, share=_apart(instance, loop, share, context)))
     names = [loop.dim, loop.row] if isinstance(loop, Sweep) else [loop.dim]
-    serial = any(context.marked("serial", n) is not None for n in names)
+    serial = any(context.is_serial(n) for n in names)
     found = None if serial else _adding(instance, nodes, first, share, context)
     if found is not None:
         share, why = found
@@ -272,7 +272,12 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
     share = replace(share, weight=replace(share.weight, each=each))
     alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > LEVEL
     target = _stored(loop)
-    if alike or not isinstance(loop, Scan) or any(o.tensor == target.tensor for o in instance.reads):
+    if (
+        alike
+        or not context.tuned
+        or not isinstance(loop, Scan)
+        or any(o.tensor == target.tensor for o in instance.reads)
+    ):
         return share
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)

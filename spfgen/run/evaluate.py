@@ -12,6 +12,7 @@ from typing import Any
 
 from spfgen.api import Kernel, made
 from spfgen.errors import DataError, UsageError
+from spfgen.kernel import optimization
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.parse import parse_statements
@@ -103,7 +104,8 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
 
 
 def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]], threads: int | None) -> Kernel:
-    key = (statements, threads, *[id(layout) for _, layout in layouts])
+    level = optimization(None)
+    key = (statements, threads, level, *[id(layout) for _, layout in layouts])
     kernel = _KERNELS.get(key)
     if kernel is None:
         declared = tuple(
@@ -111,7 +113,7 @@ def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]], thr
             for name, layout in layouts
             if layout is not SCALAR
         )
-        parsed = lang.Kernel("kernel", declared, (), text.statements)
+        parsed = lang.Kernel("kernel", declared, (), text.statements, level=level)
         stored = {n: layout for n, layout in layouts if layout is not SCALAR}
         kernel = made(parsed, stored, threads, "once", kept=True)
         remember(_KERNELS, key, kernel)  # the kernel keeps its layouts alive, and so their identities

@@ -53,5 +53,6 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         schedule.outside,
         tuple(temporaries),
         deterministic=kernel.deterministic,
+        level=kernel.level,
         agreements=tuple(extents.agreements()),
     )

@@ -172,7 +172,8 @@ class Program:
     `order` (loops that come first, the outermost first), `finds`, `marks`, and `outside`: loops that stand directly
     around another one. `temporaries` are values that the kernel keeps for itself, each at the places of a tensor that
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
-    calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads."""
+    calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
+    optimised (lang/types.py)."""
 
     name: str
     doc: str
@@ -189,6 +190,7 @@ class Program:
     temporaries: tuple[Tensor, ...] = ()
     levels: int = 0
     deterministic: bool = False
+    level: int = 2
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     def tensor(self, name: str) -> Tensor:

@@ -6,6 +6,7 @@ Nothing here knows a layout: what a layout can store is learnt by packing entrie
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import subprocess
 import tempfile
@@ -33,6 +34,8 @@ from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+LEVEL = int(os.environ.get("SPFGEN_OPT", "2"))
+"""The level of optimisation of kernels that are not compiled by the public interface, which reads it there too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,7 @@ class Program:
     finds: Mapping[str, str] = field(default_factory=dict)
     schedule: str = ""
     sizes: tuple[str, ...] = ()
+    level: int = LEVEL
 
     def kernel(self, name: str) -> lang.Kernel:
         declarations = []
@@ -66,7 +70,7 @@ class Program:
         kernel = with_schedule(
             lang.Kernel(name, tuple(declarations), self.sizes, statements), parse_schedule(self.schedule)
         )
-        return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds))
+        return replace(kernel, order=(*kernel.order, *loops), finds=(*kernel.finds, *finds), level=self.level)
 
     def generated(self, name: str) -> Generated:
         kernel = self.kernel(name)

@@ -4,7 +4,7 @@ The oracle is compared here with something that shares nothing with it, and so i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -222,12 +222,13 @@ def program(case: Means, layout: str) -> Program:
     return Program(case.text, layouts, sizes=tuple(n for n, _ in case.sizes))
 
 
-def test_kernels_compute_what_numpy_does() -> None:
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_kernels_compute_what_numpy_does(level: int) -> None:
     tried = []
     for number, case in enumerate(CASES):
         others = ("csr", LAYOUTS[1 + number % (len(LAYOUTS) - 1)]) if SPARSE & operands(case)[0].keys() else ()
         tried += [(case, program(case, layout)) for layout in ("dense", *others)]
-    batch = Batch([p for _, p in tried])
+    batch = Batch([replace(p, level=level) for _, p in tried])
     for number, (case, made) in enumerate(tried):
         found, start = operands(case)
         given = {**found, target(case): start}

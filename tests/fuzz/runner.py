@@ -21,6 +21,7 @@ from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
+from spfgen.space.nodes import Program
 from tests.differential.support import eager_source, one_file
 from tests.fuzz.operands import Operand, make
 from tests.fuzz.programs import Case, Data, compiled
@@ -179,9 +180,8 @@ def _child(todo: Sequence[tuple[int, Outcome]], library: Path, pipe: Any) -> Non
 # --- one run ------------------------------------------------------------------------------------------
 
 
-def operands(case: Case, made: Generated, data: Data) -> dict[str, Operand]:
+def operands(case: Case, program: Program, data: Data) -> dict[str, Operand]:
     """Random operands; an output that is cleared before anything reads it starts as rubbish."""
-    program = made.program
     extents = {**dict(data.extents)}
     dims = dict(case.dims)
     rng = np.random.default_rng([data.seed, 5])
@@ -194,14 +194,14 @@ def operands(case: Case, made: Generated, data: Data) -> dict[str, Operand]:
         lender = result[shares[tensor.name]].tensor if tensor.name in shares else None
         kinds = dict(tensor.index_types)
         seed = int(rng.integers(0, 1000))
-        fill = "rubbish" if _cleared(tensor.name, made) else values
+        fill = "rubbish" if _cleared(tensor.name, program) else values
         result[tensor.name] = make(tensor.layout, shape, data.density, seed, tensor.value_type, kinds, fill, lender)
     return result
 
 
-def _cleared(name: str, made: Generated) -> bool:
+def _cleared(name: str, program: Program) -> bool:
     """Whether the first statement that speaks of the tensor is `name[...] = ...`."""
-    for group in made.program.groups:
+    for group in program.groups:
         if any(r.tensor == name for instance in group.instances for r in instance.reads):
             return False
         if group.target == name:
@@ -214,7 +214,7 @@ def check(outcome: Outcome, function: Any, data: Data) -> str:
     made, kernel = outcome.made, outcome.kernel
     assert made is not None
     assert kernel is not None
-    before = operands(outcome.case, made, data)
+    before = operands(outcome.case, made.program, data)
     after = {n: o.copy() for n, o in before.items()}
     for name, owner in outcome.case.shares:  # shared arrays are one array
         for array in before[name].layout.indexes:

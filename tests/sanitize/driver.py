@@ -69,7 +69,7 @@ def _call(outcome: runner.Outcome, number: int, data: Data, threads: int) -> Cal
     made, kernel = outcome.made, outcome.kernel
     assert made is not None
     assert kernel is not None
-    operands = runner.operands(outcome.case, made, data)
+    operands = runner.operands(outcome.case, made.program, data)
     sizes = {**dict(data.sizes), **dict(data.extents)}
     results = evaluate(kernel, {n: o.meaning() for n, o in operands.items()}, {n: sizes[n] for n in kernel.sizes})
     tensors, wanted = [], {}

@@ -100,7 +100,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
             instance, node, tuple(steps[:position]), step.before, domain, dict(single), dict(defined), counts,
             dict(trips), length, context.types, parallel, context.falling,
         )  # fmt: skip
-        query, setups = segmented(query, context)
+        query, setups = segmented(query, context) if context.level else (query, ())
         defined |= query.defined
         item = _offers(query, setups, context)
         found.append(item)
@@ -117,7 +117,7 @@ def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found
     offers: list[Offer] = []
     forced = context.forced.get(query.find.dim)
     with recorded() as asked:
-        if query.keys:
+        if query.keys and (context.level or forced is not None):
             key = query.keys[0]
             offers = [search.propose(query, key), *sequential.propose(query, key), *table.propose(query, key)]
     if forced is not None or not any(isinstance(o, Proposal) for o in offers):

@@ -30,17 +30,14 @@ kernel k {
 @pytest.fixture(scope="module", params=["search", "sequential", "gallop", "hash", "array", "bitmap", "loop"])
 def nest(request: pytest.FixtureRequest) -> tuple[Instance, Plan]:
     """The instance and its nest as it is before names are simplified, with one algorithm forced."""
-    from unittest.mock import patch
-
-    from spfgen.plan import from_space
+    from spfgen.plan.from_space import plan_instance
 
     tree = parse_tree(SPEC)
     kernel = tree.kernels["k"]
     program = join(kernel, resolve(kernel, tree))
     (instance,) = program.groups[0].instances
-    with patch.object(from_space, "simplify", lambda plan, indices: plan):
-        context = Context(forced={"B.pb": ForcedFind("B.pb", request.param)})
-        (plan,) = from_space.plan_instance(instance, context, store=False)
+    context = Context(forced={"B.pb": ForcedFind("B.pb", request.param)}, stop_after="check")
+    (plan,) = plan_instance(instance, context, store=False)
     return instance, plan
 
 

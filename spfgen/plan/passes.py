@@ -1,0 +1,231 @@
+"""Rewrites of plans in their order: named passes, each a plain function from the nests of an instance to such nests.
+
+The nests come from the scan, with what is looked for found (from_space.py). Each pass leaves them meaning the same, and
+leaves alone what it does not know. The context's `stop_after` ends the list early: a difference is bisected by pass.
+Statements whose value is an expression have passes of their own (expression.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
+
+from spfgen.ir import walk
+from spfgen.plan.apart import with_apart
+from spfgen.plan.blocks import fetched
+from spfgen.plan.blocks_apart import blocks_apart
+from spfgen.plan.check import check_nest
+from spfgen.plan.clearing import cleared_before, cleared_inside
+from spfgen.plan.context import Context
+from spfgen.plan.ending import with_ends
+from spfgen.plan.flat import with_flat
+from spfgen.plan.legal import annotated
+from spfgen.plan.listed import with_lists
+from spfgen.plan.nodes import PLANS, Choose, Copied, Find, Plan, Scan, Seq, Variant, chain
+from spfgen.plan.prefetch import fetched_ahead
+from spfgen.plan.prefetch_rows import rows_fetched
+from spfgen.plan.runs import with_runs
+from spfgen.plan.scan import Step
+from spfgen.plan.scattered import with_scattered
+from spfgen.plan.share import measured, on_threads
+from spfgen.plan.simplify import simplify
+from spfgen.plan.small import with_lanes, with_sums
+from spfgen.plan.sweep import swept
+from spfgen.plan.tile import tiled
+from spfgen.plan.together import together
+from spfgen.plan.transpose import with_transposed
+from spfgen.plan.window import with_windows
+from spfgen.plan.work import additions
+from spfgen.plan.zeros import zeros_left_out, zeros_skipped
+from spfgen.space.nodes import Instance
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the passes may ask: the points, the steps of the scan, the schedule and the types; `blocks` are dimensions
+    that the plan itself has made."""
+
+    instance: Instance
+    steps: tuple[Step, ...]
+    context: Context
+    blocks: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Loops that keep their names."""
+        return *self.instance.indices, *self.context.named
+
+
+@dataclass(frozen=True)
+class Nests:
+    """The nests of an instance, of which one runs, and what is cleared before."""
+
+    variants: tuple[Variant, ...]
+    before: tuple[Plan, ...] = ()
+
+    @property
+    def plans(self) -> list[Plan]:
+        if len(self.variants) == 1:
+            return [*self.before, self.variants[0].body]
+        return [*self.before, Choose(self.variants, "which is fastest depends on the sizes")]
+
+    @property
+    def nests(self) -> list[Plan]:
+        """All nests: those of the variants, then those that use a copy."""
+        bodies = [v.body for v in self.variants]
+        return [*(_plain(b) for b in bodies), *(b.copied for b in bodies if isinstance(b, Copied))]
+
+    def with_nests(self, nests: list[Plan]) -> Nests:
+        """The same with these in their places."""
+        copied = iter(nests[len(self.variants) :])
+        found: list[Plan] = []
+        for variant, nest in zip(self.variants, nests, strict=False):
+            body = variant.body
+            found.append(replace(body, copied=next(copied), plain=nest) if isinstance(body, Copied) else nest)
+        return self.with_bodies(found)
+
+    def with_bodies(self, bodies: list[Plan]) -> Nests:
+        variants = (replace(v, body=body) for v, body in zip(self.variants, bodies, strict=True))
+        return replace(self, variants=tuple(variants))
+
+
+def _plain(body: Plan) -> Plan:
+    return body.plain if isinstance(body, Copied) else body
+
+
+Asked = TypeVar("Asked")
+Rewritten = TypeVar("Rewritten")
+
+
+@dataclass(frozen=True)
+class Pass(Generic[Asked, Rewritten]):
+    """A rewrite, which may ask what is known. `level`: 0 is needed for a right result, or does what the schedule says;
+    1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed` loops is left out
+    where the schedule says how all loops run."""
+
+    name: str
+    rewrite: Callable[[Asked, Rewritten], Rewritten]
+    level: int
+    fixed: bool = True
+
+
+def passed(passes: Iterable[Pass[Asked, Rewritten]], given: Asked, plans: Rewritten, context: Context) -> Rewritten:
+    """The plans after all passes of the context's level, or after those up to the one that is to be the last."""
+    for step in passes:
+        if step.level <= context.level and (step.fixed or not context.fixed):
+            plans = step.rewrite(given, plans)
+        if step.name == context.stop_after:
+            break
+    return plans
+
+
+def _of_each(rewrite: Callable[[Given, Plan], Plan]) -> Callable[[Given, Nests], Nests]:
+    """A pass that does the same with each nest."""
+    return lambda given, nests: nests.with_nests([rewrite(given, nest) for nest in nests.nests])
+
+
+def _checked(given: Given, nests: Nests) -> Nests:
+    """The nests checked against the domain. Those that only differ in how they find what they find are checked once."""
+    checked: set[object] = set()
+    for nest in nests.nests:
+        finds = [n for n in walk(nest, PLANS) if isinstance(n, Find)]
+        enforced = tuple(
+            (f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds
+        )
+        if enforced not in checked:
+            check_nest(given.instance, nest)
+            checked.add(enforced)
+    return nests
+
+
+def _swept(given: Given, nest: Plan) -> Plan:
+    """The nest with segments in one loop, unless its loops are those of the schedule."""
+    said = any(isinstance(n, Scan) and n.dim in given.context.fixed for n in walk(nest, PLANS))
+    return nest if said else swept(given.instance, nest)
+
+
+def _with_copies(given: Given, nests: Nests) -> Nests:
+    """Each variant that gains by it with a nest that uses a copy without zeros."""
+    bodies: list[Plan] = []
+    for nest in nests.nests:
+        found = zeros_left_out(given.instance, nest, given.steps, given.context)
+        bodies.append(nest if found is None else replace(found[0], copied=found[1], plain=nest))
+    return nests.with_bodies(bodies)
+
+
+def _cleared_inside(given: Given, nests: Nests) -> Nests:
+    """What is cleared first is cleared where it is added to, if any of the nests can."""
+    if not nests.before:
+        return nests
+    added = additions(given.instance, chain(nests.nests[0]))  # those behind it go through lists of unknown length
+    inside = [cleared_inside(given.instance, nest, added) for nest in nests.nests]
+    if not any(inside):
+        return nests
+    done = [own or Seq((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
+    return replace(nests.with_nests(done), before=())
+
+
+def _simplified(given: Given, nests: Nests) -> Nests:
+    """Also what makes a copy."""
+    found = nests.with_nests([simplify(nest, given.names) for nest in nests.nests])
+    bodies = [v.body for v in found.variants]
+    return found.with_bodies(
+        [replace(b, pick=simplify(b.pick, given.names)) if isinstance(b, Copied) else b for b in bodies]
+    )
+
+
+def _apart(given: Given, nests: Nests) -> Nests:
+    return nests.with_nests(with_apart(given.instance, nests.nests, given.steps))
+
+
+def _with_sums(given: Given, nest: Plan) -> Plan:
+    return with_sums(nest, partial(blocks_apart, given.instance, given.steps))
+
+
+def _transposed(given: Given, nests: Nests) -> Nests:
+    return replace(nests, variants=tuple(with_transposed(given.instance, nests.variants, given.context)))
+
+
+def _together(given: Given, nests: Nests) -> Nests:
+    return nests.with_bodies([together(v.body) for v in nests.variants])
+
+
+PASSES: tuple[Pass[Given, Nests], ...] = (
+    Pass("measure", _of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
+    Pass("check", _checked, 0),
+    Pass("sweep", _of_each(_swept), 2),
+    Pass("skip zeros", _of_each(lambda given, nest: zeros_skipped(given.instance, nest, given.context)), 2),
+    Pass("copy without zeros", _with_copies, 2),
+    Pass("clear inside", _cleared_inside, 1),
+    Pass("simplify", _simplified, 1),
+    Pass("schedule", _of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
+    Pass("apart", _apart, 2),
+    Pass("tile", _of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
+    Pass("fetch ahead", _of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass(
+        "fetch rows",
+        _of_each(lambda given, nest: rows_fetched(nest, given.context.shapes, given.instance.sizes)),
+        2,
+    ),
+    Pass("fetch blocks", _of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
+    Pass("threads", _of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
+    Pass("clear before", _of_each(lambda given, nest: cleared_before(nest)), 0),
+    Pass("lists", _of_each(lambda given, nest: with_lists(nest)), 2),
+    Pass("sums of blocks", _of_each(_with_sums), 2, fixed=False),
+    Pass("runs", _of_each(lambda given, nest: with_runs(nest)), 2, fixed=False),
+    Pass("lanes", _of_each(lambda given, nest: with_lanes(given.instance, nest)), 2, fixed=False),
+    Pass("flat", _of_each(lambda given, nest: with_flat(given.instance, nest)), 2, fixed=False),
+    Pass(
+        "scattered",
+        _of_each(lambda given, nest: with_scattered(given.instance, nest, given.context.shapes)),
+        2,
+        fixed=False,
+    ),
+    Pass("windows", _of_each(lambda given, nest: with_windows(nest, given.context.types)), 2, fixed=False),
+    Pass("ends", _of_each(lambda given, nest: with_ends(given.instance, nest)), 2),
+    Pass("transpose", _transposed, 2, fixed=False),
+    Pass("together", _together, 2, fixed=False),
+)
+"""All passes, the first one first."""

@@ -23,8 +23,9 @@ from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
-from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, with_body
+from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
+from spfgen.plan.own_names import with_own_names
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.passes import Pass, passed
 from spfgen.plan.prefetch import with_first
@@ -277,7 +278,8 @@ def _parts(group: Group, order: _Order, places: Sequence[str], context: Context)
             single = AFTER if place == AFTER else order.single(group, instance, kept)
             part = _part(instance, group.point, order, context, single)
             found[k] = parts.chosen(part, order.placed, len(order.outer), context)
-    return found
+    nests = with_own_names(p.nest for p in found.values())
+    return {k: replace(part, nest=nest) for (k, part), nest in zip(found.items(), nests, strict=True)}
 
 
 def _nests(found: Mapping[int, Part], order: _Order) -> list[Nest]:
@@ -335,7 +337,8 @@ class _Fusion:
         setups: dict[str, list[Plan]] = {}
         for part in (*(n.carrier for n in self.nests), *last):
             for loop, nodes in part.setups().items():
-                setups.setdefault(loop, []).extend(nodes)
+                known = setups.setdefault(loop, [])
+                known += [n for n in nodes if not any(_is_same(n, other) for other in known)]
         then = self.value(self.point.value)
         value, starts = self.started(inside)
         if starts:
@@ -471,6 +474,11 @@ class _Fusion:
         for setup in reversed(setups.get(loop, ())):
             result = with_body(setup, result)
         return self.around(result, order.outer[:at], setups)
+
+
+def _is_same(one: Plan, other: Plan) -> bool:
+    """Whether two nests need the same table."""
+    return isinstance(one, Table) and isinstance(other, Table) and one.name == other.name
 
 
 def _joined(plans: Sequence[Plan]) -> Plan:

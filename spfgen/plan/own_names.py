@@ -1,0 +1,69 @@
+"""Names of what finds keep: each access has its own, in all nests that stand in the same loops.
+
+Finds call their states, tables and ends of segments by the position that they look for. Within a nest no two finds look
+for the same one, but nests of several sums may: for two reads of one tensor, or two mappings of its relation. A table
+that is built of the same is one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from spfgen.facts.formula import rename
+from spfgen.ir import fresh, rewrite, walk
+from spfgen.plan.nodes import PLANS, Bound, Find, Plan, Segment, Seq, State, Table
+
+NOTHING = Seq(())
+
+
+def with_own_names(nests: Iterable[Plan]) -> list[Plan]:
+    """The nests with names that no other one of them has, unless for the same table."""
+    taken: set[str] = set()
+    tables: dict[str, Table] = {}
+    result = []
+    for nest in nests:
+        kept = [n for n in walk(nest, PLANS) if isinstance(n, State | Table | Segment | Bound)]
+        wanted = [name for node in kept for name in _names(node) if not _is_known(node, tables)]
+        names: dict[str, str] = {}
+        for name in dict.fromkeys(wanted):
+            names[name] = fresh(name, taken | set(wanted) - {name})
+            taken.add(names[name])
+        renamed = with_names(nest, {old: new for old, new in names.items() if old != new})
+        tables |= {n.name: replace(n, body=NOTHING) for n in walk(renamed, PLANS) if isinstance(n, Table)}
+        result.append(renamed)
+    return result
+
+
+def _names(node: Plan) -> tuple[str, ...]:
+    match node:
+        case State(name) | Table(name) | Bound(name):
+            return (name,)
+        case Segment(start=start, end=end):
+            return start, end
+    return ()
+
+
+def _is_known(node: Plan, tables: Mapping[str, Table]) -> bool:
+    return isinstance(node, Table) and tables.get(node.name) == replace(node, body=NOTHING)
+
+
+def with_names(nest: Plan, names: Mapping[str, str]) -> Plan:
+    """The nest with other names of what finds keep."""
+    if not names:
+        return nest
+
+    def rule(node: object) -> Plan | None:
+        match node:
+            case State(name) | Table(name) | Bound(name) if name in names:
+                return replace(node, name=names[name])
+            case Segment(start=start, end=end, place=place) if {start, end, place} & names.keys():
+                start, end, place = (names.get(n, n) for n in (start, end, place))
+                return replace(node, start=start, end=end, place=place)
+            case Find(place=place) if place in names:
+                return replace(node, place=names[place])
+        return None
+
+    found: Plan = rewrite(rule, nest, PLANS)
+    result: Plan = rename(found, names)
+    return result

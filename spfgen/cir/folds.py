@@ -31,9 +31,10 @@ def fold(low: Lowering, plan: Fold, scope: Scope) -> list[c.Stmt]:
         lines.append(c.Declare(kind.c, name, first))
         scope = replace(scope, folded={**scope.folded, tensor: (name, kind)})
     scope = replace(scope, falling=scope.falling | starts.keys())
-    lines += _nests(low, plan.body, scope)
-    lines += in_braces(low.plan(plan.then, scope))
-    return lines if plan.after is None else [*lines, *_nests(low, plan.after, scope)]
+    body = _nests(low, plan.body, scope)
+    then = in_braces(low.plan(plan.then, scope))
+    after = [] if plan.after is None else _nests(low, plan.after, scope)
+    return [*lines, *(in_braces(body) if after else body), *then, *in_braces(after)]
 
 
 def _nests(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:

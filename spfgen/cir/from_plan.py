@@ -266,7 +266,7 @@ class Lowering(Values):
     def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
         match plan:
             case Seq(parts):
-                inside = scope.folded  # two nests within a loop may declare the same
+                inside = scope.folded or scope.paired is not None  # nests within a loop may declare the same
                 return [s for p in parts for s in (in_braces(self.plan(p, scope)) if inside else self.plan(p, scope))]
             case Clear(tensor, part=None):
                 return self.clear(tensor)

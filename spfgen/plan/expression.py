@@ -25,7 +25,7 @@ from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
-from spfgen.plan.own_names import with_own_names
+from spfgen.plan.own_names import own_names, used_names, with_own_names
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.passes import Pass, passed
 from spfgen.plan.prefetch import with_first
@@ -464,7 +464,8 @@ class _Fusion:
             return None
         at = next(k for k, s in enumerate(order.outer) if s.dim == loop)
         step = order.outer[at]
-        inspect = self.around(_joined([f for f in found if f is not None]), order.outer[at + 1 :], {})
+        looked_for = _joined([f for f in found if f is not None])
+        inspect = self.around(looked_for, order.outer[at + 1 :], _needed(looked_for, setups))
         body = self.around(plan, order.outer[at + 1 :], setups)
         if step.guards:
             body, inspect = Guard(step.guards, body), Guard(step.guards, inspect)
@@ -474,6 +475,18 @@ class _Fusion:
         for setup in reversed(setups.get(loop, ())):
             result = with_body(setup, result)
         return self.around(result, order.outer[:at], setups)
+
+
+def _needed(plan: Plan, setups: Mapping[str, Sequence[Plan]]) -> dict[str, list[Plan]]:
+    """Those setups whose names the plan uses, or one of those inside of them."""
+    used = used_names(plan)
+    found: dict[str, list[Plan]] = {}
+    for loop, nodes in reversed([*setups.items()]):
+        for node in reversed(nodes):
+            if own_names(node) & used:
+                found.setdefault(loop, []).insert(0, node)
+                used |= used_names(node)
+    return found
 
 
 def _is_same(one: Plan, other: Plan) -> bool:
@@ -493,7 +506,7 @@ def _replaced(value: Value, old: Value, new: Value) -> Value:
 PASSES: tuple[Pass[_Fusion, Plan], ...] = (
     Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
     Pass("fetch first reads", lambda f, plan: with_first(plan), 2),
-    Pass("share a value", lambda f, plan: shared_out(f.point, plan), 1),
+    Pass("share a value", lambda f, plan: shared_out(replace(f.point, axioms=_facts(f.group)), plan), 1),
     Pass("schedule of a value", _as_said, 0),
     Pass("ask at ends", _at_ends, 2),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from spfgen.facts.formula import rename
+from spfgen.facts.formula import Var, rename
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.plan.nodes import PLANS, Bound, Find, Plan, Segment, Seq, State, Table
 
@@ -24,7 +24,7 @@ def with_own_names(nests: Iterable[Plan]) -> list[Plan]:
     result = []
     for nest in nests:
         kept = [n for n in walk(nest, PLANS) if isinstance(n, State | Table | Segment | Bound)]
-        wanted = [name for node in kept for name in _names(node) if not _is_known(node, tables)]
+        wanted = [name for node in kept for name in sorted(own_names(node)) if not _is_known(node, tables)]
         names: dict[str, str] = {}
         for name in dict.fromkeys(wanted):
             names[name] = fresh(name, taken | set(wanted) - {name})
@@ -35,13 +35,20 @@ def with_own_names(nests: Iterable[Plan]) -> list[Plan]:
     return result
 
 
-def _names(node: Plan) -> tuple[str, ...]:
+def own_names(node: Plan) -> set[str]:
+    """What a node gives a name to."""
     match node:
         case State(name) | Table(name) | Bound(name):
-            return (name,)
+            return {name}
         case Segment(start=start, end=end):
-            return start, end
-    return ()
+            return {start, end}
+    return set()
+
+
+def used_names(plan: Plan) -> set[str]:
+    """The names that a plan uses, of dimensions too."""
+    nodes = [*walk(plan)]
+    return {n.name for n in nodes if isinstance(n, Var)} | {n.place for n in nodes if isinstance(n, Find | Segment)}
 
 
 def _is_known(node: Plan, tables: Mapping[str, Table]) -> bool:

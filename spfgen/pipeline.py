@@ -46,6 +46,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
+from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
@@ -94,7 +95,8 @@ def _to_report(kernel: Kernel) -> tuple[str, ...]:
 
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
-    program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS)))
+    levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
+    program = replace(program, levels=levels, limits=limits_of(program, plans))
     functions: list[Function] = []
     for lowered in lower(program, plans):
         *sizes, function = sized(simplify(lowered))

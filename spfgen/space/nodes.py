@@ -19,6 +19,7 @@ from typing import Any
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var
 from spfgen.facts.prove import Facts
+from spfgen.facts.reach import Limits
 from spfgen.lang.nodes import Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Piece
@@ -184,7 +185,7 @@ class Program:
     outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
     values that the kernel keeps for itself, each at the places of a tensor that it writes; `levels` says how many of
     its loops run level by level, each of which has something to keep between calls (rt/levels_type.h).
-    `deterministic`: results do not depend on the number of threads."""
+    `deterministic`: results do not depend on the number of threads; `limits`: what must fit in 64 bits."""
 
     name: str
     doc: str
@@ -201,6 +202,7 @@ class Program:
     temporaries: tuple[Tensor, ...] = ()
     levels: int = 0
     deterministic: bool = False
+    limits: Limits = Limits()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

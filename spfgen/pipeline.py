@@ -110,7 +110,10 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
     source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
-    header = header_file(program, function, comment)
+    largest = (
+        f"Extents and sizes up to 2^{program.limits.safe.bit_length() - 1}: what is computed of them fits 64 bits then."
+    )
+    header = header_file(program, function, f"{comment} {largest}")
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)
 
 

@@ -136,7 +136,9 @@ def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
                 found = calls(left) + calls(right)
                 if len(found) != 1 or found[0].function != array.name:
                     continue
-                named = {a.name: n for a, n in zip(found[0].arguments, array.extents, strict=True) if isinstance(a, Var)}
+                named = {
+                    a.name: n for a, n in zip(found[0].arguments, array.extents, strict=True) if isinstance(a, Var)
+                }
                 more, less = (right, left) if op in ("<", "<=") else (left, right)
                 try:
                     value = affine(Bin("-", more, less), lambda _: "") + Affine((), -1 if op in ("<", ">") else 0)
@@ -155,5 +157,3 @@ def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
                     yield True, Bin("-", ZERO, Bin("/", most, Num(times)))
                 elif times < 0:
                     yield False, Bin("/", most, Num(-times))
-
-

@@ -110,11 +110,14 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
     source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
-    largest = (
-        f"Extents and sizes up to 2^{program.limits.safe.bit_length() - 1}: what is computed of them fits 64 bits then."
-    )
-    header = header_file(program, function, f"{comment} {largest}")
+    header = header_file(program, function, f"{comment}{_largest(program)}")
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)
+
+
+def _largest(program: Program) -> str:
+    """Up to which sizes the proofs, which are of all integers, hold in C."""
+    bits = program.limits.safe.bit_length() - 1
+    return f" Extents and sizes up to 2^{bits}: what is computed of them fits 64 bits then." if bits > 0 else ""
 
 
 def make_plans(program: Program) -> tuple[Plan, ...]:

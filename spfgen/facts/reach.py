@@ -65,6 +65,11 @@ class Limits:
         return next(iter(_beyond(self.steps, reach)), None)
 
 
+def interval(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
+    """Where the values of an expression lie; what has no range is a place in an array."""
+    return _Reach(dict(ranges), {}, None).of(expr)
+
+
 def _beyond(steps: tuple[Step, ...], reach: _Reach) -> Iterator[tuple[Expr, int]]:
     for step in steps:
         found: Interval = (0, IN_MEMORY)

@@ -6,7 +6,6 @@ See facts/reach.py. Costs are computed in floating point, and what is fetched ah
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
 
 from spfgen.facts.formula import ZERO, Bin, Compare, Expr, Forall, Num, Var, calls, conjuncts, substitute, variables
 from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step, compared
@@ -105,7 +104,10 @@ def _steps(node: Plan) -> Iterator[Step]:
 
 
 def _product(extents: tuple[Expr, ...]) -> Expr:
-    return reduce(lambda a, b: Bin("*", a, b), extents, Num(1))
+    product: Expr = ONE
+    for extent in extents:
+        product = Bin("*", product, extent)
+    return product
 
 
 def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
@@ -129,16 +131,14 @@ def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> Hel
 
 def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
     """(whether it is the lower one, a bound over sizes) that a range gives for all values, each of which may occur."""
-    named = {}
     for part in conjuncts(declared.body):
         match part:
             case Compare("<" | "<=" | ">" | ">=" as op, left, right):
                 found = calls(left) + calls(right)
                 if len(found) != 1 or found[0].function != array.name:
                     continue
-                named = {
-                    a.name: n for a, n in zip(found[0].arguments, array.extents, strict=True) if isinstance(a, Var)
-                }
+                arguments = zip(found[0].arguments, array.extents, strict=True)
+                named = {a.name: extent for a, extent in arguments if isinstance(a, Var)}
                 more, less = (right, left) if op in ("<", "<=") else (left, right)
                 try:
                     value = affine(Bin("-", more, less), lambda _: "") + Affine((), -1 if op in ("<", ">") else 0)
@@ -148,7 +148,7 @@ def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
                 if "" in rest.names():
                     continue
                 # Here times*f + rest >= 0, where `rest` may speak of where the value stands.
-                at = {n: Bin("-", e, Num(1)) for n, e in named.items() if rest.coefficient(n) > 0}
+                at: dict[str, Expr] = {n: Bin("-", e, ONE) for n, e in named.items() if rest.coefficient(n) > 0}
                 at |= {n: ZERO for n in named if rest.coefficient(n) < 0}
                 if variables(expression(rest)) & (set(declared.variables) - set(at)):
                     continue

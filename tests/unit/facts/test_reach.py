@@ -7,29 +7,23 @@ from itertools import product
 import pytest
 
 from spfgen.facts.formula import Bin, Call, Expr, Num, Var, evaluate
-from spfgen.facts.reach import MOST, Held, Limits, Step
+from spfgen.facts.reach import MOST, Held, Limits, Step, interval
 
-N, I, J = Var("n"), Var("i"), Var("j")
-
-
-def reached(expr: Expr, **ranges: tuple[int, int]) -> tuple[int, int]:
-    """The interval that is found, read off from which numbers that it is compared with fit."""
-    from spfgen.facts.reach import _Reach
-
-    return _Reach(dict(ranges), {}, None).of(expr)
+N, A, B = Var("n"), Var("a"), Var("b")
 
 
 @pytest.mark.parametrize("op", ["+", "-", "*", "min", "max", "/", "%"])
 def test_every_value_lies_in_the_interval(op: str) -> None:
     for low, high, more in product((-3, 0, 2), (3, 5), (1, 4)):
-        ranges = {"i": (low, high), "j": (1, more) if op in "/%" else (-more, more)}
-        first, last = reached(Bin(op, I, J), **ranges)
+        ranges = {"a": (low, high), "b": (1, more) if op in "/%" else (-more, more)}
+        first, last = interval(Bin(op, A, B), ranges)
         found = [
-            evaluate(Bin(op, Num(a), Num(b)), lambda n: n, lambda f, _: f)
-            for a in range(low, high + 1)
-            for b in range(ranges["j"][0], more + 1)
+            evaluate(Bin(op, Num(one), Num(two)), lambda n: n, lambda f, _: f)
+            for one in range(low, high + 1)
+            for two in range(ranges["b"][0], more + 1)
         ]
-        assert first <= min(found) and max(found) <= last
+        assert first <= min(found)
+        assert max(found) <= last
         assert op == "%" or (first, last) == (min(found), max(found))
 
 
@@ -49,16 +43,17 @@ def test_what_fits_is_known_to_the_last_number(expr: Expr, largest: int) -> None
     limits = Limits((Step((expr,)),))
     assert limits.beyond({"n": (largest, largest)}) is None
     found = limits.beyond({"n": (largest + 1, largest + 1)})
-    assert found is not None and abs(found[1]) > MOST
+    assert found is not None
+    assert abs(found[1]) > MOST
 
 
 def test_names_have_the_range_of_what_they_are() -> None:
     """A loop ends before its bound, what is loaded lies in the range that the array declares."""
-    twice = Step((Bin("*", Num(2), I),))
-    loop = Limits((Step((), "i", (Num(0),), (N, Var("m"))), twice))
+    twice = Step((Bin("*", Num(2), A),))
+    loop = Limits((Step((), "a", (Num(0),), (N, Var("m"))), twice))
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62,) * 2}) is None
     assert loop.beyond({"n": (2**62 + 1,) * 2, "m": (2**62 + 1,) * 2}) is not None
-    loaded = (Step((Call("f", (Num(0),)),), "i"), twice)
+    loaded = (Step((Call("f", (Num(0),)),), "a"), twice)
     declared = Held(-(2**63), MOST, (Num(0),), (Bin("-", N, Num(1)),))
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62,) * 2}) is None
     assert Limits(loaded, (("f", declared),)).beyond({"n": (2**62 + 1,) * 2}) is not None

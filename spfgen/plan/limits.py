@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from spfgen.facts.formula import ZERO, Bin, Compare, Expr, Forall, Num, Var, calls, conjuncts, substitute, variables
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    Bin,
+    Compare,
+    Expr,
+    Forall,
+    Num,
+    Var,
+    calls,
+    conjuncts,
+    substitute,
+    variables,
+)
 from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step, compared
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES

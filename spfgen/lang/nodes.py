@@ -2,7 +2,7 @@
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
     Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic
-    Statement ::= target (= | +=) value [where formula]
+    Statement ::= target (= | +=) value [where formula] [within target]
     Value     ::= Constant | Access(tensor, subscripts) | Binary(+ - * /) | Negate | Sum(indices, value, where)
 
 A LayoutDecl keeps its parse tree: names and clauses of a family (`p_{1..rank}`, `each k in ...`) depend on the
@@ -148,11 +148,14 @@ class LoopsRelation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
+    """`within`: it is computed only where the target stores something, as the text says."""
+
     target: Access
     op: str
     value: Value
     where: Formula | None = None
     span: Span | None = _span()
+    within: bool = False
 
 
 @dataclass(frozen=True, slots=True)

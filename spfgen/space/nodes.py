@@ -20,7 +20,7 @@ from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var
 from spfgen.facts.prove import Facts
 from spfgen.facts.reach import Limits
-from spfgen.lang.nodes import Constant
+from spfgen.lang.nodes import Access, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Piece
 
@@ -179,13 +179,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """A part of a value that may differ from 0 where `target` stores nothing: where all `factors` store something, under
+    the condition. Nobody asked for it to be left out there, so a call finds out whether anything would be."""
+
+    target: Access
+    factors: tuple[Access, ...]
+    where: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of
     which must agree, or () for a size that the caller passes. The schedule is `order` (loops that come first, the
     outermost first), `finds`, `marks`, and `outside`: loops that stand directly around another one. `temporaries` are
     values that the kernel keeps for itself, each at the places of a tensor that it writes; `levels` says how many of
     its loops run level by level, each of which has something to keep between calls (rt/levels_type.h).
-    `deterministic`: results do not depend on the number of threads; `limits`: what must fit in 64 bits."""
+    `deterministic`: results do not depend on the number of threads; `limits`: what must fit in 64 bits;
+    `doubts`: what may have no place in its target."""
 
     name: str
     doc: str
@@ -203,6 +214,7 @@ class Program:
     levels: int = 0
     deterministic: bool = False
     limits: Limits = Limits()
+    doubts: tuple[Doubt, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

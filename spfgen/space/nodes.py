@@ -180,8 +180,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A part of a value that may differ from 0 where `target` stores nothing: where all `factors` store something, under
-    the condition. Nobody asked for it to be left out there, so a call finds out whether anything would be."""
+    """A part of a value that may differ from 0 where `target` stores nothing: where all `factors` store something,
+    under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would be."""
 
     target: Access
     factors: tuple[Access, ...]

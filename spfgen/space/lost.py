@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjunction, rename, within
+from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjunction, conjuncts, rename, within
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout, everywhere
@@ -152,7 +152,7 @@ def _holds_all(layout: Layout, stored: Formula, inside: list[Formula]) -> bool:
     shown = (*layout.parameters, *layout.sizes, *layout.coordinates)
     hidden = (*layout.positions, *encoder.quotients)
     space = Space((*shown, *hidden))
-    box = space.of(comparisons(inside))
+    box = space.of(comparisons(p for f in inside for p in conjuncts(f)))
     return any(box.is_within_projection(p, hidden) for p in pieces(space, formula, _no_calls))
 
 

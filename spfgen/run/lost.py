@@ -27,7 +27,7 @@ from spfgen.space.lost import holds_all
 from spfgen.space.nodes import Doubt, Program
 
 if TYPE_CHECKING:
-    from spfgen.kernel import Kernel
+    from spfgen.api import Kernel
 
 ANY = "anywhere"
 
@@ -131,7 +131,7 @@ class _Count:
         return bool(ends[self.all] != ends[self.kept])
 
     def _kernel(self, tensors: Mapping[str, Tensor], within: bool) -> Kernel:
-        from spfgen.kernel import Kernel
+        from spfgen.api import Kernel
 
         target = self.doubt.target
         anywhere = lang.Access(ANY, target.subscripts)

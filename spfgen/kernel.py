@@ -176,7 +176,7 @@ class Kernel:
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtype)
         if calls.places is not None:
-            calls.places.check(tensors, known)
+            calls.places.check(tensors, known, validate)
         return self._entry(tensors).bind(tensors, known, threads or 0, made)
 
     def _known(self) -> _Calls:

@@ -7,15 +7,18 @@ remembered as long as their arrays live and stay as they are.
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spfgen.errors import DataError
-from spfgen.facts.formula import Compare, Expr, Formula, Var, conjunction, variables
+from spfgen.facts.formula import Var, conjunction, variables
+from spfgen.facts.formula import within as formula_within
 from spfgen.ir import fresh
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
@@ -29,8 +32,6 @@ from spfgen.space.nodes import Doubt, Program
 if TYPE_CHECKING:
     from spfgen.api import Kernel
 
-ANY = "anywhere"
-
 
 @dataclass
 class Places:
@@ -40,19 +41,23 @@ class Places:
     seen: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
     counts: dict[Doubt, _Count] = field(default_factory=dict)
 
-    def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
-        """Raises DataError where something that is computed has no place."""
-        for doubt in self.program.doubts:
-            if _is_same(doubt, tensors):
+    def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], mode: str) -> None:
+        """Raises DataError where something that is computed has no place. The mode "always" remembers nothing."""
+        for number, doubt in enumerate(self.program.doubts):
+            if _is_same(doubt, tensors, operator.is_):
                 continue
-            key, marks = _mark(doubt, tensors, sizes)
-            found = self.seen.get(key)
+            own, marks = _mark(doubt, tensors, sizes)
+            key = (number, *own)
+            found = self.seen.get(key) if mode != "always" else None
             if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
                 continue
-            count = self.counts.setdefault(doubt, _Count(doubt, tuple(self.program.parameters)))
-            first = count.first_lost(tensors, sizes)
-            if first is not None:
-                raise _no_place(doubt, first, tensors)
+            if not _is_same(doubt, tensors, np.array_equal):
+                count = self.counts.get(doubt)
+                if count is None:
+                    count = self.counts[doubt] = _Count(doubt, self.program.parameters, tensors)
+                first = count.first_lost(tensors, sizes)
+                if first is not None:
+                    raise _no_place(doubt, first, tensors)
             remember(self.seen, key, (marks, tuple(weakref.ref(a) for a in _indexes(doubt, tensors))))
 
 
@@ -69,98 +74,117 @@ def _mark(doubt: Doubt, tensors: Mapping[str, Tensor], sizes: Mapping[str, int])
     """By what the patterns are known, and what shows that they have not changed."""
     own = [v for n in _names(doubt) for v in tensors[n].sizes.values()]
     indexes = _indexes(doubt, tensors)
-    return (doubt, *own, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
+    return (*own, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
 
 
-def _is_same(doubt: Doubt, tensors: Mapping[str, Tensor]) -> bool:
+def _is_same(doubt: Doubt, tensors: Mapping[str, Tensor], equal: Callable[[Any, Any], bool]) -> bool:
     """Whether a factor at the place of the target has the target's index arrays, or equal ones."""
     target = tensors[doubt.target.tensor]
     factors = [tensors[a.tensor] for a in doubt.factors if a.subscripts == doubt.target.subscripts]
-    return any(
+    return bool(target.layout.indexes) and any(
         t.layout == target.layout
         and t.sizes == target.sizes
-        and all(_equal(t.arrays[a.name], target.arrays[a.name]) for a in target.layout.indexes)
+        and all(equal(t.arrays[a.name], target.arrays[a.name]) for a in target.layout.indexes)
         for t in factors
-        if target.layout.indexes
     )
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return one is other or bool(np.array_equal(one, other))
-
-
 class _Count:
-    """The kernel that counts the points of a doubt, made when it is first needed; `places` are where a point lies."""
+    """The kernels that count the points of a doubt, made when they are first needed.
 
-    def __init__(self, doubt: Doubt, parameters: tuple[str, ...]) -> None:
-        self.doubt = doubt
-        self.parameters = parameters
-        taken = {ANY, *parameters, *_names(doubt)}
-        nodes: list[Expr | Formula] = [s for a in (doubt.target, *doubt.factors) for s in a.subscripts]
-        taken |= {v for n in (*nodes, *([] if doubt.where is None else [doubt.where])) for v in variables(n)}
-        self.all, self.kept = (fresh(n, taken) for n in ("all_points", "kept_points"))
-        self.low, self.high = (
-            [fresh(f"{n}_{k}", taken) for k in range(len(doubt.target.subscripts))] for n in ("from", "to")
+    What stores everything does not decide where a point lies: such factors are left out. Coordinates of the target that
+    nothing else speaks of (`free`) multiply the number of points by their extents, without a loop over them.
+    """
+
+    def __init__(self, doubt: Doubt, parameters: tuple[str, ...], tensors: Mapping[str, Tensor]) -> None:
+        self.target, self.where, self.parameters = doubt.target, doubt.where, parameters
+        plain = {s.name for s in doubt.target.subscripts if isinstance(s, Var)}
+        self.factors = [f for f in doubt.factors if not _is_everywhere(f, tensors[f.tensor].layout, plain)]
+        spoken = [v for f in self.factors for s in f.subscripts for v in variables(s)]
+        spoken += [] if doubt.where is None else variables(doubt.where)
+        own = [v for s in doubt.target.subscripts for v in variables(s)]
+        names = [s.name if isinstance(s, Var) else "" for s in doubt.target.subscripts]
+        self.free = [k for k, n in enumerate(names) if n and own.count(n) == 1 and n not in spoken]
+        self.names = list(dict.fromkeys(a.tensor for a in (doubt.target, *self.factors)))
+        taken = {*parameters, *self.names, *spoken, *own}
+        self.any, self.all, self.kept, self.name = (
+            fresh(n, taken) for n in ("anywhere", "all_points", "kept_points", "count_points")
         )
+        dims = range(len(names))
+        self.low, self.high = ([fresh(f"{n}_{k}", taken) for k in dims] for n in ("from", "to"))
         self.whole: Kernel | None = None
         self.part: Kernel | None = None
 
     def first_lost(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[int] | None:
         """The first coordinate at which something is computed and the target stores nothing."""
+        shape = tensors[self.target.tensor].shape
+        low, high = [0] * len(shape), list(shape)
+        operands = {**self._operands(tensors), **{n: sizes[n] for n in self.parameters}}
         if self.whole is None:
             self.whole = self._kernel(tensors, False)
-        operands = self._operands(tensors)
-        known = {n: sizes[n] for n in self.parameters}
-        if not self._lost(self.whole, {**operands, **known}):
+        if not self._lost(self.whole, operands, low, high):
             return None
         if self.part is None:
             self.part = self._kernel(tensors, True)
-        shape = tensors[self.doubt.target.tensor].shape
-        low, high = [0] * len(shape), list(shape)
         for k in range(len(shape)):
             while high[k] - low[k] > 1:
                 middle = low[k] + (high[k] - low[k]) // 2
-                limits = {**dict(zip(self.low, low, strict=True)), **dict(zip(self.high, high, strict=True))}
-                found = self._lost(self.part, {**operands, **known, **limits, self.high[k]: middle})
-                low[k], high[k] = (low[k], middle) if found else (middle, high[k])
+                before = [*high[:k], middle, *high[k + 1 :]]
+                limits = dict(zip((*self.low, *self.high), (*low, *before), strict=True))
+                if self._lost(self.part, {**operands, **limits}, low, before):
+                    high = before
+                else:
+                    low[k] = middle
         return low
 
-    def _lost(self, kernel: Kernel, operands: Mapping[str, Any]) -> bool:
-        ends = {self.all: np.zeros((), np.int64), self.kept: np.zeros((), np.int64)}
+    def _lost(self, kernel: Kernel, operands: Mapping[str, Any], low: Sequence[int], high: Sequence[int]) -> bool:
+        """Whether there are more points than those that the target stores."""
+        sums = [t.name for t in kernel.program.tensors if t.is_output]
+        ends = {name: np.zeros((), np.int64) for name in sums}
         kernel.bound({**operands, **ends}, None, None, "never")()
-        return bool(ends[self.all] != ends[self.kept])
+        times = prod(high[k] - low[k] for k in self.free)
+        return times * int(ends.get(self.all, 1)) != int(ends[self.kept])
 
     def _kernel(self, tensors: Mapping[str, Tensor], within: bool) -> Kernel:
         from spfgen.api import Kernel
 
-        target = self.doubt.target
-        anywhere = lang.Access(ANY, target.subscripts)
-        layouts: dict[str, Layout] = {ANY: everywhere(len(target.subscripts))}
-        layouts |= {n: _thin(tensors[n].layout) for n in _names(self.doubt)}
-        conditions: list[Formula] = [] if self.doubt.where is None else [self.doubt.where]
-        if within:
-            for subscript, low, high in zip(target.subscripts, self.low, self.high, strict=True):
-                conditions += [Compare("<=", Var(low), subscript), Compare("<", subscript, Var(high))]
-        where = conjunction(conditions) if conditions else None
-        statements = tuple(
-            lang.Statement(lang.Access(name, ()), "=", _product([place, *self.doubt.factors]), where)
-            for name, place in ((self.all, anywhere), (self.kept, target))
-        )
+        layouts = {n: _thin(tensors[n].layout) for n in self.names}
+        bound = [k for k in range(len(self.low)) if k not in self.free]
+        statements = []
+        if bound or self.factors:
+            place = [lang.Access(self.any, tuple(self.target.subscripts[k] for k in bound))] if bound else []
+            layouts |= {self.any: everywhere(len(bound))} if bound else {}
+            statements.append(self._sum(self.all, [*place, *self.factors], bound if within else ()))
+        statements.append(self._sum(self.kept, [self.target, *self.factors], range(len(self.low)) if within else ()))
         declared = tuple(
             lang.TensorDecl(n, lang.LayoutUse(layout.name, settings=layout.constants)) for n, layout in layouts.items()
         )
         limits = (*self.low, *self.high) if within else ()
-        parsed = lang.Kernel("count", declared, (*self.parameters, *limits), statements)
+        parsed = lang.Kernel(self.name, declared, (*self.parameters, *limits), tuple(statements))
         return Kernel(parsed, layouts, validate="never", kept=True)
+
+    def _sum(self, name: str, factors: Sequence[lang.Access], limited: Iterable[int]) -> lang.Statement:
+        """The sum of ones over the points where all factors store something, between limits in these dimensions."""
+        conditions = [] if self.where is None else [self.where]
+        for k in limited:
+            conditions.append(formula_within(self.target.subscripts[k], Var(self.low[k]), Var(self.high[k])))
+        where = conjunction(conditions) if conditions else None
+        return lang.Statement(lang.Access(name, ()), "=", _product(factors), where)
 
     def _operands(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The patterns with ones as values; what stores all coordinates has one value for them."""
-        target = tensors[self.doubt.target.tensor]
-        found = {ANY: _everywhere(target.shape)}
-        for name in _names(self.doubt):
-            tensor = tensors[name]
-            found[name] = _ones(tensor) if _thin(tensor.layout) is tensor.layout else _everywhere(tensor.shape)
-        return found
+        found = {
+            n: _everywhere(t.shape) if _thin(t.layout) is not t.layout else _ones(t)
+            for n, t in tensors.items()
+            if n in self.names
+        }
+        bound = [n for k, n in enumerate(tensors[self.target.tensor].shape) if k not in self.free]
+        return {**found, self.any: _everywhere(bound)} if bound else found
+
+
+def _is_everywhere(factor: lang.Access, layout: Layout, plain: set[str]) -> bool:
+    """Whether a factor stores something at every coordinate of the target."""
+    return holds_all(layout) and all(isinstance(s, Var) and s.name in plain for s in factor.subscripts)
 
 
 def _thin(layout: Layout) -> Layout:

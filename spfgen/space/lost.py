@@ -60,7 +60,7 @@ class _Parts:
     taken: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.taken = {n.name for n in walk(self.statement) if isinstance(n, Var)}
+        self.taken = {*self.sizes, *(n.name for n in walk(self.statement) if isinstance(n, Var))}
 
     def of(self, value: lang.Value) -> list[_Part]:
         match value:

@@ -203,6 +203,46 @@ def test_huge_extents() -> None:
         spfgen.evaluate("C[i, j] = A[i, j]*x", A=a, x=2.0, C=less)
 
 
+def test_what_is_dense_is_not_looped_over() -> None:
+    """2^80 points, of which no loop could go through: the extents say how many there are."""
+    n = 2**40
+    less = spfgen.pack((np.array([[3], [7]]), np.ones(1)), "coo", shape=(n, n))
+    with pytest.raises(DataError, match=r"stores nothing at \[0, 0\]"):
+        spfgen.evaluate("C[i, j] = A[i, j] + 2", A=less, C=less)
+    a = spfgen.pack((np.array([[3], [7]]), np.ones(1)), "coo", shape=(n, n))
+    with pytest.raises(DataError, match=r"stores nothing at \[3, 0\]"):
+        spfgen.evaluate("C[i, j] = A[i, k]", A=a, C=less)
+    row = spfgen.pack((np.array([[3] * 5, range(5)]), np.ones(5)), "coo", shape=(n, 5))
+    x = np.arange(5.0)
+    spfgen.evaluate("C[i, j] = A[i, k]*x[j]", A=a, x=x, C=row)
+    assert row.to_coo().values.tolist() == x.tolist()
+
+
+def test_names_that_the_count_has_too() -> None:
+    layouts = dict.fromkeys(("anywhere", "all_points", "count_points"), "csr")
+    text = "count_points[i, j] = anywhere[i, j] + all_points[i, j]"
+    few, ones = csr(np.eye(3)), csr(np.ones((3, 3)))
+    kernel = spfgen.compile(text, **layouts)
+    kernel(anywhere=few, all_points=few, count_points=csr(np.ones((3, 3))))
+    with pytest.raises(DataError, match=r"stores nothing at \[0, 1\]"):
+        kernel(anywhere=few, all_points=ones, count_points=few.copy())
+
+
+def test_always_means_always() -> None:
+    few = csr(np.eye(3))
+    large = csr(np.ones((300, 300)))
+    kernel = spfgen.compile("C[i, j] = A[j, i]", A="csr", C="csr", validate="always")
+    kernel(A=few, C=few.copy())
+    mine = csr(np.triu(np.ones((300, 300))))
+    wanted = csr(np.tril(np.ones((300, 300))))
+    kernel(A=mine, C=wanted)
+    assert large.nnz > 2 * 4096  # a change between the samples
+    row = slice(mine.indptr[150], mine.indptr[151])
+    mine.indices[row] -= 1
+    with pytest.raises(DataError, match=r"stores nothing at \[149, 150\]"):
+        kernel(A=mine, C=wanted)
+
+
 def test_sizes_and_conditions_count() -> None:
     spec = spfgen.parse("""kernel band {
         tensor A, C : csr  size n

@@ -175,9 +175,10 @@ class Kernel:
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtype)
+        bound = self._entry(tensors).bind(tensors, known, threads or 0, made)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
-        return self._entry(tensors).bind(tensors, known, threads or 0, made)
+        return bound
 
     def _known(self) -> _Calls:
         if self._calls is None:

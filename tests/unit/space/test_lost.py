@@ -218,6 +218,11 @@ def test_what_is_dense_is_not_looped_over() -> None:
     assert row.to_coo().values.tolist() == x.tolist()
 
 
+def test_extents_that_contradict_are_said_first() -> None:
+    with pytest.raises(DataError, match="extents that agree"):
+        spfgen.evaluate("C[i, j] = x[i]*y[j]", x=np.ones(3), y=np.ones(4), C=csr(np.eye(4)))
+
+
 def test_names_that_the_count_has_too() -> None:
     layouts = dict.fromkeys(("anywhere", "all_points", "count_points"), "csr")
     text = "count_points[i, j] = anywhere[i, j] + all_points[i, j]"

@@ -204,12 +204,12 @@ def test_huge_extents() -> None:
 
 
 def test_what_is_dense_is_not_looped_over() -> None:
-    """2^80 points, of which no loop could go through: the extents say how many there are."""
+    """2^80 points, which no loop could go through: the extents say how many there are."""
     n = 2**40
+    a = spfgen.pack((np.array([[3], [7]]), np.ones(1)), "coo", shape=(n, n))
     less = spfgen.pack((np.array([[3], [7]]), np.ones(1)), "coo", shape=(n, n))
     with pytest.raises(DataError, match=r"stores nothing at \[0, 0\]"):
-        spfgen.evaluate("C[i, j] = A[i, j] + 2", A=less, C=less)
-    a = spfgen.pack((np.array([[3], [7]]), np.ones(1)), "coo", shape=(n, n))
+        spfgen.evaluate("C[i, j] = A[i, j] + 2", A=a, C=less)
     with pytest.raises(DataError, match=r"stores nothing at \[3, 0\]"):
         spfgen.evaluate("C[i, j] = A[i, k]", A=a, C=less)
     row = spfgen.pack((np.array([[3] * 5, range(5)]), np.ones(5)), "coo", shape=(n, 5))

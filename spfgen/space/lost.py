@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Var, calls, conjunction, conjuncts, rename, within
+from spfgen.facts.formula import ZERO, Call, Compare, Formula, Var, calls, conjunction, conjuncts, rename, within
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout, everywhere
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Space, pieces
-from spfgen.sets.uf import Encoder, comparisons
+from spfgen.sets.uf import Encoder, comparisons, linear
 from spfgen.space.extents import Extents
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Doubt, Instance, Tensor
@@ -94,7 +94,8 @@ def _has_place(statement: lang.Statement, part: _Part, tensors: Mapping[str, Ten
     own = [tensors[a.tensor] for a in part.factors if a.subscripts == statement.target.subscripts]
     if any(same_pattern(t, target) for t in own):
         return True
-    if target.layout.indexes or calls(target.layout.relation):
+    known = {function for a in part.factors for _, function in tensors[a.tensor].arrays}
+    if not {function for _, function in target.arrays} <= known:
         return False
     value: lang.Value = lang.Constant(1)
     for access in part.factors:
@@ -114,13 +115,31 @@ def same_pattern(one: Tensor, other: Tensor) -> bool:
 
 
 def _lies_within(alone: Instance, both: Instance) -> bool:
-    """Whether each point of the first is one of the second for some values of the dimensions that it has more."""
+    """Whether each point of the first is one of the second for some values of the dimensions that it has more.
+
+    Of these, the calls of index arrays cannot be chosen: each has the value of a call of the first with its arguments.
+    """
+    same: list[Formula] = []
+    for name in (n for n in both.calls if n not in alone.calls):
+        twin = next((n for n in alone.calls if _alike(both.calls[name], alone.calls[n])), None)
+        if twin is None:
+            return False
+        pairs = zip(both.calls[name].arguments, alone.calls[twin].arguments, strict=True)
+        same += [Compare("=", Var(name), Var(twin)), *(Compare("=", a, b) for a, b in pairs)]
     shown = list(alone.domain.space.names) + [n for n in both.sizes if n not in alone.domain.space.position]
     hidden = [n for n in both.domain.space.names if n not in shown]
     space = Space((*shown, *hidden))
     sizes: list[Formula] = [Compare(">=", Var(s), ZERO) for s in both.sizes]
     points = alone.domain.reordered(space).with_constraints(comparisons([*sizes, *alone.facts]))
-    return points.is_within_projection(both.domain.reordered(space), hidden)
+    return points.is_within_projection(both.domain.reordered(space).with_constraints(comparisons(same)), hidden)
+
+
+def _alike(one: Call, other: Call) -> bool:
+    """Whether two calls are of one array, at places that are equal where the positions in them are."""
+    if one.function != other.function:
+        return False
+    pairs = zip(one.arguments, other.arguments, strict=True)
+    return all(linear(a).constant == linear(b).constant for a, b in pairs)
 
 
 @lru_cache(maxsize=1024)

@@ -60,6 +60,31 @@ def test_what_is_in_doubt(text: str, layouts: dict[str, str], factors: list[list
     assert doubted(text, **layouts) == factors
 
 
+FIBRES = """
+layout fibre_rows(n_1, n_2, n_3) {
+    size nnz_1, nnz_2
+    relation { [p_1, p_2, r] -> [i, j, l] : 0 <= p_1 < nnz_1 and ptr_2(p_1) <= p_2 < ptr_2(p_1 + 1)
+        and 0 <= r < LAST and i = idx_1(p_1) and j = idx_2(p_2) and l = r }
+    index idx_1[nnz_1] { range 0 <= idx_1(p) < n_1  property strictly increasing }
+    index ptr_2[nnz_1 + 1] { range 0 <= ptr_2(p) <= nnz_2  property increasing }
+    index idx_2[nnz_2] { range 0 <= idx_2(p) < n_2  property strictly increasing within ptr_2 }
+    value val[nnz_2, n_3] at [p_2, r]
+}
+kernel ttm {
+    tensor A : csf3  tensor B : dense  tensor C : fibre_rows shares A on i, j
+    C[i, j, l] = A[ORDER, k]*B[k, l]
+}"""
+
+
+@pytest.mark.parametrize(
+    ("last", "order", "count"), [("n_3", "i, j", 0), ("n_3 - 1", "i, j", 1), ("n_3", "j, i", 1)], ids=str
+)
+def test_the_fibres_of_another_tensor(last: str, order: str, count: int) -> None:
+    """Each fibre of the operand is one of the result, and has all of the last coordinates, or not."""
+    kernels = spfgen.parse(FIBRES.replace("LAST", last).replace("ORDER", order)).kernels
+    assert len(kernels["ttm"].compile().program.doubts) == count
+
+
 def test_a_pattern_that_is_said_to_be_shared_is_asked_for() -> None:
     kernels = spfgen.parse("""
     kernel asked { tensor A : csr  tensor x : dense  tensor C : csr shares A  C[i, j] = A[i, j] + x[i] }

@@ -1,4 +1,7 @@
-/* spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+/*
+ * spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes up to 2^62:
+ * what is computed of them fits 64 bits then.
+ */
 
 #ifndef SPFGEN_SPMV_H
 #define SPFGEN_SPMV_H

@@ -8,6 +8,7 @@ from importlib.resources import files
 from math import isfinite
 
 from spfgen.cir.alone import ALONE
+from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
@@ -20,7 +21,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
           "stored_float32", "stored_float64", "finite_float32", "finite_float64", "large_memory", "zero",
-          "clear")  # fmt: skip
+          "clear", "branch")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -82,6 +83,7 @@ def runtime(name: str) -> str:
 
 def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
     """NAME.c: what of the run-time the functions need, and the functions."""
+    functions = with_branches(functions)
     pieces, includes = _needed(functions)
     return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
 
@@ -91,6 +93,7 @@ STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>"
 
 def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
     """Functions that need no structs, with what of the run-time they need."""
+    functions = with_branches(functions)
     pieces, includes = _needed(functions)
     return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
 

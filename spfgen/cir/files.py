@@ -21,7 +21,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
           "stored_float32", "stored_float64", "finite_float32", "finite_float64", "large_memory", "zero",
-          "clear", "branch")  # fmt: skip
+          "clear", "branch", "quotient", "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),

@@ -135,6 +135,11 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
     memset(at, 0, bytes);
 }
 
+/* a / n rounded down; 0 where n is not positive: what is stored nowhere is not divided. */
+static inline int64_t spfgen_quotient(int64_t a, int64_t n) {
+    return n > 0 ? a / n - (a % n < 0) : 0;
+}
+
 /* The number of the calling thread in its team: 0 for the first, and where there is only one. */
 static inline int spfgen_thread(void) {
 #ifdef _OPENMP
@@ -526,7 +531,7 @@ int mttkrp(
     const double zero = spfgen_zero();
     /* rows that the second cache holds, but not the first: those that come later are fetched */
     const bool near = B_n_2 > 16 && n_3 * B_n_2 <= 1048576
-            && spfgen_spread_int32(A_idx_3, nnz_3, 6144 / B_n_2);
+            && spfgen_spread_int32(A_idx_3, nnz_3, spfgen_quotient(6144, B_n_2));
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
     if (!parts_taken) {
         free(parts_taken);

@@ -505,6 +505,7 @@ int mttkrp(
     const int64_t nnz_2 = A->nnz_2;
     const int64_t nnz_3 = A->nnz_3;
     const int64_t n_3 = A->n_3;
+    const int64_t A_n_2 = A->n_2;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_idx_1 = A->idx_1;
     const int32_t *restrict A_ptr_2 = A->ptr_2;
@@ -514,6 +515,12 @@ int mttkrp(
     const double *restrict B_val = B->val;
     const double *restrict C_val = C->val;
     double *restrict D_val = D->val;
+    if ((!A_idx_1 && nnz_1 > 0) || !A_ptr_2 || (!A_idx_2 && nnz_2 > 0) || !A_ptr_3
+            || (!A_idx_3 && nnz_3 > 0) || (!A_val && nnz_3 > 0)
+            || (!B_val && A_n_2 > 0 && B_n_2 > 0) || (!C_val && n_3 > 0 && B_n_2 > 0)
+            || (!D_val && n_1 > 0 && B_n_2 > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     threads =
             spfgen_threads(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
             + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3)

@@ -214,11 +214,16 @@ int solve(const csr_f64_i32_t *L, const dense_rank1_f64_t *b, dense_rank1_f64_t 
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t nrow = L->nrow;
+    const int64_t nnz = L->nnz;
     const double *restrict L_val = L->val;
     const int32_t *restrict L_rowptr = L->rowptr;
     const int32_t *restrict L_colidx = L->colidx;
     const double *restrict b_val = b->val;
     double *restrict x_val = x->val;
+    if (!L_rowptr || (!L_colidx && nnz > 0) || (!L_val && nnz > 0) || (!b_val && nrow > 0)
+            || (!x_val && nrow > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     (void)threads;
     /* x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i] */
     /* whether nearly every i needs the value of the one before: that stays in a register then */

@@ -13,6 +13,7 @@ from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
 from spfgen.cir.tile import REGISTERS
+from spfgen.cir.unused import without_unused
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
@@ -83,7 +84,7 @@ def runtime(name: str) -> str:
 
 def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
     """NAME.c: what of the run-time the functions need, and the functions."""
-    functions = with_branches(functions)
+    functions = with_branches([without_unused(f) for f in functions])
     pieces, includes = _needed(functions)
     return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
 
@@ -93,7 +94,7 @@ STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>"
 
 def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
     """Functions that need no structs, with what of the run-time they need."""
-    functions = with_branches(functions)
+    functions = with_branches([without_unused(f) for f in functions])
     pieces, includes = _needed(functions)
     return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
 

@@ -25,7 +25,7 @@ FILES = 6
 
 
 def sources(folder: Path) -> list[str]:
-    """Files with a selection of kernels: a product with every layout, all element types and mixes, sparse outputs, conditions."""
+    """Files with many kernels: a product with every layout, all element types and mixes, sparse outputs, conditions."""
     layouts = {"A": "csr", "B": "bcsr"}
     conditions = [
         case("y[i] = A[i, j]*x[j] where (i mod 2 = 0 or floor(j/3) < i) and i + j != 4", layouts, 2),

@@ -623,6 +623,10 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_1 = B->idx_1;
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
+    if (!A_browptr || (!A_bcolidx && nb > 0) || (!A_val && nb > 0) || (!B_idx_1 && nnz > 0)
+            || (!B_idx_2 && nnz > 0) || (!B_val && nnz > 0) || (!C_val && nrow > 0 && n_2 > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     /* what expected times are made of */
     const double ratio = spfgen_over((double)nnz, (double)ncol);
     const double ratio_2 = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);

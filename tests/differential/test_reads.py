@@ -1,5 +1,5 @@
 """Values that read one tensor several times, where a sum once rode in the loops of another one and lost points, found
-others, or was lost itself: random testing found each of them."""
+others, or was lost itself; or in which the declared properties leave a product no point. Random testing found them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ TEXTS = (
     ("list_by_columns", "y[i] = A[i, i]*sum(j: A[i, j])"),
     ("list_by_columns", "Y[i, j] = A[i, j]/(1 + sum(k: A[i, k]))"),
     ("mirrored", "y[i] = sum(j: A[i, j]*A[j, j])/(1 + A[i, i])"),
+    ("mirrored", "Y[i, j] = A[i, j + 1]*A[i, j]"),
 )
 DIMS = {"A": 2, "x": 1, "y": 1, "Y": 2, "s": 0}
 DATA = tuple(

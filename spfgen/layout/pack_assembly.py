@@ -12,7 +12,7 @@ import numpy as np
 
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
-from spfgen.layout.hints import Seen, hint_columns, numbered_runs
+from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
 from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule, shift
 from spfgen.layout.points import (
@@ -266,10 +266,15 @@ def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranke
     rows = _rows(state, rules)
     if not rank.run:
         return rows
-    groups = _groups(state, plan, rank, rows.rows)
+    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, _groups(state, plan, rank, rows.rows))])
+
+
+def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, groups: list[Array]) -> Array:
+    """The number of the run of each entry."""
+    if len(rows.keys) > 1:
+        return numbered_blocks(groups, rows.keys)
     hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    values = state.values[rows.rows] if rank.same else None
-    return _Rows(rows.rows, [numbered_runs(groups, rows.keys[0], hinted, values)])
+    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
 
 
 def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
@@ -364,13 +369,13 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
 def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """Runs that lie side by side from the first to the last that there may be: gaps are runs as well."""
     rows = _rows(state, rules)
-    hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    run = numbered_runs([], rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
-    low, high = _limits(state, plan, rank.run)
+    run = _numbered(state, plan, rank, rows, [])
+    low, high = _limits(state, plan, rank, rules)
     firsts = np.full(_most(run), high + 1, dtype=np.int64)
-    np.minimum.at(firsts, run, rows.keys[0])
     lasts = np.full(_most(run), low - 1, dtype=np.int64)
-    np.maximum.at(lasts, run, rows.keys[0])
+    for key in rows.keys:
+        np.minimum.at(firsts, run, key)
+        np.maximum.at(lasts, run, key)
     starts = np.unique(np.concatenate([np.array([low]), firsts, lasts + 1]))
     starts = starts[starts <= high]
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
@@ -383,18 +388,23 @@ def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     state.arrays[begin.name] = np.append(starts, max(high + 1, low)).astype(np.int64)
 
 
-def _limits(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
-    """The least and the largest value that the relation allows for a position or coordinate."""
+def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> tuple[int, int]:
+    """The least and the largest value that the relation allows for what the runs hold."""
     known = _size_values(state, plan)
-    lower, upper = bounds(plan.encoded.pieces[0].project({*known, name}).constraints(name), name)
-    low = [-(int(affine_value(e, known)) // a) for a, e in lower if e.names() <= set(known)]
-    high = [int(affine_value(e, known)) // a for a, e in upper if e.names() <= set(known)]
-    if not low or not high:
-        raise Unsupported(
-            f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
-            state.layout.span,
-        )
-    return max(low), min(high)
+    found: list[tuple[int, int]] = []
+    for piece, rule in rules.items():
+        about = plan.encoded.pieces[piece].intersect(plan.encoded.facts)
+        for name in (n for value, _ in rule.values for n in value.names()):
+            lower, upper = bounds(about.project({*known, name}).constraints(name), name)
+            low = [-(int(affine_value(e, known)) // a) for a, e in lower if e.names() <= set(known)]
+            high = [int(affine_value(e, known)) // a for a, e in upper if e.names() <= set(known)]
+            if not low or not high:
+                raise Unsupported(
+                    f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
+                    state.layout.span,
+                )
+            found.append((max(low), min(high)))
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:

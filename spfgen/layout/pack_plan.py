@@ -62,6 +62,7 @@ class Rank:
     later   the arrays of the keys are written once their places are known.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
             "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
+            Several values that lie in one run (blocks on the diagonal): the runs are the smallest that hold them.
     """
 
     position: str
@@ -348,30 +349,40 @@ def later(progress: _Progress, piece: int, position: str) -> Ranked | None:
 
 def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
     """A rank of runs: something known lies between calls at the position."""
+    found = _between(progress, piece, position)
+    for name, (below, above) in found.items():
+        # a block on the diagonal holds rows and columns between the same two calls
+        within = [n for n, (low, high) in found.items() if n == name or set(below) & set(low) and set(above) & set(high)]
+        values = tuple((Affine(((n, 1),)), 1) for n in within)
+        same = len(within) == 1 and not _moves(progress, piece, position, name)
+        pointer = _pointer_over(progress.encoded, position, below, above)
+        if pointer:
+            limits = bounds_of(progress, piece, position)
+            if limits is not None:
+                return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), values)
+        counted = _counted(progress, piece, position, ())
+        if not isinstance(counted, str):
+            groups = () if counted.kind == "slots" else None
+            return Ranked(replace(counted, run=name, same=same, groups=groups), values)
+    return None
+
+
+def _between(progress: _Progress, piece: int, position: str) -> dict[str, tuple[list[Affine], list[Affine]]]:
+    """What is known and lies between calls at the position, with those: low <= name <= high."""
     encoded = progress.encoded
     layout = encoded.layout
     at = [n for n, c in encoded.calls.items() if position in argument_names(c) and c.function not in progress.built]
+    found: dict[str, tuple[list[Affine], list[Affine]]] = {}
     for name in (*layout.positions, *layout.coordinates):
         if name not in progress.known or name == position:
             continue
         kept = {*encoded.sizes, *progress.placed, *progress.known, *at, name}
-        lower, upper = bounds(progress.encoded.pieces[piece].project(kept).constraints(name), name)
+        lower, upper = bounds(encoded.pieces[piece].project(kept).constraints(name), name)
         below = [e.scaled(-1) for a, e in lower if a == 1 and e.names() & set(at)]
         above = [e for a, e in upper if a == 1 and e.names() & set(at)]
-        if not below or not above:
-            continue
-        value = Affine(((name, 1),)), 1
-        same = not _moves(progress, piece, name)
-        pointer = _pointer_over(encoded, position, below, above)
-        if pointer:
-            limits = bounds_of(progress, piece, position)
-            if limits is not None:
-                return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), (value,))
-        counted = _counted(progress, piece, position, ())
-        if not isinstance(counted, str):
-            groups = () if counted.kind == "slots" else None
-            return Ranked(replace(counted, run=name, same=same, groups=groups), (value,))
-    return None
+        if below and above:
+            found[name] = below, above
+    return found
 
 
 def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: list[Affine]) -> str:
@@ -387,27 +398,32 @@ def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: l
     return ""
 
 
-def _moves(progress: _Progress, piece: int, name: str) -> bool:
+def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
     """Whether the place of the value depends on what is run over."""
     encoded = progress.encoded
+    at = {n for n, c in encoded.calls.items() if argument_names(c) <= progress.placed | {position}}
+    fixed = {*encoded.sizes, *progress.placed, *at, position}
     tied = {name}
     for other in (*encoded.layout.positions, *encoded.layout.coordinates):
-        found = single_value(encoded.pieces[piece].project({*encoded.sizes, other, name}).constraints(other), other)
+        found = single_value(encoded.pieces[piece].project({*fixed, other, name}).constraints(other), other)
         if found is not None and name in found[0].names():
             tied.add(other)
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 
 def _needed_array(progress: _Progress) -> tuple[Rule, ...] | None:
-    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room."""
+    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room.
+
+    Room comes last: how much there must be may be counted from an array that is found first.
+    """
     encoded = progress.encoded
-    for name, call in encoded.calls.items():
-        if call.function in progress.built or not argument_names(call) <= progress.known:
-            continue
-        following = _following(encoded, name)
-        rules = [_room(progress, k, name, following) if following else _extreme(progress, k, name)
-                 for k in range(len(encoded.pieces))]  # fmt: skip
+    every = range(len(encoded.pieces))
+    open_calls = [(n, _following(encoded, n)) for n, c in encoded.calls.items()
+                  if c.function not in progress.built and argument_names(c) <= progress.known]  # fmt: skip
+    for name, following in sorted(open_calls, key=lambda c: bool(c[1])):
+        rules = [_room(progress, k, name, following) if following else _extreme(progress, k, name) for k in every]
         if all(r is not None for r in rules):
+            call = encoded.calls[name]
             progress.built.add(call.function)
             progress.known |= {n for e in encoded.layout.index(call.function).extents for n in variables(e)
                                & set(encoded.layout.sizes)}  # fmt: skip

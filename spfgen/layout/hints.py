@@ -121,6 +121,8 @@ def numbered_blocks(groups: Sequence[Array], inside: Sequence[Array]) -> Array:
     """
     count = len(inside[0])
     low, high = np.minimum.reduce(inside), np.maximum.reduce(inside)
+    least = low.min(initial=0)
+    low, high = low - least, high - least
     order = sorted_order([*groups, low], count)
     order = np.arange(count) if order is None else order
     group, _ = row_ranks(list(groups), count) if groups else (np.zeros(count, dtype=np.int64), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -37,9 +37,25 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
+class Elsewhere(Exception):
+    """Entries have no place in the alternative of the relation that they were given; there is another one for them.
+
+    `entries` are their numbers, `pieces` what they were given.
+    """
+
+    def __init__(self, entries: Array, pieces: Array) -> None:
+        super().__init__("entries go to another alternative")
+        self.entries = entries
+        self.pieces = pieces
+
+
 @dataclass
 class Entries:
-    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped."""
+    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
+
+    `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
+    are further alternatives for it.
+    """
 
     layout: Layout
     sizes: dict[str, int]
@@ -47,6 +63,8 @@ class Entries:
     values: Array
     lenient: bool = False
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    number: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    more: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     arrays: dict[str, Array] = field(default_factory=dict)
 
     @property
@@ -71,9 +89,10 @@ class Entries:
         claim(prod(shape), f"`{array}` of layout `{self.layout.name}` is {extents}")
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows. Raises DataError when one of them has a value."""
+        """Drop the other rows. Raises Elsewhere when there is an alternative for them, DataError when one has a value."""
         if mask.all():
             return
+        self.elsewhere(~mask & self.more)
         lost = np.flatnonzero(~mask & _differs(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
@@ -83,6 +102,12 @@ class Entries:
             )
         self.columns = {n: c[mask] for n, c in self.columns.items()}
         self.values, self.piece = self.values[mask], self.piece[mask]
+        self.number, self.more = self.number[mask], self.more[mask]
+
+    def elsewhere(self, mask: Array) -> None:
+        """Raises Elsewhere when there are such rows."""
+        if mask.any():
+            raise Elsewhere(self.number[mask], self.piece[mask])
 
 
 def _differs(values: Array, fill: float) -> Array:
@@ -90,8 +115,21 @@ def _differs(values: Array, fill: float) -> Array:
 
 
 def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
-    """Fill `state.sizes` and `state.arrays`."""
-    _allot(state, plan)
+    """Fill `state.sizes` and `state.arrays`. What an alternative of the relation has no place for goes to the next."""
+    begin = replace(state, sizes=dict(state.sizes), columns=dict(state.columns))
+    first = np.zeros(state.count, dtype=np.int64)
+    while True:
+        try:
+            return _assemble(state, plan, orders, first)
+        except Elsewhere as others:
+            first[others.entries] = others.pieces + 1
+            state.sizes, state.arrays = dict(begin.sizes), {}
+            state.columns, state.values = dict(begin.columns), begin.values
+
+
+def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], first: Array) -> None:
+    """As `assemble`; entries take no alternative before their `first`. Raises Elsewhere."""
+    _allot(state, plan, first)
     _learn(state, plan)
     order_of = dict(zip(plan.ranks, orders, strict=True))
     for step in plan.steps:
@@ -107,14 +145,18 @@ def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> No
     _store_values(state)
 
 
-def _allot(state: Entries, plan: PackPlan) -> None:
-    """Each entry belongs to the first piece whose constraints on coordinates hold; without one it is dropped."""
+def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
+    """Each entry belongs to the first piece from `first` on whose constraints on coordinates hold; without one it is
+    dropped."""
     state.piece = np.full(state.count, -1, dtype=np.int64)
+    state.more = np.zeros(state.count, dtype=bool)
+    state.number = np.arange(state.count)
     for k, constraints in enumerate(plan.belongs):
-        fits = state.piece < 0
+        fits = first <= k
         for constraint in constraints:
             fits &= constraint_holds(constraint, state.known)
-        state.piece[fits] = k
+        state.more |= fits & (state.piece >= 0)
+        state.piece[fits & (state.piece < 0)] = k
     state.keep(state.piece >= 0)
 
 
@@ -489,7 +531,9 @@ def _make_room(
     full: Array,
     width: int,
 ) -> None:
-    """Drop the entries of over-full groups that have no value. Raises DataError when that is not enough."""
+    """Drop the entries of over-full groups that have no value. Raises Elsewhere where they have an alternative, and
+    DataError when that is not enough."""
+    state.elsewhere(_movable(state, rows, group, slot, width))
     empty = ~_differs(state.values[rows.rows], state.layout.fill)
     surplus = slot >= width if state.lenient else full & empty
     if not surplus.any():
@@ -508,6 +552,21 @@ def _make_room(
     mask = np.ones(state.count, dtype=bool)
     mask[rows.rows[surplus]] = False
     state.keep(mask)
+
+
+def _movable(state: Entries, rows: _Rows, group: Array, slot: Array, width: int) -> Array:
+    """The entries in as many slots as a group has too many, the last ones that have an alternative; bool[count]."""
+    mask = np.zeros(state.count, dtype=bool)
+    place, first = row_ranks([group, slot], rows.count)
+    free = np.ones(len(first), dtype=bool)
+    np.logical_and.at(free, place, state.more[rows.rows])
+    own = group[first]
+    behind = np.cumsum(free[::-1])[::-1] - free  # free slots behind each one, of all groups from its own on
+    sizes = np.bincount(own)
+    last = np.cumsum(sizes) - 1
+    behind = behind - (behind + free)[np.minimum(last + 1, len(first) - 1)][own] * (last + 1 < len(first))[own]
+    mask[rows.rows] = (free & (behind < (sizes - width)[own]))[place]
+    return mask
 
 
 def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int) -> bool:
@@ -607,6 +666,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask = np.ones(state.count, dtype=bool)
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
+    state.elsewhere(~mask & state.more)
     if not state.lenient and _differs(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)

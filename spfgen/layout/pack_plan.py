@@ -21,7 +21,7 @@ from itertools import product
 from typing import Any
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Expr, Var, calls, show, variables
+from spfgen.facts.formula import And, Call, Expr, Formula, Or, Var, calls, conjunction, show, variables
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
     Encoded,
@@ -29,10 +29,10 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
-from spfgen.sets.affine import Affine
+from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Piece
-from spfgen.sets.uf import linear, shifted
+from spfgen.sets.named import Constraint, Piece, pieces
+from spfgen.sets.uf import Encoder, linear, shifted
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class _Progress:
 @lru_cache(maxsize=256)
 def pack_plan(layout: Layout) -> PackPlan:
     """Raises Unsupported naming the position or array that cannot be derived."""
-    encoded = encode(layout)
+    encoded = _in_turn(encode(layout))
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
     informed = tuple(p.intersect(encoded.facts) for p in encoded.pieces)
@@ -191,6 +191,40 @@ def pack_plan(layout: Layout) -> PackPlan:
     plan = PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
     _check_padding(plan)
     return plan
+
+
+def _in_turn(encoded: Encoded) -> Encoded:
+    """With the pieces in the order in which the alternatives of the relation are written: entries try them so."""
+    if len(encoded.pieces) < 2:
+        return encoded
+    alternatives: list[list[Piece]] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        alternatives.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
+
+    def number(piece: Piece) -> int:
+        held = (k for k, parts in enumerate(alternatives) if any(piece.is_subset(p) for p in parts))
+        return next(held, len(alternatives))
+
+    return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
+
+
+def _alternatives(formula: Formula) -> Iterator[Formula]:
+    """The formulas without `or`, in the order of the text, of which one must hold."""
+    match formula:
+        case Or(parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case And(parts):
+            for chosen in product(*(tuple(_alternatives(p)) for p in parts)):
+                yield conjunction(chosen)
+        case _:
+            yield formula
+
+
+def _no_call(call: Call) -> str:
+    raise NotAffine(call)
 
 
 def _check_padding(plan: PackPlan) -> None:

@@ -14,7 +14,7 @@ from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule, shift
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -160,8 +160,8 @@ def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
     state.keep(state.piece >= 0)
 
 
-def _compute(state: Entries, step: tuple[Rule, ...]) -> None:
-    names = {r.position if isinstance(r, Computed) else r.rank.position for r in step} - {""}
+def _compute(state: Entries, step: Rules) -> None:
+    names = {r.position if isinstance(r, Computed) else r.rank.position for r in step if r is not None} - {""}
     for name in names:
         state.columns[name] = np.zeros(state.count, dtype=np.int64)
     for k, rule in enumerate(step):
@@ -266,13 +266,14 @@ def _functions(plan: PackPlan, rank: Rank) -> list[str]:
 
 def _rows(state: Entries, rules: Mapping[int, Ranked]) -> _Rows:
     """The entries of the pieces that have this rank, with their keys."""
-    width = len(next(iter(rules.values())).values)
+    width = max(len(r.values) for r in rules.values())
     keys = [np.zeros(state.count, dtype=np.int64) for _ in range(width)]
     mine = np.zeros(state.count, dtype=bool)
     for k, rule in rules.items():
         own = state.piece == k
         mine |= own
-        for key, (numerator, divisor) in zip(keys, rule.values, strict=True):
+        again = rule.values[-1:] * (width - len(rule.values))
+        for key, (numerator, divisor) in zip(keys, rule.values + again, strict=True):
             key[...] = np.where(own, affine_value(numerator, state.known) // divisor, key)
     rows = np.flatnonzero(mine)
     return _Rows(rows, [k[rows] for k in keys])
@@ -459,7 +460,8 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
     state.claim(index.name, extents)
     room = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
-    np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), rows.keys[0][good])
+    wanted = np.maximum.reduce(rows.keys)
+    np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), wanted[good])
     state.arrays[index.name] = (np.cumsum(room) - room).reshape(extents)
     for a, high in bounds(plan.encoded.facts.constraints(rank.begin), rank.begin)[1]:
         _solve(state, high, a * int(room.sum()))  # the size of what the array points into
@@ -493,8 +495,9 @@ def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[i
     name = rank.keys[0]
     rows = _rows(state, rules)
     most = rank.kind == "most"
-    order = np.argsort(rows.keys[0] if most else -rows.keys[0], kind="stable")
-    _write(state, plan, rank, name, rows.rows[order], rows.keys[0][order], 0)
+    found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
+    order = np.argsort(found if most else -found, kind="stable")
+    _write(state, plan, rank, name, rows.rows[order], found[order], 0)
 
 
 def _slots(groups: list[Array], rows: _Rows, arranged: list[Array]) -> tuple[Array, Array, Array]:

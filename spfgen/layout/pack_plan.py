@@ -91,6 +91,8 @@ class Ranked:
 
 
 Rule = Computed | Ranked
+Rules = tuple[Rule | None, ...]
+"""One for each piece; None where a piece does not speak of the array."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class PackPlan:
 
     encoded: Encoded
     belongs: tuple[tuple[Constraint, ...], ...]
-    steps: tuple[tuple[Rule, ...], ...]
+    steps: tuple[Rules, ...]
     sentinels: Mapping[str, Affine]
     injective: bool
 
@@ -161,7 +163,7 @@ def pack_plan(layout: Layout) -> PackPlan:
     start = {*layout.parameters, *layout.coordinates}
     progress = _Progress(encoded, informed, set(start), set(encoded.sizes))
     progress.learn()
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     waiting = list(layout.positions)
     while True:
         written = _writes(progress)
@@ -258,17 +260,18 @@ def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
     progress.learn()
 
 
-def _writes(progress: _Progress) -> list[tuple[Rule, ...]]:
+def _writes(progress: _Progress) -> list[Rules]:
     """Arrays whose places and values are known."""
     encoded = progress.encoded
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     for name, call in encoded.calls.items():
         if call.function in progress.built or not argument_names(call) <= progress.known | set(encoded.layout.sizes):
             continue
-        values = [progress.value(k, name) for k in range(len(encoded.pieces))]
-        if all(v is not None for v in values):
+        mine = _speaking(encoded, name)
+        values = [progress.value(k, name) if k in mine else None for k in range(len(encoded.pieces))]
+        if mine and all(values[k] is not None for k in mine):
             rank = Rank("", (name,), "write")
-            steps.append(tuple(Ranked(rank, (v,)) for v in values if v is not None))
+            steps.append(tuple(None if v is None else Ranked(rank, (v,)) for v in values))
             progress.built.add(call.function)
             progress.learn()
     return steps
@@ -445,7 +448,7 @@ def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 
-def _needed_array(progress: _Progress) -> tuple[Rule, ...] | None:
+def _needed_array(progress: _Progress) -> Rules | None:
     """An array at known places that is as large, or as small, as the entries need; or a pointer array with room.
 
     Room comes last: how much there must be may be counted from an array that is found first.
@@ -455,21 +458,28 @@ def _needed_array(progress: _Progress) -> tuple[Rule, ...] | None:
     open_calls = [(n, _following(encoded, n)) for n, c in encoded.calls.items()
                   if c.function not in progress.built and argument_names(c) <= progress.known]  # fmt: skip
     for name, following in sorted(open_calls, key=lambda c: bool(c[1])):
-        rules = [_room(progress, k, name, following) if following else _extreme(progress, k, name) for k in every]
-        if all(r is not None for r in rules):
+        mine = _speaking(encoded, name)
+        rules = [(_room(progress, k, name, following) if following else _extreme(progress, k, name))
+                 if k in mine else None for k in every]  # fmt: skip
+        if mine and all(rules[k] is not None for k in mine):
             call = encoded.calls[name]
             progress.built.add(call.function)
             progress.known |= {n for e in encoded.layout.index(call.function).extents for n in variables(e)
                                & set(encoded.layout.sizes)}  # fmt: skip
             progress.learn()
-            return tuple(r for r in rules if r is not None)
+            return tuple(rules)
     return None
 
 
-def _of_places(progress: _Progress) -> list[tuple[Rule, ...]]:
+def _speaking(encoded: Encoded, name: str) -> list[int]:
+    """The pieces that speak of a call."""
+    return [k for k, piece in enumerate(encoded.pieces) if name in involved(encoded, piece)]
+
+
+def _of_places(progress: _Progress) -> list[Rules]:
     """Pointer arrays of which only the places of values speak: val[f(q) + ...]."""
     layout = progress.encoded.layout
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     for call in dict.fromkeys(c for v in layout.values for p in v.position for c in calls(p)):
         alone = [len(v.position) for v in layout.values for p in v.position if call in calls(p)] == [1]
         known = len(call.arguments) == 1 and variables(call) <= progress.known
@@ -495,24 +505,26 @@ def _following(encoded: Encoded, name: str) -> str:
 def _room(progress: _Progress, piece: int, name: str, following: str) -> Ranked | None:
     """f(e + 1) - f(e) is at least what the entries need."""
     kept = progress.known | {name, following}
+    found: list[tuple[Affine, int]] = []
     for constraint in progress.encoded.pieces[piece].project(kept).constraints(following):
         value = constraint.value
         if constraint.equality or value.coefficient(following) != 1 or value.coefficient(name) != -1:
             continue
         rest = value.without(following).without(name).scaled(-1)
         if rest.names() <= progress.known:
-            return Ranked(Rank("", (name,), "room", name, following), ((rest, 1),))
-    return None
+            found.append((rest, 1))
+    return Ranked(Rank("", (name,), "room", name, following), tuple(found)) if found else None
 
 
 def _extreme(progress: _Progress, piece: int, name: str) -> Ranked | None:
     """The array is the largest or the smallest of what the entries say."""
     about = progress.encoded.pieces[piece].project(progress.known | {name}).constraints(name)
     lower, upper = bounds(about, name)
+    of_entries = {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}
     for kind, found, sign in (("most", lower, -1), ("least", upper, 1)):
-        for a, e in found:
-            if a == 1 and e.names() & {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}:
-                return Ranked(Rank("", (name,), kind), ((e.scaled(sign), 1),))
+        values = tuple((e.scaled(sign), 1) for a, e in found if a == 1 and e.names() & of_entries)
+        if values:
+            return Ranked(Rank("", (name,), kind), values)
     return None
 
 
@@ -592,7 +604,7 @@ def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:
     yield from (e for a, e in upper if a == 1 and e.names() <= encoded.sizes)
 
 
-def _is_injective(layout: Layout, encoded: Encoded, steps: list[tuple[Rule, ...]]) -> bool:
+def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
     """Whether it is plain that no two points share a value: the place of the value gives all positions."""
     if len(encoded.pieces) > 1 or len(layout.values) > 1:
         return False

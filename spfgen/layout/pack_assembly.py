@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -14,7 +14,7 @@ from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, shift
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -34,6 +34,7 @@ from spfgen.layout.points import (
 )
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.sets.bounds import bounds
+from spfgen.sets.named import Case
 from spfgen.sets.uf import linear
 
 
@@ -161,14 +162,45 @@ def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
 
 
 def _compute(state: Entries, step: Rules) -> None:
-    names = {r.position if isinstance(r, Computed) else r.rank.position for r in step if r is not None} - {""}
-    for name in names:
-        state.columns[name] = np.zeros(state.count, dtype=np.int64)
+    good = np.ones(state.count, dtype=bool)
     for k, rule in enumerate(step):
-        if isinstance(rule, Computed):
-            value = affine_value(rule.numerator, state.known) // rule.divisor
-            column = state.columns[rule.position]
-            column[...] = np.where(state.piece == k, value, column)
+        match rule:
+            case Ranked(rank, _) if rank.position:
+                _column(state, rank.position)
+            case Computed(position, numerator, divisor):
+                column = _column(state, position)
+                column[...] = np.where(state.piece == k, affine_value(numerator, state.known) // divisor, column)
+            case Solved(name, parts):
+                own = np.flatnonzero(state.piece == k)
+                value, found = _solved(state, parts, own)
+                _column(state, name)[own] = value
+                good[own] = found
+    state.keep(good)
+
+
+def _column(state: Entries, name: str) -> Array:
+    """The column of a position, zero at first."""
+    if name not in state.columns:
+        state.columns[name] = np.zeros(state.count, dtype=np.int64)
+    return state.columns[name]
+
+
+def _solved(state: Entries, parts: Sequence[tuple[int, tuple[Case, ...]]], rows: Array) -> tuple[Array, Array]:
+    """(the values of these rows, whether they have one)."""
+    known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
+    total = np.zeros(len(rows), dtype=np.int64)
+    found = np.ones(len(rows), dtype=bool)
+    for factor, cases in parts:
+        done = np.zeros(len(rows), dtype=bool)
+        for case in cases:
+            here = ~done
+            for constraint in case.where:
+                here &= constraint_holds(constraint, known)
+            value = affine_value(case.numerator, known) // case.divisor
+            total += np.where(here, factor * value, 0)
+            done |= here
+        found &= done
+    return total, found
 
 
 def _learn(state: Entries, plan: PackPlan) -> None:

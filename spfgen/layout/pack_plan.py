@@ -3,6 +3,8 @@
 Given the coordinates and what is known already, a position is
 
     computed   the relation makes it a floor/mod function of what is known;
+    solved     the relation lets it have one value only, given what is known (bits of a Morton key, swizzled columns):
+               the function is found case by case;
     ranked     calls at this position have values that are known (its keys): the positions are the distinct keys in
                order, within [f(e), f(e + 1)) or [b(e), g(e)) counted through (a pointer array is that count),
                within [0, n) counted in each group of the keys' other arguments;
@@ -14,10 +16,10 @@ a pointer array leaves the room that the entries between two of its elements nee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from spfgen.errors import Unsupported
@@ -31,7 +33,7 @@ from spfgen.layout.points import (
 )
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Piece, pieces
+from spfgen.sets.named import Case, Constraint, Piece, Space, pieces
 from spfgen.sets.uf import Encoder, linear, shifted
 
 
@@ -90,7 +92,16 @@ class Ranked:
     values: tuple[tuple[Affine, int], ...]
 
 
-Rule = Computed | Ranked
+@dataclass(frozen=True)
+class Solved:
+    """A column of that name is the sum over `parts` of a factor times the value of the case that holds. Entries that
+    lie in no case of a part have no place."""
+
+    name: str
+    parts: tuple[tuple[int, tuple[Case, ...]], ...]
+
+
+Rule = Computed | Ranked | Solved
 Rules = tuple[Rule | None, ...]
 """One for each piece; None where a piece does not speak of the array."""
 
@@ -114,6 +125,8 @@ class PackPlan:
     def is_plain(self) -> bool:
         """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
         kinds = ("pointer", "ends", "counts", "slots", "write")
+        if any(isinstance(r, Solved) for s in self.steps for r in s):
+            return False
         return not any(
             r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or self._shifted(r)
             for r in self.ranks
@@ -134,6 +147,7 @@ class _Progress:
     known: set[str]
     placed: set[str]
     built: set[str] = field(default_factory=set)
+    solved: dict[tuple[int, str, frozenset[str]], Solved | None] = field(default_factory=dict)
 
     def learn(self) -> None:
         """Calls of finished arrays at known places are known, and quotients of what is known."""
@@ -150,7 +164,71 @@ class _Progress:
         """The only value of a dimension, given what is known."""
         about = self.informed[piece].project(self.known | {name}).constraints(name)
         found = single_value(about, name)
-        return found if found is not None and found[0].names() <= self.known else None
+        if found is not None and found[0].names() <= self.known:
+            return found
+        quotients = self.encoded.quotients.values()
+        if not any(name in numerator.names() for numerator, _ in quotients):
+            return None
+        key = piece, name, frozenset(self.known)
+        if key not in self.solved:
+            parts = _solution(self.encoded, self.informed[piece], name, self.known)
+            column = f"{name} of alternative {piece} after {len(self.solved)}"
+            self.solved[key] = Solved(column, parts) if parts else None
+        rule = self.solved[key]
+        return (Affine(((rule.name, 1),)), 1) if rule is not None else None
+
+    def with_solved(self, steps: Iterable[Rules]) -> tuple[Rules, ...]:
+        """The steps, each after the columns that it needs."""
+        waiting = {r.name: (k, r) for (k, _, _), r in self.solved.items() if r is not None}
+        count = len(self.encoded.pieces)
+        result: list[Rules] = []
+        for step in steps:
+            for name in sorted({n for r in step if r is not None for n in _needs(r)} & set(waiting)):
+                piece, rule = waiting.pop(name)
+                result.append(tuple(rule if k == piece else None for k in range(count)))
+            result.append(step)
+        return tuple(result)
+
+
+def _needs(rule: Rule) -> set[str]:
+    """What the values of a rule are made of."""
+    match rule:
+        case Computed(_, numerator, _):
+            return numerator.names()
+        case Ranked(_, values):
+            return {n for numerator, _ in values for n in numerator.names()}
+    return set()
+
+
+def _solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tuple[tuple[int, tuple[Case, ...]], ...]:
+    """The parts of a `Solved`; empty when the relation does not give the value.
+
+    Where it speaks of several quotients of the name, of digits, each digit is found by itself.
+    """
+    own = Affine(((name, 1),))
+    divisors = {d: n for n, (e, d) in encoded.quotients.items() if e == own}
+    chain = sorted(divisors)
+    if len(chain) < 2 or any(b % a for a, b in pairwise(chain)):
+        cases = piece.function(name, known)
+        return ((1, cases),) if cases else ()
+    digits = [f"{name} % {chain[0]}"]
+    digits += [f"{name}/{a} % {b // a}" for a, b in pairwise(chain)]
+    top = divisors[chain[-1]]
+    wide = piece.reordered(Space((*encoded.space.names, *digits)))
+    for place, quotient in zip((1, *chain[:-1]), (name, *(divisors[d] for d in chain[:-1])), strict=True):
+        above = [(d, p // place) for d, p in zip(digits, (1, *chain[:-1]), strict=True) if p >= place]
+        whole = Affine(((quotient, -1), *above, (top, chain[-1] // place)))
+        wide = wide.with_constraints([Constraint(True, whole)])
+    for digit, ratio in zip(digits, (b // a for a, b in pairwise((1, *chain))), strict=True):
+        wide = wide.with_constraints([Constraint(False, Affine(((digit, 1),))),
+                                      Constraint(False, Affine(((digit, -1),), ratio - 1))])  # fmt: skip
+    parts = []
+    for factor, part in ((chain[-1], top), *zip((1, *chain[:-1]), digits, strict=True)):
+        cases = wide.function(part, known)
+        if not cases:
+            return ()
+        parts.append((factor, cases))
+    return tuple(parts)
 
 
 @lru_cache(maxsize=256)
@@ -190,7 +268,8 @@ def pack_plan(layout: Layout) -> PackPlan:
     steps += _of_places(progress)
     _check_built(progress)
     belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
-    plan = PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
+    injective = _is_injective(layout, encoded, steps)
+    plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
 

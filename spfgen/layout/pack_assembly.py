@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -34,7 +34,6 @@ from spfgen.layout.points import (
 )
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.sets.bounds import bounds
-from spfgen.sets.named import Case
 from spfgen.sets.uf import linear
 
 
@@ -170,9 +169,9 @@ def _compute(state: Entries, step: Rules) -> None:
             case Computed(position, numerator, divisor):
                 column = _column(state, position)
                 column[...] = np.where(state.piece == k, affine_value(numerator, state.known) // divisor, column)
-            case Solved(name, parts):
+            case Solved(name):
                 own = np.flatnonzero(state.piece == k)
-                value, found = _solved(state, parts, own)
+                value, found = _solved(state, rule, own)
                 _column(state, name)[own] = value
                 good[own] = found
     state.keep(good)
@@ -185,22 +184,22 @@ def _column(state: Entries, name: str) -> Array:
     return state.columns[name]
 
 
-def _solved(state: Entries, parts: Sequence[tuple[int, tuple[Case, ...]]], rows: Array) -> tuple[Array, Array]:
+def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
     """(the values of these rows, whether they have one)."""
     known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
-    total = np.zeros(len(rows), dtype=np.int64)
     found = np.ones(len(rows), dtype=bool)
-    for factor, cases in parts:
+    for digit, cases in rule.digits:
+        value = np.zeros(len(rows), dtype=np.int64)
         done = np.zeros(len(rows), dtype=bool)
         for case in cases:
             here = ~done
             for constraint in case.where:
                 here &= constraint_holds(constraint, known)
-            value = affine_value(case.numerator, known) // case.divisor
-            total += np.where(here, factor * value, 0)
+            value = np.where(here, affine_value(case.numerator, known) // case.divisor, value)
             done |= here
+        known[digit] = value
         found &= done
-    return total, found
+    return affine_value(rule.value, known), found
 
 
 def _learn(state: Entries, plan: PackPlan) -> None:

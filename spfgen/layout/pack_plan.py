@@ -94,11 +94,12 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Solved:
-    """A column of that name is the sum over `parts` of a factor times the value of the case that holds. Entries that
-    lie in no case of a part have no place."""
+    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds says.
+    Entries for which a digit has no case have no place."""
 
     name: str
-    parts: tuple[tuple[int, tuple[Case, ...]], ...]
+    digits: tuple[tuple[str, tuple[Case, ...]], ...]
+    value: Affine
 
 
 Rule = Computed | Ranked | Solved
@@ -171,9 +172,9 @@ class _Progress:
             return None
         key = piece, name, frozenset(self.known)
         if key not in self.solved:
-            parts = _solution(self.encoded, self.informed[piece], name, self.known)
+            found_digits = solution(self.encoded, self.informed[piece], name, self.known)
             column = f"{name} of alternative {piece} after {len(self.solved)}"
-            self.solved[key] = Solved(column, parts) if parts else None
+            self.solved[key] = None if found_digits is None else Solved(column, *found_digits)
         rule = self.solved[key]
         return (Affine(((rule.name, 1),)), 1) if rule is not None else None
 
@@ -200,35 +201,61 @@ def _needs(rule: Rule) -> set[str]:
     return set()
 
 
-def _solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tuple[tuple[int, tuple[Case, ...]], ...]:
-    """The parts of a `Solved`; empty when the relation does not give the value.
+Digits = tuple[tuple[str, tuple[Case, ...]], ...]
 
-    Where it speaks of several quotients of the name, of digits, each digit is found by itself.
+
+def solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tuple[Digits, Affine] | None:
+    """What a `Solved` is made of; None when the relation does not give the value.
+
+    Where it speaks of several quotients of the name, these are found as digits of a number, the high ones first.
     """
-    own = Affine(((name, 1),))
-    divisors = {d: n for n, (e, d) in encoded.quotients.items() if e == own}
-    chain = sorted(divisors)
-    if len(chain) < 2 or any(b % a for a, b in pairwise(chain)):
-        cases = piece.function(name, known)
-        return ((1, cases),) if cases else ()
-    digits = [f"{name} % {chain[0]}"]
-    digits += [f"{name}/{a} % {b // a}" for a, b in pairwise(chain)]
-    top = divisors[chain[-1]]
-    wide = piece.reordered(Space((*encoded.space.names, *digits)))
-    for place, quotient in zip((1, *chain[:-1]), (name, *(divisors[d] for d in chain[:-1])), strict=True):
-        above = [(d, p // place) for d, p in zip(digits, (1, *chain[:-1]), strict=True) if p >= place]
-        whole = Affine(((quotient, -1), *above, (top, chain[-1] // place)))
-        wide = wide.with_constraints([Constraint(True, whole)])
-    for digit, ratio in zip(digits, (b // a for a, b in pairwise((1, *chain))), strict=True):
-        wide = wide.with_constraints([Constraint(False, Affine(((digit, 1),))),
-                                      Constraint(False, Affine(((digit, -1),), ratio - 1))])  # fmt: skip
-    parts = []
-    for factor, part in ((chain[-1], top), *zip((1, *chain[:-1]), digits, strict=True)):
-        cases = wide.function(part, known)
-        if not cases:
-            return ()
-        parts.append((factor, cases))
-    return tuple(parts)
+    quotients = _quotients_of(encoded, name)
+    places = sorted({d for _, d in quotients})
+    if len(places) > 2 and not any(b % a for a, b in pairwise(places)):
+        found = _by_digits(encoded, piece, name, quotients, known)
+        if found is not None:
+            return found
+    cases = piece.function(name, known)
+    return (((name, cases),), Affine(((name, 1),))) if cases else None
+
+
+def _quotients_of(encoded: Encoded, name: str) -> list[tuple[str, int]]:
+    """(dimension, divisor) for the name and what is its quotient, or the quotient of a quotient."""
+    found = {name: 1}
+    for quotient, (numerator, divisor) in encoded.quotients.items():  # each stands behind what it divides
+        match numerator:
+            case Affine(((str() as inner, 1),), 0) if inner in found:
+                found[quotient] = found[inner] * divisor
+    return list(found.items())
+
+
+def _by_digits(
+    encoded: Encoded, piece: Piece, name: str, quotients: list[tuple[str, int]], known: set[str]
+) -> tuple[Digits, Affine] | None:
+    """The name as a sum of digits. Of the divisors of its quotients, each is a multiple of those that are smaller."""
+    places = sorted({d for _, d in quotients})
+    digits = {p: f"{name} digit {p}" for p in places}
+    wide = piece.reordered(Space((*encoded.space.names, *digits.values())))
+    for quotient, place in quotients:
+        above = [(digits[p], p // place) for p in places if p >= place]
+        wide = wide.with_constraints([Constraint(True, Affine(((quotient, -1), *above)))])
+    for place, following in pairwise(places):
+        least, most = Affine(((digits[place], 1),)), Affine(((digits[place], -1),), following // place - 1)
+        wide = wide.with_constraints([Constraint(False, least), Constraint(False, most)])
+    given = set(known)
+    waiting = [digits[p] for p in reversed(places)]
+    order: list[tuple[str, tuple[Case, ...]]] = []
+    while waiting:
+        for digit in waiting:
+            value = single_value(wide.project({*given, digit}).constraints(digit), digit)
+            if value is not None and value[0].names() <= given:
+                break
+        else:
+            return None
+        order.append((digit, (Case((), *value),)))
+        waiting.remove(digit)
+        given.add(digit)
+    return tuple(order), Affine(tuple((digits[p], p) for p in places))
 
 
 @lru_cache(maxsize=256)

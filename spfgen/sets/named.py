@@ -62,7 +62,7 @@ class Case:
     divisor: int
 
 
-OPERATIONS = 20_000_000
+OPERATIONS = 500_000
 """So many steps isl may take to find a function: a budget that does not depend on the machine."""
 
 

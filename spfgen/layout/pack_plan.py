@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
+from math import factorial
 from typing import Any
 
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import And, Call, Expr, Formula, Or, Var, calls, conjunction, show, variables
+from spfgen.facts.instances import implications
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
     Encoded,
@@ -34,7 +36,7 @@ from spfgen.layout.points import (
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Case, Constraint, Piece, Space, pieces
-from spfgen.sets.uf import Encoder, linear, shifted
+from spfgen.sets.uf import Encoder, comparisons, linear, shifted
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,10 @@ def pack_plan(layout: Layout) -> PackPlan:
     encoded = _in_turn(encode(layout))
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
-    informed = tuple(p.intersect(encoded.facts) for p in encoded.pieces)
+    both = [(p, _informed(encoded, p)) for p in encoded.pieces]
+    both = [(p, known) for p, known in both if not known.is_empty()] or both
+    encoded = replace(encoded, pieces=tuple(p for p, _ in both))
+    informed = tuple(known for _, known in both)
     start = {*layout.parameters, *layout.coordinates}
     progress = _Progress(encoded, informed, set(start), set(encoded.sizes))
     progress.learn()
@@ -294,7 +299,7 @@ def pack_plan(layout: Layout) -> PackPlan:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
     _check_built(progress)
-    belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
+    belongs = tuple(tuple(p.project(start).constraints()) for p in _once(encoded, informed))
     injective = _is_injective(layout, encoded, steps)
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
@@ -333,6 +338,74 @@ def _alternatives(formula: Formula) -> Iterator[Formula]:
 
 def _no_call(call: Call) -> str:
     raise NotAffine(call)
+
+
+def _informed(encoded: Encoded, piece: Piece) -> Piece:
+    """With what the ranges and properties of index arrays say of the calls that occur."""
+    found = piece.intersect(encoded.facts)
+    facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
+    for conditions, conclusions in implications(facts, encoded.calls):
+        given = comparisons(conditions)
+        if len(given) == len(conditions) and all(found.implies(c) for c in given):
+            found = found.with_constraints(comparisons(conclusions))
+    return found
+
+
+def _once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
+    """The pieces with a choice among entries that are stored together: where the alternatives are one relation with
+    its coordinates in all orders, as in a symmetric layout, entries take the one that stores them in descending order.
+    """
+    layout = encoded.layout
+    if len(encoded.pieces) < 2:
+        return list(informed)
+    coordinates = layout.coordinates
+    alternatives = _whole_alternatives(encoded)
+    orders: list[tuple[str, ...]] = []
+    for own in alternatives:
+        left = (o for o in permutations(coordinates) if o not in orders)
+        order = next((o for o in left if _is_same(_permuted(alternatives[0], coordinates, o), own)), None)
+        if order is None:
+            return list(informed)
+        orders.append(order)
+    moved = [k for k, name in enumerate(coordinates) if any(o[k] != name for o in orders)]
+    if not moved or len(orders) != factorial(len(moved)):
+        return list(informed)
+    falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
+    rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
+    for values in (falling, rising):  # the facts may have chosen
+        if informed[0].with_constraints(Constraint(False, v.plus(-1)) for v in values).is_empty():
+            return list(informed)
+    chosen = []
+    for piece, known in zip(encoded.pieces, informed, strict=True):
+        order = next((o for o, own in zip(orders, alternatives, strict=True) if piece.is_subset(own)), None)
+        if order is None:
+            return list(informed)
+        new = dict(zip(coordinates, order, strict=True))
+        chosen.append(known.with_constraints(Constraint(False, v.renamed(new)) for v in falling))
+    return chosen
+
+
+def _whole_alternatives(encoded: Encoded) -> list[Piece]:
+    """The alternatives of the relation as they are written, without the extents; none where one takes several pieces."""
+    found: list[Piece] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
+        if len(parts) != 1:
+            return []
+        found += parts
+    return found
+
+
+def _permuted(piece: Piece, names: tuple[str, ...], order: tuple[str, ...]) -> Piece:
+    """The piece with coordinates in place of others."""
+    new = dict(zip(names, order, strict=True))
+    return piece.space.of(Constraint(c.equality, c.value.renamed(new)) for c in piece.constraints())
+
+
+def _is_same(one: Piece, other: Piece | None) -> bool:
+    return other is not None and one.is_subset(other) and other.is_subset(one)
 
 
 def _check_padding(plan: PackPlan) -> None:

@@ -299,7 +299,9 @@ def pack_plan(layout: Layout) -> PackPlan:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
     _check_built(progress)
-    belongs = tuple(tuple(p.project(start).constraints()) for p in _once(encoded, informed))
+    never = (Constraint(False, Affine((), -1)),)
+    own = _once(encoded, informed)
+    belongs = tuple(never if p.is_empty() else tuple(p.project(start).constraints()) for p in own)
     injective = _is_injective(layout, encoded, steps)
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
@@ -372,8 +374,10 @@ def _once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
         return list(informed)
     falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
     rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
+    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(alternatives[0])]
     for values in (falling, rising):  # the facts may have chosen
-        if informed[0].with_constraints(Constraint(False, v.plus(-1)) for v in values).is_empty():
+        apart = [Constraint(False, v.plus(-1)) for v in values]
+        if all(known.with_constraints(apart).is_empty() for known in first):
             return list(informed)
     chosen = []
     for piece, known in zip(encoded.pieces, informed, strict=True):

@@ -343,10 +343,13 @@ def _no_call(call: Call) -> str:
 
 
 def _informed(encoded: Encoded, piece: Piece) -> Piece:
-    """With what the ranges and properties of index arrays say of the calls that occur."""
-    found = piece.intersect(encoded.facts)
+    """With what the ranges and properties of index arrays say of the calls that the piece speaks of."""
+    mine = set(involved(encoded, piece))
+    others = encoded.calls.keys() - mine
+    found = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
+    own = {n: c for n, c in encoded.calls.items() if n in mine}
     facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
-    for conditions, conclusions in implications(facts, encoded.calls):
+    for conditions, conclusions in implications(facts, own):
         given = comparisons(conditions)
         if len(given) == len(conditions) and all(found.implies(c) for c in given):
             found = found.with_constraints(comparisons(conclusions))

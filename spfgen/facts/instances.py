@@ -124,9 +124,7 @@ def _shifted(expr: Expr, amount: int) -> Expr:
     return Bin("+" if amount > 0 else "-", expr, Num(abs(amount))) if amount else expr
 
 
-def _named(
-    part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str], plain: bool = False
-) -> Formula | None:
+def _named(part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str], plain: bool = False) -> Formula | None:
     """The comparison with calls replaced by the names of those that occur; None when one does not, and where nothing is
     compared but numbers unless `plain`."""
     from spfgen.ir import rewrite

@@ -575,7 +575,9 @@ def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
     found = _between(progress, piece, position)
     for name, (below, above) in found.items():
         # a block on the diagonal holds rows and columns between the same two calls
-        within = [n for n, (low, high) in found.items() if n == name or set(below) & set(low) and set(above) & set(high)]
+        within = [
+            n for n, (low, high) in found.items() if n == name or (set(below) & set(low) and set(above) & set(high))
+        ]
         values = tuple((Affine(((n, 1),)), 1) for n in within)
         same = len(within) == 1 and not _moves(progress, piece, position, name)
         pointer = _pointer_over(progress.encoded, position, below, above)

@@ -89,7 +89,8 @@ class Entries:
         claim(prod(shape), f"`{array}` of layout `{self.layout.name}` is {extents}")
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows. Raises Elsewhere when there is an alternative for them, DataError when one has a value."""
+        """Drop the other rows. Raises Elsewhere when there is an alternative for them, else DataError when one of them
+        has a value."""
         if mask.all():
             return
         self.elsewhere(~mask & self.more)
@@ -690,7 +691,7 @@ def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
 def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """An array whose places are known: entries at one place must agree on the value."""
     rows = _rows(state, rules)
-    _write(state, plan, rank, rank.keys[0], rows.rows, rows.keys[0], 0)
+    _write(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first entry stays
     call = plan.encoded.calls[rank.keys[0]]
     places = tuple(_subscripts(state, plan, rank.keys[0], rows.rows))
     found, valid = gathered(state.arrays[call.function], places, rows.count)

@@ -96,8 +96,8 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Solved:
-    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds says.
-    Entries for which a digit has no case have no place."""
+    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds
+    says. Entries for which a digit has no case have no place."""
 
     name: str
     digits: tuple[tuple[str, tuple[Case, ...]], ...]
@@ -393,7 +393,7 @@ def _once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
 
 
 def _whole_alternatives(encoded: Encoded) -> list[Piece]:
-    """The alternatives of the relation as they are written, without the extents; none where one takes several pieces."""
+    """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
     found: list[Piece] = []
     for formula in _alternatives(encoded.layout.relation):
         encoder = Encoder()
@@ -575,9 +575,8 @@ def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
     found = _between(progress, piece, position)
     for name, (below, above) in found.items():
         # a block on the diagonal holds rows and columns between the same two calls
-        within = [
-            n for n, (low, high) in found.items() if n == name or (set(below) & set(low) and set(above) & set(high))
-        ]
+        shared = (n for n, (low, high) in found.items() if set(below) & set(low) and set(above) & set(high))
+        within = list(dict.fromkeys((name, *shared)))
         values = tuple((Affine(((n, 1),)), 1) for n in within)
         same = len(within) == 1 and not _moves(progress, piece, position, name)
         pointer = _pointer_over(progress.encoded, position, below, above)
@@ -778,9 +777,10 @@ def _sentinels(progress: _Progress) -> dict[str, Affine]:
     encoded = progress.encoded
     found: dict[str, Affine] = {}
     for name, call in encoded.calls.items():
+        speaking = [encoded.pieces[k] for k in _speaking(encoded, name)] or encoded.pieces
         for end in _range_ends(encoded, name):
             value = Constraint(True, Affine(((name, 1),)) - end)
-            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in encoded.pieces):
+            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in speaking):
                 found[call.function] = end
     return found
 

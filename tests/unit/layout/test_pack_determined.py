@@ -77,7 +77,8 @@ layout diagonal_cubes(n, m, o) {
         and start(b) <= c < start(b + 1) and start(b) <= d < start(b + 1) and i = r and j = c and k = d }
     index start[nb + 1] { range 0 <= start(b) <= n + m + o  property strictly increasing  property start(0) = 0 }
     index xptr[nb + 1] { range 0 <= xptr(b) <= len  property increasing }
-    value val[len] at [xptr(b) + ((r - start(b))*(start(b + 1) - start(b)) + c - start(b))*(start(b + 1) - start(b)) + d - start(b)]
+    value val[len] at [xptr(b)
+        + ((r - start(b))*(start(b + 1) - start(b)) + c - start(b))*(start(b + 1) - start(b)) + d - start(b)]
 }
 """
 

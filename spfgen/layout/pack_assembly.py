@@ -267,6 +267,8 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
                 f"layout `{state.layout.name}` cannot be packed: the array `{function}` belongs to several positions",
                 state.layout.span,
             )
+    if rank.least:
+        rank = replace(rank, low=max(rank.low, *(int(affine_value(e, state.sizes)) for e in rank.least)))
     match rank.kind:
         case "slots":
             _rank_slots(state, plan, rank, rules, order)

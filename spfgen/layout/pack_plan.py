@@ -60,6 +60,7 @@ class Rank:
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
             is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
             "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
+    least   sizes that the first position is not below either (values behind a diagonal).
     low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
             for "ends" before other - past: index arrays of Fortran begin with 1.
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
@@ -84,6 +85,7 @@ class Rank:
     same: bool = False
     hint: tuple[Expr, ...] = ()
     array: str = ""
+    least: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class PackPlan:
         if any(isinstance(r, Solved) for s in self.steps for r in s):
             return False
         return not any(
-            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or self._shifted(r)
+            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or r.least or self._shifted(r)
             for r in self.ranks
         )
 
@@ -485,7 +487,33 @@ def _rule(progress: _Progress, piece: int, position: str) -> Rule | str:
         found = later(progress, piece, position) or run(progress, piece, position)
         return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
     rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
+    if isinstance(rank, Rank):
+        _check_purposes(progress.encoded, rank)
+        rank = replace(rank, least=_least(progress, piece, rank))
     return rank if isinstance(rank, str) else Ranked(replace(rank, hint=more), tuple(v for _, v in keys))
+
+
+def _check_purposes(encoded: Encoded, rank: Rank) -> None:
+    """An index array is made at once. Raises Unsupported."""
+    both = {encoded.calls[n].function for n in (rank.begin, rank.other) if n}
+    both &= {encoded.calls[n].function for n in rank.keys}
+    if both:
+        layout, name = encoded.layout, min(both)
+        raise Unsupported(
+            f"layout `{layout.name}` cannot be packed: `{name}` holds both the bounds of the position "
+            f"`{rank.position}` and what is found at it, and packing makes an array for one of these only",
+            layout.index(name).span or layout.span,
+            (f"declare two arrays, say `{name}ptr` and `{name}idx`, one for the bounds and one for the rest",),
+        )
+
+
+def _least(progress: _Progress, piece: int, rank: Rank) -> tuple[Affine, ...]:
+    """Extents of the tensor that positions in segments are not below."""
+    if rank.kind not in ("pointer", "ends", "counts"):
+        return ()
+    about = progress.informed[piece].project({*progress.encoded.layout.parameters, rank.position})
+    lower, _ = bounds(about.constraints(rank.position), rank.position)
+    return tuple(e.scaled(-1) for a, e in lower if a == 1 and e.names())
 
 
 def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:

@@ -454,3 +454,30 @@ def test_check_draws_arrays() -> None:
     assert 0 < some.packed < some.count
     assert "no place for the value" in some.lost
     assert not some.wrong
+
+
+BEHIND_THE_DIAGONAL = """
+layout made(n, m) {
+    size nnz
+    relation {
+        [a, p] -> [i, j] : 0 <= a < n and p = a and i = a and j = a ;
+        [a, p] -> [i, j] : 0 <= a < n and n + 1 <= p and ptr(a) <= p < ptr(a + 1) and i = a and j = col(p) }
+    index ptr[n + 1] { range n + 1 <= ptr(p) <= n + 1 + nnz property increasing }
+    index col[n + 1 + nnz] { range -1 <= col(p) < m }
+    value val[n + 1 + nnz] at [p]
+}
+"""
+
+
+def test_positions_that_begin_behind_others() -> None:
+    assert arrays(layout(BEHIND_THE_DIAGONAL, "made"), [[5, 0, 6], [0, 0, 0], [7, 8, 9]]) == {
+        "ptr": [4, 5, 5, 7], "col": [-1, -1, -1, -1, 2, 0, 1], "val": [5, 0, 9, 0, 6, 7, 8],
+    }  # fmt: skip
+
+
+def test_one_array_for_bounds_and_keys() -> None:
+    """As in SPARSKIT's MSR: not packed, and the reason is the right one."""
+    text = BEHIND_THE_DIAGONAL.replace("ptr", "ja").replace("col", "ja")
+    text = text.replace("    index ja[n + 1] { range n + 1 <= ja(p) <= n + 1 + nnz property increasing }\n", "")
+    with pytest.raises(Unsupported, match=r"`ja` holds both the bounds of the position `p` and what is found at it"):
+        pack_plan(layout(text, "made"))

@@ -12,7 +12,9 @@ from spfgen.facts.formula import (
     Expr,
     Forall,
     Formula,
+    Not,
     Num,
+    Or,
     Var,
     calls,
     conjuncts,
@@ -42,6 +44,62 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
     return result
 
 
+def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[tuple[list[Formula], list[Formula]]]:
+    """(conditions, conclusions) of the facts that say that some comparisons follow from others, for the arguments of
+    the calls that occur, as in `instances`."""
+    result: list[tuple[list[Formula], list[Formula]]] = []
+    names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
+    for fact in facts:
+        bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
+        match body:
+            case Or((Not(condition), conclusion)):
+                parts = [list(conjuncts(condition)), list(conjuncts(conclusion))]
+            case _:
+                continue
+        if not all(isinstance(p, Compare) for part in parts for p in part):
+            continue
+        patterns = [*calls(body), *calls(conclusion)]
+        for values in _bindings(bound, patterns, occurring):
+            given, found = ([_named(substitute(p, values), names, plain=True) for p in part] for part in parts)
+            if None not in given:
+                pair = [g for g in given if g is not None], [f for f in found if f is not None]
+                if pair[1] and pair not in result:
+                    result.append(pair)
+    return result
+
+
+def _bindings(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]) -> list[dict[str, Expr]]:
+    """Values of the bound variables that calls which occur give, several of them together where it takes several."""
+    found: list[dict[str, Expr]] = [{}]
+    for name in bound:
+        wider: list[dict[str, Expr]] = []
+        for values in found:
+            if name in values:
+                wider.append(values)
+                continue
+            for pattern, call in product(dict.fromkeys(patterns), occurring.values()):
+                more = _match(pattern, call, bound)
+                if name in more and all(values.get(n, e) == e for n, e in more.items()):
+                    both = {**values, **more}
+                    if both not in wider:
+                        wider.append(both)
+        found = wider
+    return found
+
+
+def _match(pattern: Call, call: Call, bound: tuple[str, ...]) -> dict[str, Expr]:
+    """What the bound variables are when the pattern is this call; empty when it is another function's."""
+    values: dict[str, Expr] = {}
+    if pattern.function == call.function:
+        for formal, actual in zip(pattern.arguments, call.arguments, strict=True):
+            match formal:
+                case Var(name) if name in bound:
+                    values.setdefault(name, actual)
+                case Bin("+", Var(name), Num(shift)) if name in bound:
+                    values.setdefault(name, _shifted(actual, -shift))
+    return values
+
+
 def _matches(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[str, Call]) -> list[dict[str, Expr]]:
     """Values of the bound variables for which one pattern is a call that occurs."""
     if not bound:
@@ -50,13 +108,7 @@ def _matches(bound: tuple[str, ...], patterns: list[Call], occurring: Mapping[st
     for pattern, call in product(patterns, occurring.values()):
         if pattern.function != call.function:
             continue
-        values: dict[str, Expr] = {}
-        for formal, actual in zip(pattern.arguments, call.arguments, strict=True):
-            match formal:
-                case Var(name) if name in bound:
-                    values.setdefault(name, actual)
-                case Bin("+", Var(name), Num(shift)) if name in bound:
-                    values.setdefault(name, _shifted(actual, -shift))
+        values = _match(pattern, call, bound)
         if set(values) == set(bound) and values not in found:
             found.append(values)
     return found
@@ -72,8 +124,9 @@ def _shifted(expr: Expr, amount: int) -> Expr:
     return Bin("+" if amount > 0 else "-", expr, Num(abs(amount))) if amount else expr
 
 
-def _named(part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str]) -> Formula | None:
-    """The comparison with calls replaced by the names of those that occur; None when one does not."""
+def _named(part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str], plain: bool = False) -> Formula | None:
+    """The comparison with calls replaced by the names of those that occur; None when one does not, and where nothing is
+    compared but numbers unless `plain`."""
     from spfgen.ir import rewrite
 
     missing = []
@@ -89,7 +142,7 @@ def _named(part: Formula, names: Mapping[tuple[str, tuple[str, ...]], str]) -> F
         return None
 
     result = rewrite(rule, part)
-    return None if missing or not isinstance(result, Compare) or not variables(result) else result
+    return None if missing or not isinstance(result, Compare) or not (plain or variables(result)) else result
 
 
 def _folded(expr: Expr) -> Expr:

@@ -13,7 +13,7 @@ from spfgen.errors import InternalError, Unsupported
 from spfgen.facts.formula import Call, Expr, Var, calls, evaluate, show, variables
 from spfgen.ir import rewrite
 from spfgen.layout.pack_plan import PackPlan, Rank
-from spfgen.layout.points import Array, affine_value, row_ranks
+from spfgen.layout.points import Array, affine_value, row_ranks, sorted_order
 from spfgen.sets.bounds import single_value
 
 
@@ -112,3 +112,25 @@ def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], v
             own = np.ascontiguousarray(values[first]).reshape(-1, 1).view(np.uint8)
             new[1:] |= (own[1:] != own[:-1]).any(axis=1)
     return np.asarray(np.cumsum(new) - 1, dtype=np.int64)[place]
+
+
+def numbered_blocks(groups: Sequence[Array], inside: Sequence[Array]) -> Array:
+    """The number of the block of each entry, in the order of groups and places; int64[n].
+
+    A block is a range of places. All `inside` of an entry lie in one, and blocks are as small as that allows.
+    """
+    count = len(inside[0])
+    low, high = np.minimum.reduce(inside), np.maximum.reduce(inside)
+    least = low.min(initial=0)
+    low, high = low - least, high - least
+    order = sorted_order([*groups, low], count)
+    order = np.arange(count) if order is None else order
+    group, _ = row_ranks(list(groups), count) if groups else (np.zeros(count, dtype=np.int64), None)
+    group, low, high = group[order], low[order], high[order]
+    width = int(high.max(initial=0)) + 1  # to keep groups apart in one running maximum
+    reached = np.maximum.accumulate(group * width + high)
+    new = np.ones(count, dtype=bool)
+    new[1:] = group[1:] * width + low[1:] > reached[:-1]
+    numbers = np.empty(count, dtype=np.int64)
+    numbers[order] = np.cumsum(new) - 1
+    return numbers

@@ -115,7 +115,7 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
         return "positions are not numbered by keys alone"
     if not plan.injective:
         return "places may stand for several coordinates"
-    steps = [s[0] for s in plan.steps]
+    steps = [s for (s,) in plan.steps if isinstance(s, Computed | Ranked)]
     if len(plan.ranks) != sum(isinstance(s, Ranked) for s in steps):
         return "a rank is made twice"
     made = _fields(encoded, steps, dict(zip(plan.ranks, orders, strict=True)))

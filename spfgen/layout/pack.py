@@ -159,12 +159,15 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     plan = pack_plan(layout)
     options = [list(_options(plan, r)) for r in plan.ranks]
     first: str | None = None
+    broken = False
     for number, orders in enumerate(product(*options)):
         if number >= ATTEMPTS:
             break
-        reason = _tried(layout, plan, orders)
+        reason, of_property = _tried(layout, plan, orders)
         if reason is None:
             return orders
+        if of_property and not broken:
+            first, broken = reason, True
         first = first or reason
     order = "as its `pack` clause says" if layout.hints else "in ascending order"
     notes = [f"{order}: {first}"]
@@ -173,7 +176,8 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
             "entries whose keys in `pack` differ get positions of their own: keys must be equal for entries that one "
             "position stands for; where these are (i, j) and (j, i), keys speak of max(i, j) and min(i, j)"
         )
-    message = f"layout `{layout.name}` cannot be packed: no order of the entries satisfies its properties"
+    wanted = "satisfies its properties" if broken else "gives all its arrays"
+    message = f"layout `{layout.name}` cannot be packed: no order of the entries {wanted}"
     raise Unsupported(message, layout.span, notes)
 
 
@@ -189,8 +193,8 @@ def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:
                 yield KeyOrder(tuple(zip(order, down, strict=True)), empty_first)
 
 
-def _tried(layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> str | None:
-    """What the arrays of small samples break with these orders; None when they break nothing."""
+def _tried(layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> tuple[str | None, bool]:
+    """What the arrays of small samples break with these orders (None when nothing), and whether that is a property."""
     for seed in range(3):
         shape, columns = _sample(layout, seed)
         values = np.ones(len(next(iter(columns.values()), np.ones(1))))
@@ -198,11 +202,11 @@ def _tried(layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> str 
         try:
             assemble(state, plan, orders)
         except DataError as error:
-            return error.message
+            return error.message, False
         reason = violation(layout, state.sizes, state.arrays)
         if reason is not None:
-            return reason
-    return None
+            return reason, True
+    return None, False
 
 
 def _sample(layout: Layout, seed: int) -> tuple[tuple[int, ...], dict[str, Array]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
-from spfgen.layout.hints import Seen, hint_columns, numbered_runs
+from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rule, shift
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -37,9 +37,25 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
 
 
+class Elsewhere(Exception):
+    """Entries have no place in the alternative of the relation that they were given; there is another one for them.
+
+    `entries` are their numbers, `pieces` what they were given.
+    """
+
+    def __init__(self, entries: Array, pieces: Array) -> None:
+        super().__init__("entries go to another alternative")
+        self.entries = entries
+        self.pieces = pieces
+
+
 @dataclass
 class Entries:
-    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped."""
+    """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
+
+    `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
+    are further alternatives for it.
+    """
 
     layout: Layout
     sizes: dict[str, int]
@@ -47,6 +63,8 @@ class Entries:
     values: Array
     lenient: bool = False
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    number: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    more: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     arrays: dict[str, Array] = field(default_factory=dict)
 
     @property
@@ -71,9 +89,11 @@ class Entries:
         claim(prod(shape), f"`{array}` of layout `{self.layout.name}` is {extents}")
 
     def keep(self, mask: Array) -> None:
-        """Drop the other rows. Raises DataError when one of them has a value."""
+        """Drop the other rows. Raises Elsewhere when there is an alternative for them, else DataError when one of them
+        has a value."""
         if mask.all():
             return
+        self.elsewhere(~mask & self.more)
         lost = np.flatnonzero(~mask & _differs(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
@@ -83,6 +103,12 @@ class Entries:
             )
         self.columns = {n: c[mask] for n, c in self.columns.items()}
         self.values, self.piece = self.values[mask], self.piece[mask]
+        self.number, self.more = self.number[mask], self.more[mask]
+
+    def elsewhere(self, mask: Array) -> None:
+        """Raises Elsewhere when there are such rows."""
+        if mask.any():
+            raise Elsewhere(self.number[mask], self.piece[mask])
 
 
 def _differs(values: Array, fill: float) -> Array:
@@ -90,8 +116,21 @@ def _differs(values: Array, fill: float) -> Array:
 
 
 def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
-    """Fill `state.sizes` and `state.arrays`."""
-    _allot(state, plan)
+    """Fill `state.sizes` and `state.arrays`. What an alternative of the relation has no place for goes to the next."""
+    begin = replace(state, sizes=dict(state.sizes), columns=dict(state.columns))
+    first = np.zeros(state.count, dtype=np.int64)
+    while True:
+        try:
+            return _assemble(state, plan, orders, first)
+        except Elsewhere as others:
+            first[others.entries] = others.pieces + 1
+            state.sizes, state.arrays = dict(begin.sizes), {}
+            state.columns, state.values = dict(begin.columns), begin.values
+
+
+def _assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...], first: Array) -> None:
+    """As `assemble`; entries take no alternative before their `first`. Raises Elsewhere."""
+    _allot(state, plan, first)
     _learn(state, plan)
     order_of = dict(zip(plan.ranks, orders, strict=True))
     for step in plan.steps:
@@ -107,26 +146,61 @@ def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> No
     _store_values(state)
 
 
-def _allot(state: Entries, plan: PackPlan) -> None:
-    """Each entry belongs to the first piece whose constraints on coordinates hold; without one it is dropped."""
+def _allot(state: Entries, plan: PackPlan, first: Array) -> None:
+    """Each entry belongs to the first piece from `first` on whose constraints on coordinates hold; without one it is
+    dropped."""
     state.piece = np.full(state.count, -1, dtype=np.int64)
+    state.more = np.zeros(state.count, dtype=bool)
+    state.number = np.arange(state.count)
     for k, constraints in enumerate(plan.belongs):
-        fits = state.piece < 0
+        fits = first <= k
         for constraint in constraints:
             fits &= constraint_holds(constraint, state.known)
-        state.piece[fits] = k
+        state.more |= fits & (state.piece >= 0)
+        state.piece[fits & (state.piece < 0)] = k
     state.keep(state.piece >= 0)
 
 
-def _compute(state: Entries, step: tuple[Rule, ...]) -> None:
-    names = {r.position if isinstance(r, Computed) else r.rank.position for r in step} - {""}
-    for name in names:
-        state.columns[name] = np.zeros(state.count, dtype=np.int64)
+def _compute(state: Entries, step: Rules) -> None:
+    good = np.ones(state.count, dtype=bool)
     for k, rule in enumerate(step):
-        if isinstance(rule, Computed):
-            value = affine_value(rule.numerator, state.known) // rule.divisor
-            column = state.columns[rule.position]
-            column[...] = np.where(state.piece == k, value, column)
+        match rule:
+            case Ranked(rank, _) if rank.position:
+                _column(state, rank.position)
+            case Computed(position, numerator, divisor):
+                column = _column(state, position)
+                column[...] = np.where(state.piece == k, affine_value(numerator, state.known) // divisor, column)
+            case Solved(name):
+                own = np.flatnonzero(state.piece == k)
+                value, found = _solved(state, rule, own)
+                _column(state, name)[own] = value
+                good[own] = found
+    state.keep(good)
+
+
+def _column(state: Entries, name: str) -> Array:
+    """The column of a position, zero at first."""
+    if name not in state.columns:
+        state.columns[name] = np.zeros(state.count, dtype=np.int64)
+    return state.columns[name]
+
+
+def _solved(state: Entries, rule: Solved, rows: Array) -> tuple[Any, Array]:
+    """(the values of these rows, whether they have one)."""
+    known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
+    found = np.ones(len(rows), dtype=bool)
+    for digit, cases in rule.digits:
+        value = np.zeros(len(rows), dtype=np.int64)
+        done = np.zeros(len(rows), dtype=bool)
+        for case in cases:
+            here = ~done
+            for constraint in case.where:
+                here &= constraint_holds(constraint, known)
+            value = np.where(here, affine_value(case.numerator, known) // case.divisor, value)
+            done |= here
+        known[digit] = value
+        found &= done
+    return affine_value(rule.value, known), found
 
 
 def _learn(state: Entries, plan: PackPlan) -> None:
@@ -193,6 +267,8 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
                 f"layout `{state.layout.name}` cannot be packed: the array `{function}` belongs to several positions",
                 state.layout.span,
             )
+    if rank.least:
+        rank = replace(rank, low=max(rank.low, *(int(affine_value(e, state.sizes)) for e in rank.least)))
     match rank.kind:
         case "slots":
             _rank_slots(state, plan, rank, rules, order)
@@ -224,13 +300,14 @@ def _functions(plan: PackPlan, rank: Rank) -> list[str]:
 
 def _rows(state: Entries, rules: Mapping[int, Ranked]) -> _Rows:
     """The entries of the pieces that have this rank, with their keys."""
-    width = len(next(iter(rules.values())).values)
+    width = max(len(r.values) for r in rules.values())
     keys = [np.zeros(state.count, dtype=np.int64) for _ in range(width)]
     mine = np.zeros(state.count, dtype=bool)
     for k, rule in rules.items():
         own = state.piece == k
         mine |= own
-        for key, (numerator, divisor) in zip(keys, rule.values, strict=True):
+        again = rule.values[-1:] * (width - len(rule.values))
+        for key, (numerator, divisor) in zip(keys, rule.values + again, strict=True):
             key[...] = np.where(own, affine_value(numerator, state.known) // divisor, key)
     rows = np.flatnonzero(mine)
     return _Rows(rows, [k[rows] for k in keys])
@@ -266,10 +343,15 @@ def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranke
     rows = _rows(state, rules)
     if not rank.run:
         return rows
-    groups = _groups(state, plan, rank, rows.rows)
+    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, _groups(state, plan, rank, rows.rows))])
+
+
+def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, groups: list[Array]) -> Array:
+    """The number of the run of each entry."""
+    if len(rows.keys) > 1:
+        return numbered_blocks(groups, rows.keys)
     hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    values = state.values[rows.rows] if rank.same else None
-    return _Rows(rows.rows, [numbered_runs(groups, rows.keys[0], hinted, values)])
+    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
 
 
 def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:
@@ -364,13 +446,13 @@ def _rank_padded(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
 def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """Runs that lie side by side from the first to the last that there may be: gaps are runs as well."""
     rows = _rows(state, rules)
-    hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    run = numbered_runs([], rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
-    low, high = _limits(state, plan, rank.run)
+    run = _numbered(state, plan, rank, rows, [])
+    low, high = _limits(state, plan, rank, rules)
     firsts = np.full(_most(run), high + 1, dtype=np.int64)
-    np.minimum.at(firsts, run, rows.keys[0])
     lasts = np.full(_most(run), low - 1, dtype=np.int64)
-    np.maximum.at(lasts, run, rows.keys[0])
+    for key in rows.keys:
+        np.minimum.at(firsts, run, key)
+        np.maximum.at(lasts, run, key)
     starts = np.unique(np.concatenate([np.array([low]), firsts, lasts + 1]))
     starts = starts[starts <= high]
     begin = state.layout.index(plan.encoded.calls[rank.begin].function)
@@ -383,18 +465,23 @@ def _rank_covered(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int
     state.arrays[begin.name] = np.append(starts, max(high + 1, low)).astype(np.int64)
 
 
-def _limits(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
-    """The least and the largest value that the relation allows for a position or coordinate."""
+def _limits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> tuple[int, int]:
+    """The least and the largest value that the relation allows for what the runs hold."""
     known = _size_values(state, plan)
-    lower, upper = bounds(plan.encoded.pieces[0].project({*known, name}).constraints(name), name)
-    low = [-(int(affine_value(e, known)) // a) for a, e in lower if e.names() <= set(known)]
-    high = [int(affine_value(e, known)) // a for a, e in upper if e.names() <= set(known)]
-    if not low or not high:
-        raise Unsupported(
-            f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
-            state.layout.span,
-        )
-    return max(low), min(high)
+    found: list[tuple[int, int]] = []
+    for piece, rule in rules.items():
+        about = plan.encoded.pieces[piece].intersect(plan.encoded.facts)
+        for name in (n for value, _ in rule.values for n in value.names()):
+            lower, upper = bounds(about.project({*known, name}).constraints(name), name)
+            low = [-(int(affine_value(e, known)) // a) for a, e in lower if e.names() <= set(known)]
+            high = [int(affine_value(e, known)) // a for a, e in upper if e.names() <= set(known)]
+            if not low or not high:
+                raise Unsupported(
+                    f"layout `{state.layout.name}` cannot be packed: `{name}`, which runs cover, has no bounds",
+                    state.layout.span,
+                )
+            found.append((max(low), min(high)))
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
@@ -407,7 +494,8 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
     good = inside((*extents[:-1], max(0, extents[-1] - 1)), places, rows.count)
     state.claim(index.name, extents)
     room = np.zeros(int(np.prod(extents, dtype=np.int64)), dtype=np.int64)
-    np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), rows.keys[0][good])
+    wanted = np.maximum.reduce(rows.keys)
+    np.maximum.at(room, flat_place(extents, [p[good] for p in places], int(good.sum())), wanted[good])
     state.arrays[index.name] = (np.cumsum(room) - room).reshape(extents)
     for a, high in bounds(plan.encoded.facts.constraints(rank.begin), rank.begin)[1]:
         _solve(state, high, a * int(room.sum()))  # the size of what the array points into
@@ -441,8 +529,9 @@ def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[i
     name = rank.keys[0]
     rows = _rows(state, rules)
     most = rank.kind == "most"
-    order = np.argsort(rows.keys[0] if most else -rows.keys[0], kind="stable")
-    _write(state, plan, rank, name, rows.rows[order], rows.keys[0][order], 0)
+    found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
+    order = np.argsort(found if most else -found, kind="stable")
+    _write(state, plan, rank, name, rows.rows[order], found[order], 0)
 
 
 def _slots(groups: list[Array], rows: _Rows, arranged: list[Array]) -> tuple[Array, Array, Array]:
@@ -479,7 +568,9 @@ def _make_room(
     full: Array,
     width: int,
 ) -> None:
-    """Drop the entries of over-full groups that have no value. Raises DataError when that is not enough."""
+    """Drop the entries of over-full groups that have no value. Raises Elsewhere where they have an alternative, and
+    DataError when that is not enough."""
+    state.elsewhere(_movable(state, rows, group, slot, width))
     empty = ~_differs(state.values[rows.rows], state.layout.fill)
     surplus = slot >= width if state.lenient else full & empty
     if not surplus.any():
@@ -498,6 +589,21 @@ def _make_room(
     mask = np.ones(state.count, dtype=bool)
     mask[rows.rows[surplus]] = False
     state.keep(mask)
+
+
+def _movable(state: Entries, rows: _Rows, group: Array, slot: Array, width: int) -> Array:
+    """The entries in as many slots as a group has too many, the last ones that have an alternative; bool[count]."""
+    mask = np.zeros(state.count, dtype=bool)
+    place, first = row_ranks([group, slot], rows.count)
+    free = np.ones(len(first), dtype=bool)
+    np.logical_and.at(free, place, state.more[rows.rows])
+    own = group[first]
+    behind = np.cumsum(free[::-1])[::-1] - free  # free slots behind each one, of all groups from its own on
+    sizes = np.bincount(own)
+    last = np.cumsum(sizes) - 1
+    behind = behind - (behind + free)[np.minimum(last + 1, len(first) - 1)][own] * (last + 1 < len(first))[own]
+    mask[rows.rows] = (free & (behind < (sizes - width)[own]))[place]
+    return mask
 
 
 def _needs_filler(state: Entries, plan: PackPlan, rank: Rank, groups: list[Array], sizes: Array, width: int) -> bool:
@@ -587,7 +693,7 @@ def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
 def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
     """An array whose places are known: entries at one place must agree on the value."""
     rows = _rows(state, rules)
-    _write(state, plan, rank, rank.keys[0], rows.rows, rows.keys[0], 0)
+    _write(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first entry stays
     call = plan.encoded.calls[rank.keys[0]]
     places = tuple(_subscripts(state, plan, rank.keys[0], rows.rows))
     found, valid = gathered(state.arrays[call.function], places, rows.count)
@@ -597,6 +703,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask = np.ones(state.count, dtype=bool)
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
+    state.elsewhere(~mask & state.more)
     if not state.lenient and _differs(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)

@@ -3,6 +3,8 @@
 Given the coordinates and what is known already, a position is
 
     computed   the relation makes it a floor/mod function of what is known;
+    solved     the relation lets it have one value only, given what is known (bits of a Morton key, swizzled columns):
+               the function is found case by case;
     ranked     calls at this position have values that are known (its keys): the positions are the distinct keys in
                order, within [f(e), f(e + 1)) or [b(e), g(e)) counted through (a pointer array is that count),
                within [0, n) counted in each group of the keys' other arguments;
@@ -14,14 +16,16 @@ a pointer array leaves the room that the entries between two of its elements nee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, permutations, product
+from math import factorial
 from typing import Any
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Expr, Var, calls, show, variables
+from spfgen.facts.formula import And, Call, Expr, Formula, Or, Var, calls, conjunction, show, variables
+from spfgen.facts.instances import implications
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
     Encoded,
@@ -29,10 +33,10 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
-from spfgen.sets.affine import Affine
+from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Piece
-from spfgen.sets.uf import linear, shifted
+from spfgen.sets.named import Case, Constraint, Piece, Space, pieces
+from spfgen.sets.uf import Encoder, comparisons, linear, shifted
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,14 @@ class Rank:
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
             is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
             "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
+    least   sizes that the first position is not below either (values behind a diagonal).
     low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
             for "ends" before other - past: index arrays of Fortran begin with 1.
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
     later   the arrays of the keys are written once their places are known.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
             "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
+            Several values that lie in one run (blocks on the diagonal): the runs are the smallest that hold them.
     """
 
     position: str
@@ -79,6 +85,7 @@ class Rank:
     same: bool = False
     hint: tuple[Expr, ...] = ()
     array: str = ""
+    least: tuple[Affine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,19 @@ class Ranked:
     values: tuple[tuple[Affine, int], ...]
 
 
-Rule = Computed | Ranked
+@dataclass(frozen=True)
+class Solved:
+    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds
+    says. Entries for which a digit has no case have no place."""
+
+    name: str
+    digits: tuple[tuple[str, tuple[Case, ...]], ...]
+    value: Affine
+
+
+Rule = Computed | Ranked | Solved
+Rules = tuple[Rule | None, ...]
+"""One for each piece; None where a piece does not speak of the array."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +117,7 @@ class PackPlan:
 
     encoded: Encoded
     belongs: tuple[tuple[Constraint, ...], ...]
-    steps: tuple[tuple[Rule, ...], ...]
+    steps: tuple[Rules, ...]
     sentinels: Mapping[str, Affine]
     injective: bool
 
@@ -111,8 +130,10 @@ class PackPlan:
     def is_plain(self) -> bool:
         """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
         kinds = ("pointer", "ends", "counts", "slots", "write")
+        if any(isinstance(r, Solved) for s in self.steps for r in s):
+            return False
         return not any(
-            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or self._shifted(r)
+            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or r.least or self._shifted(r)
             for r in self.ranks
         )
 
@@ -131,6 +152,7 @@ class _Progress:
     known: set[str]
     placed: set[str]
     built: set[str] = field(default_factory=set)
+    solved: dict[tuple[int, str, frozenset[str]], Solved | None] = field(default_factory=dict)
 
     def learn(self) -> None:
         """Calls of finished arrays at known places are known, and quotients of what is known."""
@@ -147,20 +169,113 @@ class _Progress:
         """The only value of a dimension, given what is known."""
         about = self.informed[piece].project(self.known | {name}).constraints(name)
         found = single_value(about, name)
-        return found if found is not None and found[0].names() <= self.known else None
+        if found is not None and found[0].names() <= self.known:
+            return found
+        quotients = self.encoded.quotients.values()
+        if not any(name in numerator.names() for numerator, _ in quotients):
+            return None
+        key = piece, name, frozenset(self.known)
+        if key not in self.solved:
+            found_digits = solution(self.encoded, self.informed[piece], name, self.known)
+            column = f"{name} of alternative {piece} after {len(self.solved)}"
+            self.solved[key] = None if found_digits is None else Solved(column, *found_digits)
+        rule = self.solved[key]
+        return (Affine(((rule.name, 1),)), 1) if rule is not None else None
+
+    def with_solved(self, steps: Iterable[Rules]) -> tuple[Rules, ...]:
+        """The steps, each after the columns that it needs."""
+        waiting = {r.name: (k, r) for (k, _, _), r in self.solved.items() if r is not None}
+        count = len(self.encoded.pieces)
+        result: list[Rules] = []
+        for step in steps:
+            for name in sorted({n for r in step if r is not None for n in _needs(r)} & set(waiting)):
+                piece, rule = waiting.pop(name)
+                result.append(tuple(rule if k == piece else None for k in range(count)))
+            result.append(step)
+        return tuple(result)
+
+
+def _needs(rule: Rule) -> set[str]:
+    """What the values of a rule are made of."""
+    match rule:
+        case Computed(_, numerator, _):
+            return numerator.names()
+        case Ranked(_, values):
+            return {n for numerator, _ in values for n in numerator.names()}
+    return set()
+
+
+Digits = tuple[tuple[str, tuple[Case, ...]], ...]
+
+
+def solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tuple[Digits, Affine] | None:
+    """What a `Solved` is made of; None when the relation does not give the value.
+
+    Where it speaks of several quotients of the name, these are found as digits of a number, the high ones first.
+    """
+    quotients = _quotients_of(encoded, name)
+    places = sorted({d for _, d in quotients})
+    if len(places) > 2 and not any(b % a for a, b in pairwise(places)):
+        found = _by_digits(encoded, piece, name, quotients, known)
+        if found is not None:
+            return found
+    cases = piece.function(name, known)
+    return (((name, cases),), Affine(((name, 1),))) if cases else None
+
+
+def _quotients_of(encoded: Encoded, name: str) -> list[tuple[str, int]]:
+    """(dimension, divisor) for the name and what is its quotient, or the quotient of a quotient."""
+    found = {name: 1}
+    for quotient, (numerator, divisor) in encoded.quotients.items():  # each stands behind what it divides
+        match numerator:
+            case Affine(((str() as inner, 1),), 0) if inner in found:
+                found[quotient] = found[inner] * divisor
+    return list(found.items())
+
+
+def _by_digits(
+    encoded: Encoded, piece: Piece, name: str, quotients: list[tuple[str, int]], known: set[str]
+) -> tuple[Digits, Affine] | None:
+    """The name as a sum of digits. Of the divisors of its quotients, each is a multiple of those that are smaller."""
+    places = sorted({d for _, d in quotients})
+    digits = {p: f"{name} digit {p}" for p in places}
+    wide = piece.reordered(Space((*encoded.space.names, *digits.values())))
+    for quotient, place in quotients:
+        above = [(digits[p], p // place) for p in places if p >= place]
+        wide = wide.with_constraints([Constraint(True, Affine(((quotient, -1), *above)))])
+    for place, following in pairwise(places):
+        least, most = Affine(((digits[place], 1),)), Affine(((digits[place], -1),), following // place - 1)
+        wide = wide.with_constraints([Constraint(False, least), Constraint(False, most)])
+    given = set(known)
+    waiting = [digits[p] for p in reversed(places)]
+    order: list[tuple[str, tuple[Case, ...]]] = []
+    while waiting:
+        for digit in waiting:
+            value = single_value(wide.project({*given, digit}).constraints(digit), digit)
+            if value is not None and value[0].names() <= given:
+                break
+        else:
+            return None
+        order.append((digit, (Case((), *value),)))
+        waiting.remove(digit)
+        given.add(digit)
+    return tuple(order), Affine(tuple((digits[p], p) for p in places))
 
 
 @lru_cache(maxsize=256)
 def pack_plan(layout: Layout) -> PackPlan:
     """Raises Unsupported naming the position or array that cannot be derived."""
-    encoded = encode(layout)
+    encoded = _in_turn(encode(layout))
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
-    informed = tuple(p.intersect(encoded.facts) for p in encoded.pieces)
+    both = [(p, _informed(encoded, p)) for p in encoded.pieces]
+    both = [(p, known) for p, known in both if not known.is_empty()] or both
+    encoded = replace(encoded, pieces=tuple(p for p, _ in both))
+    informed = tuple(known for _, known in both)
     start = {*layout.parameters, *layout.coordinates}
     progress = _Progress(encoded, informed, set(start), set(encoded.sizes))
     progress.learn()
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     waiting = list(layout.positions)
     while True:
         written = _writes(progress)
@@ -186,10 +301,120 @@ def pack_plan(layout: Layout) -> PackPlan:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
     _check_built(progress)
-    belongs = tuple(tuple(p.project(start).constraints()) for p in informed)
-    plan = PackPlan(encoded, belongs, tuple(steps), _sentinels(progress), _is_injective(layout, encoded, steps))
+    never = (Constraint(False, Affine((), -1)),)
+    own = _once(encoded, informed)
+    belongs = tuple(never if p.is_empty() else tuple(p.project(start).constraints()) for p in own)
+    injective = _is_injective(layout, encoded, steps)
+    plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
+
+
+def _in_turn(encoded: Encoded) -> Encoded:
+    """With the pieces in the order in which the alternatives of the relation are written: entries try them so."""
+    if len(encoded.pieces) < 2:
+        return encoded
+    alternatives: list[list[Piece]] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        alternatives.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
+
+    def number(piece: Piece) -> int:
+        held = (k for k, parts in enumerate(alternatives) if any(piece.is_subset(p) for p in parts))
+        return next(held, len(alternatives))
+
+    return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
+
+
+def _alternatives(formula: Formula) -> Iterator[Formula]:
+    """The formulas without `or`, in the order of the text, of which one must hold."""
+    match formula:
+        case Or(parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case And(parts):
+            for chosen in product(*(tuple(_alternatives(p)) for p in parts)):
+                yield conjunction(chosen)
+        case _:
+            yield formula
+
+
+def _no_call(call: Call) -> str:
+    raise NotAffine(call)
+
+
+def _informed(encoded: Encoded, piece: Piece) -> Piece:
+    """With what the ranges and properties of index arrays say of the calls that the piece speaks of."""
+    mine = set(involved(encoded, piece))
+    others = encoded.calls.keys() - mine
+    found = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
+    own = {n: c for n, c in encoded.calls.items() if n in mine}
+    facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
+    for conditions, conclusions in implications(facts, own):
+        given = comparisons(conditions)
+        if len(given) == len(conditions) and all(found.implies(c) for c in given):
+            found = found.with_constraints(comparisons(conclusions))
+    return found
+
+
+def _once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
+    """The pieces with a choice among entries that are stored together: where the alternatives are one relation with
+    its coordinates in all orders, as in a symmetric layout, entries take the one that stores them in descending order.
+    """
+    layout = encoded.layout
+    if len(encoded.pieces) < 2:
+        return list(informed)
+    coordinates = layout.coordinates
+    alternatives = _whole_alternatives(encoded)
+    orders: list[tuple[str, ...]] = []
+    for own in alternatives:
+        left = (o for o in permutations(coordinates) if o not in orders)
+        order = next((o for o in left if _is_same(_permuted(alternatives[0], coordinates, o), own)), None)
+        if order is None:
+            return list(informed)
+        orders.append(order)
+    moved = [k for k, name in enumerate(coordinates) if any(o[k] != name for o in orders)]
+    if not moved or len(orders) != factorial(len(moved)):
+        return list(informed)
+    falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
+    rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
+    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(alternatives[0])]
+    for values in (falling, rising):  # the facts may have chosen
+        apart = [Constraint(False, v.plus(-1)) for v in values]
+        if all(known.with_constraints(apart).is_empty() for known in first):
+            return list(informed)
+    chosen = []
+    for piece, known in zip(encoded.pieces, informed, strict=True):
+        order = next((o for o, own in zip(orders, alternatives, strict=True) if piece.is_subset(own)), None)
+        if order is None:
+            return list(informed)
+        new = dict(zip(coordinates, order, strict=True))
+        chosen.append(known.with_constraints(Constraint(False, v.renamed(new)) for v in falling))
+    return chosen
+
+
+def _whole_alternatives(encoded: Encoded) -> list[Piece]:
+    """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
+    found: list[Piece] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
+        if len(parts) != 1:
+            return []
+        found += parts
+    return found
+
+
+def _permuted(piece: Piece, names: tuple[str, ...], order: tuple[str, ...]) -> Piece:
+    """The piece with coordinates in place of others."""
+    new = dict(zip(names, order, strict=True))
+    return piece.space.of(Constraint(c.equality, c.value.renamed(new)) for c in piece.constraints())
+
+
+def _is_same(one: Piece, other: Piece | None) -> bool:
+    return other is not None and one.is_subset(other) and other.is_subset(one)
 
 
 def _check_padding(plan: PackPlan) -> None:
@@ -223,17 +448,18 @@ def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
     progress.learn()
 
 
-def _writes(progress: _Progress) -> list[tuple[Rule, ...]]:
+def _writes(progress: _Progress) -> list[Rules]:
     """Arrays whose places and values are known."""
     encoded = progress.encoded
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     for name, call in encoded.calls.items():
         if call.function in progress.built or not argument_names(call) <= progress.known | set(encoded.layout.sizes):
             continue
-        values = [progress.value(k, name) for k in range(len(encoded.pieces))]
-        if all(v is not None for v in values):
+        mine = _speaking(encoded, name)
+        values = [progress.value(k, name) if k in mine else None for k in range(len(encoded.pieces))]
+        if mine and all(values[k] is not None for k in mine):
             rank = Rank("", (name,), "write")
-            steps.append(tuple(Ranked(rank, (v,)) for v in values if v is not None))
+            steps.append(tuple(None if v is None else Ranked(rank, (v,)) for v in values))
             progress.built.add(call.function)
             progress.learn()
     return steps
@@ -261,7 +487,33 @@ def _rule(progress: _Progress, piece: int, position: str) -> Rule | str:
         found = later(progress, piece, position) or run(progress, piece, position)
         return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
     rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
+    if isinstance(rank, Rank):
+        _check_purposes(progress.encoded, rank)
+        rank = replace(rank, least=_least(progress, piece, rank))
     return rank if isinstance(rank, str) else Ranked(replace(rank, hint=more), tuple(v for _, v in keys))
+
+
+def _check_purposes(encoded: Encoded, rank: Rank) -> None:
+    """An index array is made at once. Raises Unsupported."""
+    both = {encoded.calls[n].function for n in (rank.begin, rank.other) if n}
+    both &= {encoded.calls[n].function for n in rank.keys}
+    if both:
+        layout, name = encoded.layout, min(both)
+        raise Unsupported(
+            f"layout `{layout.name}` cannot be packed: `{name}` holds both the bounds of the position "
+            f"`{rank.position}` and what is found at it, and packing makes an array for one of these only",
+            layout.index(name).span or layout.span,
+            (f"declare two arrays, say `{name}ptr` and `{name}idx`, one for the bounds and one for the rest",),
+        )
+
+
+def _least(progress: _Progress, piece: int, rank: Rank) -> tuple[Affine, ...]:
+    """Extents of the tensor that positions in segments are not below."""
+    if rank.kind not in ("pointer", "ends", "counts"):
+        return ()
+    about = progress.informed[piece].project({*progress.encoded.layout.parameters, rank.position})
+    lower, _ = bounds(about.constraints(rank.position), rank.position)
+    return tuple(e.scaled(-1) for a, e in lower if a == 1 and e.names())
 
 
 def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:
@@ -348,30 +600,41 @@ def later(progress: _Progress, piece: int, position: str) -> Ranked | None:
 
 def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
     """A rank of runs: something known lies between calls at the position."""
+    found = _between(progress, piece, position)
+    for name, (below, above) in found.items():
+        # a block on the diagonal holds rows and columns between the same two calls
+        shared = (n for n, (low, high) in found.items() if set(below) & set(low) and set(above) & set(high))
+        within = list(dict.fromkeys((name, *shared)))
+        values = tuple((Affine(((n, 1),)), 1) for n in within)
+        same = len(within) == 1 and not _moves(progress, piece, position, name)
+        pointer = _pointer_over(progress.encoded, position, below, above)
+        if pointer:
+            limits = bounds_of(progress, piece, position)
+            if limits is not None:
+                return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), values)
+        counted = _counted(progress, piece, position, ())
+        if not isinstance(counted, str):
+            groups = () if counted.kind == "slots" else None
+            return Ranked(replace(counted, run=name, same=same, groups=groups), values)
+    return None
+
+
+def _between(progress: _Progress, piece: int, position: str) -> dict[str, tuple[list[Affine], list[Affine]]]:
+    """What is known and lies between calls at the position, with those: low <= name <= high."""
     encoded = progress.encoded
     layout = encoded.layout
     at = [n for n, c in encoded.calls.items() if position in argument_names(c) and c.function not in progress.built]
+    found: dict[str, tuple[list[Affine], list[Affine]]] = {}
     for name in (*layout.positions, *layout.coordinates):
         if name not in progress.known or name == position:
             continue
         kept = {*encoded.sizes, *progress.placed, *progress.known, *at, name}
-        lower, upper = bounds(progress.encoded.pieces[piece].project(kept).constraints(name), name)
+        lower, upper = bounds(encoded.pieces[piece].project(kept).constraints(name), name)
         below = [e.scaled(-1) for a, e in lower if a == 1 and e.names() & set(at)]
         above = [e for a, e in upper if a == 1 and e.names() & set(at)]
-        if not below or not above:
-            continue
-        value = Affine(((name, 1),)), 1
-        same = not _moves(progress, piece, name)
-        pointer = _pointer_over(encoded, position, below, above)
-        if pointer:
-            limits = bounds_of(progress, piece, position)
-            if limits is not None:
-                return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), (value,))
-        counted = _counted(progress, piece, position, ())
-        if not isinstance(counted, str):
-            groups = () if counted.kind == "slots" else None
-            return Ranked(replace(counted, run=name, same=same, groups=groups), (value,))
-    return None
+        if below and above:
+            found[name] = below, above
+    return found
 
 
 def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: list[Affine]) -> str:
@@ -387,39 +650,51 @@ def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: l
     return ""
 
 
-def _moves(progress: _Progress, piece: int, name: str) -> bool:
+def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
     """Whether the place of the value depends on what is run over."""
     encoded = progress.encoded
+    at = {n for n, c in encoded.calls.items() if argument_names(c) <= progress.placed | {position}}
+    fixed = {*encoded.sizes, *progress.placed, *at, position}
     tied = {name}
     for other in (*encoded.layout.positions, *encoded.layout.coordinates):
-        found = single_value(encoded.pieces[piece].project({*encoded.sizes, other, name}).constraints(other), other)
+        found = single_value(encoded.pieces[piece].project({*fixed, other, name}).constraints(other), other)
         if found is not None and name in found[0].names():
             tied.add(other)
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 
-def _needed_array(progress: _Progress) -> tuple[Rule, ...] | None:
-    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room."""
+def _needed_array(progress: _Progress) -> Rules | None:
+    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room.
+
+    Room comes last: how much there must be may be counted from an array that is found first.
+    """
     encoded = progress.encoded
-    for name, call in encoded.calls.items():
-        if call.function in progress.built or not argument_names(call) <= progress.known:
-            continue
-        following = _following(encoded, name)
-        rules = [_room(progress, k, name, following) if following else _extreme(progress, k, name)
-                 for k in range(len(encoded.pieces))]  # fmt: skip
-        if all(r is not None for r in rules):
+    every = range(len(encoded.pieces))
+    open_calls = [(n, _following(encoded, n)) for n, c in encoded.calls.items()
+                  if c.function not in progress.built and argument_names(c) <= progress.known]  # fmt: skip
+    for name, following in sorted(open_calls, key=lambda c: bool(c[1])):
+        mine = _speaking(encoded, name)
+        rules = [(_room(progress, k, name, following) if following else _extreme(progress, k, name))
+                 if k in mine else None for k in every]  # fmt: skip
+        if mine and all(rules[k] is not None for k in mine):
+            call = encoded.calls[name]
             progress.built.add(call.function)
             progress.known |= {n for e in encoded.layout.index(call.function).extents for n in variables(e)
                                & set(encoded.layout.sizes)}  # fmt: skip
             progress.learn()
-            return tuple(r for r in rules if r is not None)
+            return tuple(rules)
     return None
 
 
-def _of_places(progress: _Progress) -> list[tuple[Rule, ...]]:
+def _speaking(encoded: Encoded, name: str) -> list[int]:
+    """The pieces that speak of a call."""
+    return [k for k, piece in enumerate(encoded.pieces) if name in involved(encoded, piece)]
+
+
+def _of_places(progress: _Progress) -> list[Rules]:
     """Pointer arrays of which only the places of values speak: val[f(q) + ...]."""
     layout = progress.encoded.layout
-    steps: list[tuple[Rule, ...]] = []
+    steps: list[Rules] = []
     for call in dict.fromkeys(c for v in layout.values for p in v.position for c in calls(p)):
         alone = [len(v.position) for v in layout.values for p in v.position if call in calls(p)] == [1]
         known = len(call.arguments) == 1 and variables(call) <= progress.known
@@ -445,24 +720,26 @@ def _following(encoded: Encoded, name: str) -> str:
 def _room(progress: _Progress, piece: int, name: str, following: str) -> Ranked | None:
     """f(e + 1) - f(e) is at least what the entries need."""
     kept = progress.known | {name, following}
+    found: list[tuple[Affine, int]] = []
     for constraint in progress.encoded.pieces[piece].project(kept).constraints(following):
         value = constraint.value
         if constraint.equality or value.coefficient(following) != 1 or value.coefficient(name) != -1:
             continue
         rest = value.without(following).without(name).scaled(-1)
         if rest.names() <= progress.known:
-            return Ranked(Rank("", (name,), "room", name, following), ((rest, 1),))
-    return None
+            found.append((rest, 1))
+    return Ranked(Rank("", (name,), "room", name, following), tuple(found)) if found else None
 
 
 def _extreme(progress: _Progress, piece: int, name: str) -> Ranked | None:
     """The array is the largest or the smallest of what the entries say."""
     about = progress.encoded.pieces[piece].project(progress.known | {name}).constraints(name)
     lower, upper = bounds(about, name)
+    of_entries = {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}
     for kind, found, sign in (("most", lower, -1), ("least", upper, 1)):
-        for a, e in found:
-            if a == 1 and e.names() & {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}:
-                return Ranked(Rank("", (name,), kind), ((e.scaled(sign), 1),))
+        values = tuple((e.scaled(sign), 1) for a, e in found if a == 1 and e.names() & of_entries)
+        if values:
+            return Ranked(Rank("", (name,), kind), values)
     return None
 
 
@@ -528,9 +805,10 @@ def _sentinels(progress: _Progress) -> dict[str, Affine]:
     encoded = progress.encoded
     found: dict[str, Affine] = {}
     for name, call in encoded.calls.items():
+        speaking = [encoded.pieces[k] for k in _speaking(encoded, name)] or encoded.pieces
         for end in _range_ends(encoded, name):
             value = Constraint(True, Affine(((name, 1),)) - end)
-            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in encoded.pieces):
+            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in speaking):
                 found[call.function] = end
     return found
 
@@ -542,7 +820,7 @@ def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:
     yield from (e for a, e in upper if a == 1 and e.names() <= encoded.sizes)
 
 
-def _is_injective(layout: Layout, encoded: Encoded, steps: list[tuple[Rule, ...]]) -> bool:
+def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
     """Whether it is plain that no two points share a value: the place of the value gives all positions."""
     if len(encoded.pieces) > 1 or len(layout.values) > 1:
         return False

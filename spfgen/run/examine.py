@@ -32,6 +32,7 @@ from spfgen.plan.nodes import Scan
 from spfgen.run import sanitized
 from spfgen.run.call import Bound
 from spfgen.run.compare import verdict
+from spfgen.run.examine_packing import Trial, tried
 from spfgen.run.example import packed_example
 from spfgen.run.job import passed
 from spfgen.run.operands import random_operand
@@ -107,7 +108,7 @@ def _layout(handle: LayoutHandle, seed: int) -> Iterator[Finding]:
     if not possible:
         return
     yield from _coordinates(layout)
-    yield _packing(layout)
+    yield _packing(layout, seed)
     yield from _unused(handle, layout)
     for topic, statements, tensors in _own_kernels(layout):
         layouts: dict[str, Any] = {n: handle if n in OPERANDS else builtins_binding("numpy")[0] for n in tensors}
@@ -172,14 +173,20 @@ def _because(answer: Answer) -> str:
     return "; for example:\n" + ", ".join(f"{n} = {v}" for n, v in values.items())
 
 
-def _packing(layout: Layout) -> Finding:
+def _packing(layout: Layout, seed: int) -> Finding:
     try:
         key_orders(layout)
+        found = tried(layout, seed) if layout.rank else Trial()
     except Unsupported as error:
         reason = error.message.removeprefix(f"layout `{layout.name}` cannot be packed: ")
         hint = "tensors in it are made with spfgen.tensor, from arrays that you have"
         return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes, hint]), NOTE)
-    return Finding("pack", "derived from the relation")
+    if found.wrong:
+        return Finding("pack", f"{found.wrong} (a bug of spfgen, please report it)", FAILED)
+    if found.lost:
+        text = f"derived from the relation for some data: {found.packed} of {found.count} random arrays were packed"
+        return Finding("pack", f"{text}; of another one, for example: {found.lost}", NOTE)
+    return Finding("pack", f"derived from the relation; {counted(found.count, 'random array')} came back as they were")
 
 
 def _unused(handle: LayoutHandle, layout: Layout) -> Iterator[Finding]:

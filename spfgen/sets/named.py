@@ -54,6 +54,19 @@ class Constraint:
     value: Affine
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Where all `where` hold, a value is floor(numerator / divisor)."""
+
+    where: tuple[Constraint, ...]
+    numerator: Affine
+    divisor: int
+
+
+OPERATIONS = 500_000
+"""So many steps isl may take to find a function: a budget that does not depend on the machine."""
+
+
 class Space:
     """An ordered tuple of dimension names."""
 
@@ -187,6 +200,32 @@ class Piece:
         first = next((k for k, n in enumerate(self.space.names) if n in names), len(self.space.names))
         return self.basic.project_out(isl.dim_type.set, first, len(self.space.names) - first)
 
+    def function(self, name: str, known: Iterable[str]) -> tuple[Case, ...] | None:
+        """A dimension as a function of `known` ones, case by case: for each point of this set one case holds, and gives
+        its value. None when it is no such function, or when that is not found within the budget."""
+        shown = [n for n in self.space.names if n in set(known) and n != name]
+        space = Space((*shown, name))
+        context = self.basic.get_ctx()
+        spent = context.get_max_operations()
+        context.reset_operations()
+        context.set_max_operations(OPERATIONS)
+        try:
+            return _cases(Space(shown), self.without_exactly(space).basic)
+        except isl.Error:
+            return None
+        finally:
+            context.set_max_operations(spent)
+            context.reset_operations()
+
+    def without_exactly(self, space: Space) -> Piece:
+        """The projection to the dimensions of `space`, in their order there, with nothing lost."""
+        own = set(space.names)
+        names = [n for n in self.space.names if n in own]
+        basic = self.basic
+        for first, count in reversed(_runs([n not in own for n in self.space.names])):
+            basic = basic.project_out(isl.dim_type.set, first, count)
+        return Piece(Space(names), basic).reordered(space)
+
     def gist(self, known: Piece) -> Piece:
         """Fewer constraints, equal to these wherever `known` holds."""
         return Piece(self.space, self.basic.gist(known.basic))
@@ -277,6 +316,45 @@ class Piece:
         for k, name in enumerate(self.space.names):
             basic = basic.set_dim_name(isl.dim_type.set, k, name)
         return str(basic)
+
+
+def _cases(space: Space, basic: Any) -> tuple[Case, ...] | None:
+    """The last dimension of the set as a function of the others, which are those of `space`."""
+    relation = isl.Map.from_range(basic.to_set())
+    count = len(space.names)
+    relation = relation.move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, count)
+    if not relation.is_single_valued():
+        return None
+    found: list[Case] = []
+    function = isl.PwMultiAff.from_map(relation)
+    parts: list[tuple[Any, Any]] = []
+    function.foreach_piece(lambda domain, value: parts.append((domain, value)))
+    for domain, value in parts:
+        for piece in _split(space, domain):
+            read = _read_aff(space, value.get_aff(0))
+            where = tuple(piece.constraints())
+            if read is None or not space.of(where).basic.is_equal(piece.basic):
+                return None
+            found.append(Case(where, *read))
+    return tuple(found)
+
+
+def _read_aff(space: Space, aff: Any) -> tuple[Affine, int] | None:
+    """(numerator, divisor) of an isl expression over the space."""
+    divisor = aff.get_denominator_val().to_python()
+    scaled = aff.scale_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, divisor))
+    terms: list[tuple[Atom, int]] = []
+    for d, name in enumerate(space.names):
+        terms.append((name, scaled.get_coefficient_val(isl.dim_type.in_, d).to_python()))
+    for d in range(scaled.dim(isl.dim_type.div)):
+        coefficient = scaled.get_coefficient_val(isl.dim_type.div, d).to_python()
+        if coefficient:
+            inner = scaled.get_div(d)
+            read = None if inner.is_nan() else _read_aff(space, inner)
+            if read is None:
+                return None
+            terms.append((Floor(*read), coefficient))
+    return Affine.of(terms, scaled.get_constant_val().to_python()), divisor
 
 
 def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:

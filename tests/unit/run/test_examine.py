@@ -10,7 +10,7 @@ import pytest
 import spfgen
 from spfgen.cli import run as command
 from spfgen.errors import ToolError
-from spfgen.run import examine, sanitized
+from spfgen.run import examine, examine_packing, sanitized
 
 OWN = """
 layout ranges(nrow, ncol; B = 2) {
@@ -165,3 +165,39 @@ def test_sections_as_text() -> None:
     assert section.text() == "kernel k\n  a            FAILED: one\n               two"
     assert section.failed
     assert not list(examine.examine(spfgen.parse(""), 0))
+
+
+PARTIAL = """
+layout halves(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = 2*half(p) }
+    index half[nnz] { range 0 <= half(p) }
+    value val[nnz] at [p]
+}
+"""
+
+
+def test_packing_that_does_not_hold_all(check) -> None:
+    code, out, _ = check("layout L = (i, j) -> (i : dense, j : compressed)")
+    assert code == 0
+    assert "derived from the relation; 40 random arrays came back" in " ".join(out.split())
+    found = examine._packing(spfgen.parse(PARTIAL).layouts["halves"].layout(1), 0)
+    assert found.verdict == examine.NOTE
+    assert "derived from the relation for some data" in found.text
+    assert "it has no place for the value" in found.text
+
+
+def test_packing_that_is_wrong_is_a_failure(monkeypatch) -> None:
+    """Whatever goes wrong on the way there and back."""
+    layout = spfgen.parse(PARTIAL.replace("2*half", "half")).layouts["halves"].layout(1)
+    assert examine._packing(layout, 0).verdict == examine.FINE
+    whole = examine_packing.to_coordinates
+
+    def halved(*arguments):
+        columns, values = whole(*arguments)
+        return columns, values * 2
+
+    monkeypatch.setattr(examine_packing, "to_coordinates", halved)
+    found = examine._packing(layout, 0)
+    assert found.verdict == examine.FAILED
+    assert "comes back as another one" in found.text

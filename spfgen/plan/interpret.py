@@ -514,6 +514,12 @@ class _Interpreter:
         upto = [v >= value if key.descending else v <= value for v in values]
         now = bounds[0] + sum(upto if key.backward else before) if positions else bounds[0]
         at = tuple(self.number(plan, e, env) for e in plan.at)
+        if at != tuple(self.number(plan, e, env) for e in kept.node.over):
+            raise WrongPlan(plan, f"its state {plan.place} is not kept for each value of what it is asked for")
+        if kept.node.extents:
+            extents = [self.number(plan, e, env) for e in kept.node.extents]
+            if not all(0 <= k < n for k, n in zip(at, extents, strict=True)):
+                raise WrongPlan(plan, f"there is no state of {[*at]}, of which there are {extents}")
         if kept.node.over and not kept.node.extents:
             kept.at = {k: v for k, v in kept.at.items() if k == at}  # it starts anew when these change
         if positions and kept.start is not None and kept.start != bounds[1 if key.backward else 0]:

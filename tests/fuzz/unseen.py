@@ -746,6 +746,111 @@ def dense_fibres(rng: np.random.Generator, shape: tuple[int, ...], density: floa
     return {"nf": len(pairs)}, {"one": pairs[:, 0], "two": pairs[:, 1]}
 
 
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index col[nnz] {
+        range 0 <= col(p) < ncol
+        property increasing
+    }
+    index row[nnz] {
+        range 0 <= row(p) < nrow
+        property increasing where col equal
+    }
+    value val[nnz] at [p]
+}""",
+)
+def column_list(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    col, row = np.nonzero(rng.random(shape[::-1]) < density)
+    return {"nnz": len(row)}, {"row": row, "col": col}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and i = a
+        and (z(p) mod 2 = 0 and j = floor(z(p)/2) or z(p) mod 2 = 1 and j = ncol - 1 - floor(z(p)/2)) }
+    index ptr[nrow + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index z[nnz] { range 0 <= z(p) }
+    value val[nnz] at [p]
+}""",
+)
+def from_both_sides(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    found = [subset(rng, 2 * shape[1], density / 2) for _ in range(shape[0])]
+    ptr = pointer([len(f) for f in found])
+    return {"nnz": int(ptr[-1])}, {"ptr": ptr, "z": [z for f in found for z in rng.permutation(f)]}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    relation {
+        [e] -> [i, j] : 0 <= e < nrow and i = e and j = a(e) ;
+        [e] -> [i, j] : 0 <= e < nrow and i = e and j = b(e)
+    }
+    index a[nrow] { range 0 <= a(e) < ncol }
+    index b[nrow] { range 0 <= b(e) < ncol }
+    value w[nrow] at [e]
+}""",
+)
+def two_ends(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    nrow, ncol = shape
+    if not ncol:  # there is no such matrix but one without rows
+        return {"nrow": 0}, {"a": [], "b": []}
+    return {}, {"a": rng.integers(0, ncol, nrow), "b": rng.integers(0, ncol, nrow)}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size na, nb
+    relation { [a, b] -> [i, j] :
+        0 <= a < na and 0 <= b < nb and 0 <= i < nrow and 0 <= j < ncol and r(i) = a and c(j) = b }
+    index r[nrow] { range 0 <= r(i) < na }
+    index c[ncol] { range 0 <= c(j) < nb }
+    value val[na, nb] at [a, b]
+}""",
+)
+def classes(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    na, nb = (int(n) for n in rng.integers(1, 4, 2))
+    return {"na": na, "nb": nb}, {"r": rng.integers(0, na, shape[0]), "c": rng.integers(0, nb, shape[1])}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation {
+        [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and i = a and j = col(p) and j < i ;
+        [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and j = a and i = col(p) and i < j
+    }
+    index ptr[nrow + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index col[nnz] {
+        range 0 <= col(p) < ncol
+        property strictly increasing within ptr
+    }
+    value low[nnz] at [p]
+}""",
+)
+def mirrored_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    found, ptr, col = rows(rng, *shape, density)
+    return {"nnz": int(ptr[-1])}, {"ptr": ptr, "col": col}
+
+
 # --- what packing never makes of the layouts that come with spfgen -------------------------------------
 
 

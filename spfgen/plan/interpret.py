@@ -514,7 +514,7 @@ class _Interpreter:
         upto = [v >= value if key.descending else v <= value for v in values]
         now = bounds[0] + sum(upto if key.backward else before) if positions else bounds[0]
         at = tuple(self.number(plan, e, env) for e in plan.at)
-        if at != tuple(self.number(plan, e, env) for e in kept.node.over):
+        if len(at) != len(kept.node.over):
             raise WrongPlan(plan, f"its state {plan.place} is not kept for each value of what it is asked for")
         if kept.node.extents:
             extents = [self.number(plan, e, env) for e in kept.node.extents]

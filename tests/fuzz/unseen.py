@@ -847,7 +847,7 @@ layout NAME(nrow, ncol) {
 }""",
 )
 def mirrored_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
-    found, ptr, col = rows(rng, *shape, density)
+    _, ptr, col = rows(rng, *shape, density)
     return {"nnz": int(ptr[-1])}, {"ptr": ptr, "col": col}
 
 

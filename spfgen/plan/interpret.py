@@ -313,25 +313,24 @@ class _Interpreter:
         self.held(plan, plan.body, plan.held, env)
         if plan.flat:
             self.rises(plan, plan.flat, low, high)
+        adds = plan.share.adds if plan.share is not None else ""
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, adds)
+        if plan.vector:
+            watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
+        ran: dict[tuple[int, ...], tuple[int, ...]] = {}
         for first, past in self.parts(low, high, span is not None):
             if span is not None and span.part is not None and span.span is not None:
-                names = dict(zip(span.span, (first, past), strict=True))
-                self.clearing(span.part, {**env, **names})
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, adds)
-        if plan.vector:
-            kinds.append(Watch(plan, "vector", disjoint=False))
-        values = range(low, high)
-        ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        with self.watched(kinds), self.loop():
-            for value in reversed(values) if plan.down else values:
-                inside = {**env, plan.dim: value}
-                for watch in kinds:
-                    watch.starts(value)
-                if plan.runs:
-                    self.one_place(plan, inside, ran)
-                self.plan(plan.body, inside)
+                self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
+            values = range(first, past)
+            with self.watched(watches), self.loop():
+                for value in reversed(values) if plan.down else values:
+                    inside = {**env, plan.dim: value}
+                    for watch in watches:
+                        watch.starts(value)
+                    if plan.runs:
+                        self.one_place(plan, inside, ran)
+                    self.plan(plan.body, inside)
 
     def parts(self, low: int, high: int, apart: bool) -> list[tuple[int, int]]:
         """The loop as the threads may share it, where each clears what lies between the places of its part."""

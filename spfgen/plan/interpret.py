@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spfgen.facts.formula import (
+    ZERO,
     And,
     Bin,
     Call,
@@ -63,6 +64,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Share,
     Skip,
     State,
     Sweep,
@@ -313,8 +315,7 @@ class _Interpreter:
         self.held(plan, plan.body, plan.held, env)
         if plan.flat:
             self.rises(plan, plan.flat, low, high)
-        adds = plan.share.adds if plan.share is not None else ""
-        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, adds)
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, plan.share)
         if plan.vector:
             watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
@@ -389,8 +390,7 @@ class _Interpreter:
     def sweep(self, plan: Sweep, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.rises(plan, plan.pointer, low, high)
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel, False, adds)
+        kinds = _claims(plan, plan.parallel, False, plan.share)
         table = self.tables.get(plan.table)
         if table is None:
             raise WrongPlan(plan, f"there is no table {plan.table} around it")
@@ -454,8 +454,7 @@ class _Interpreter:
         if plan.key is not None:
             positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
         self.given(plan, [*range(low, high)], env)
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel, plan.apart, adds)
+        kinds = _claims(plan, plan.parallel, plan.apart, plan.share)
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
@@ -901,11 +900,14 @@ class _Interpreter:
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
 
 
-def _claims(plan: Plan, is_parallel: bool, is_apart: bool, adds: str) -> list[Watch]:
+def _claims(plan: Plan, is_parallel: bool, is_apart: bool, share: Share | None) -> list[Watch]:
     """What a loop says of its iterations, watched."""
     found = []
-    if is_parallel:
-        found.append(Watch(plan, "in parallel", disjoint=not adds, in_order=adds == "segments"))
+    if is_parallel and share is not None and share.adds == "segments":
+        rows = None if share.slice is None else tuple(k for k, e in enumerate(share.slice.rest) if e == ZERO)
+        found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
+    elif is_parallel:
+        found.append(Watch(plan, "in parallel", disjoint=share is None or not share.adds))
     if is_apart:
         found.append(Watch(plan, "apart", disjoint=True, races=False))
     return found

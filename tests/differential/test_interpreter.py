@@ -21,7 +21,7 @@ from spfgen.plan.nodes import Plan, Scan
 from tests.fuzz.common import common_cases
 from tests.fuzz.interpreted import difference, joined, pass_names, problem
 from tests.fuzz.programs import Case, Data, cases, known_layouts
-from tests.fuzz.reads import reading_cases
+from tests.fuzz.reads import STATEMENTS, layouts_of, reading, reading_cases
 
 FOCI = ("dense", "outputs", "common", "unseen", "order", "finds", "schedules", "reads")
 COMMON = {"deadline": None, "suppress_health_check": [*HealthCheck]}
@@ -59,6 +59,18 @@ def test_random_programs(focus: str) -> None:
 def test_many_random_programs(focus: str) -> None:
     """SPFGEN_FUZZ says how many, a hundred of them for each call of the C compiler elsewhere."""
     programs(focus, 10 * int(os.environ.get("SPFGEN_FUZZ", "300")), (Phase.generate, Phase.shrink), derandomize=False)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("layout", layouts_of(2))
+def test_every_layout_read_twice(layout: str) -> None:
+    """Each of the programs that read one tensor several times."""
+    wrong = []
+    for statement in (s for s in STATEMENTS if "A[" in s):
+        data = [Data((("n0", n),), (), density, seed) for n, density, seed in ((1, 1.0, 1), (3, 1.0, 2), (4, 0.4, 3))]
+        layouts = {"A": layout, "B": "csr", "v": "sv"}
+        wrong.append(problem(reading(statement, layouts, data))[1])
+    assert not any(wrong), "\n".join(w for w in wrong if w)
 
 
 # --- layouts that come with spfgen ------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,18 +32,23 @@ SPARSE = "ABv"
 def reading_cases(draw: Callable[[Any], Any]) -> Case:
     """One of the statements; all tensors have one extent."""
     statement = draw(st.sampled_from(STATEMENTS))
-    names = [n for n in RANKS if re.search(rf"\b{n}\[", statement)]
-    layouts = {n: draw(st.sampled_from(_layouts(n))) for n in names}
-    declared = [f"    tensor {n} : {layout}" for n, layout in layouts.items()]
+    layouts = {n: draw(st.sampled_from(layouts_of(RANKS[n]))) for n in _used(statement) if n in SPARSE}
+    return reading(statement, layouts, [draw(_data()) for _ in range(2)])
+
+
+def reading(statement: str, layouts: Mapping[str, str], data: Sequence[Data]) -> Case:
+    """The statement with its sparse tensors in these layouts, the other ones dense."""
+    declared = [f"    tensor {n} : {layouts.get(n, 'dense')}" for n in _used(statement)]
     text = "\n".join(["kernel NAME {", *declared, f"    {statement}", "}"])
-    dims = tuple((n, ("n0",) * RANKS[n]) for n in names)
-    return Case(text, dims, (), tuple(draw(_data()) for _ in range(2)))
+    return Case(text, tuple((n, ("n0",) * RANKS[n]) for n in _used(statement)), (), tuple(data))
 
 
-def _layouts(name: str) -> list[str]:
-    if name not in SPARSE:
-        return ["dense"]
-    return [*known_layouts(RANKS[name]), *unseen_layouts(RANKS[name])]
+def _used(statement: str) -> list[str]:
+    return [n for n in RANKS if re.search(rf"\b{n}\[", statement)]
+
+
+def layouts_of(rank: int) -> list[str]:
+    return [*known_layouts(rank), *unseen_layouts(rank)]
 
 
 @st.composite

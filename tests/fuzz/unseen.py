@@ -793,20 +793,20 @@ def from_both_sides(rng: np.random.Generator, shape: tuple[int, ...], density: f
     2,
     """
 layout NAME(nrow, ncol) {
+    size ne
     relation {
-        [e] -> [i, j] : 0 <= e < nrow and i = e and j = a(e) ;
-        [e] -> [i, j] : 0 <= e < nrow and i = e and j = b(e)
+        [e] -> [i, j] : 0 <= e < ne and i = e and j = a(e) ;
+        [e] -> [i, j] : 0 <= e < ne and i = e and j = b(e)
     }
-    index a[nrow] { range 0 <= a(e) < ncol }
-    index b[nrow] { range 0 <= b(e) < ncol }
-    value w[nrow] at [e]
+    index a[ne] { range 0 <= a(e) < ncol }
+    index b[ne] { range 0 <= b(e) < ncol }
+    value w[ne] at [e]
 }""",
 )
 def two_ends(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     nrow, ncol = shape
-    if not ncol:  # there is no such matrix but one without rows
-        return {"nrow": 0}, {"a": [], "b": []}
-    return {}, {"a": rng.integers(0, ncol, nrow), "b": rng.integers(0, ncol, nrow)}
+    ne = nrow if ncol else 0
+    return {"ne": ne}, {"a": rng.integers(0, max(ncol, 1), ne), "b": rng.integers(0, max(ncol, 1), ne)}
 
 
 @layout(

@@ -6,6 +6,7 @@
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
+| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | simplify | cir    | the same with less                              | cir/simplify.py      |                 |
 | sized    | cir    | loops over a small size written out for it      | cir/sized.py         |                 |
@@ -15,6 +16,9 @@
 | teams    | cir    | one thread does its part without a team         | cir/teams.py         |                 |
 | exact    | cir    | parts are written out for the width of one tile | cir/exact.py         | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
+
+The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an
+expression; tests carry plans out after each of them (plan/interpret.py).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from spfgen.facts.formula import (
+    ZERO,
     And,
     Bin,
     Call,
@@ -64,6 +65,7 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
+    Share,
     Skip,
     State,
     Sweep,
@@ -314,25 +316,23 @@ class _Interpreter:
         self.held(plan, plan.body, plan.held, env)
         if plan.flat:
             self.rises(plan, plan.flat, low, high)
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, plan.share)
+        if plan.vector:
+            watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
+        ran: dict[tuple[int, ...], tuple[int, ...]] = {}
         for first, past in self.parts(low, high, span is not None):
             if span is not None and span.part is not None and span.span is not None:
-                names = dict(zip(span.span, (first, past), strict=True))
-                self.clearing(span.part, {**env, **names})
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, adds)
-        if plan.vector:
-            kinds.append(Watch(plan, "vector", disjoint=False))
-        values = range(low, high)
-        ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        with self.watched(kinds), self.loop():
-            for value in reversed(values) if plan.down else values:
-                inside = {**env, plan.dim: value}
-                for watch in kinds:
-                    watch.starts(value)
-                if plan.runs:
-                    self.one_place(plan, inside, ran)
-                self.plan(plan.body, inside)
+                self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
+            values = range(first, past)
+            with self.watched(watches), self.loop():
+                for value in reversed(values) if plan.down else values:
+                    inside = {**env, plan.dim: value}
+                    for watch in watches:
+                        watch.starts(value)
+                    if plan.runs:
+                        self.one_place(plan, inside, ran)
+                    self.plan(plan.body, inside)
 
     def parts(self, low: int, high: int, apart: bool) -> list[tuple[int, int]]:
         """The loop as the threads may share it, where each clears what lies between the places of its part."""
@@ -391,8 +391,7 @@ class _Interpreter:
     def sweep(self, plan: Sweep, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.rises(plan, plan.pointer, low, high)
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel, False, adds)
+        kinds = _claims(plan, plan.parallel, False, plan.share)
         table = self.tables.get(plan.table)
         if table is None:
             raise WrongPlan(plan, f"there is no table {plan.table} around it")
@@ -456,8 +455,7 @@ class _Interpreter:
         if plan.key is not None:
             positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
         self.given(plan, [*range(low, high)], env)
-        adds = plan.share.adds if plan.share is not None else ""
-        kinds = _claims(plan, plan.parallel, plan.apart, adds)
+        kinds = _claims(plan, plan.parallel, plan.apart, plan.share)
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
@@ -515,6 +513,12 @@ class _Interpreter:
         upto = [v >= value if key.descending else v <= value for v in values]
         now = bounds[0] + sum(upto if key.backward else before) if positions else bounds[0]
         at = tuple(self.number(plan, e, env) for e in plan.at)
+        if len(at) != len(kept.node.over):
+            raise WrongPlan(plan, f"its state {plan.place} is not kept for each value of what it is asked for")
+        if kept.node.extents:
+            extents = [self.number(plan, e, env) for e in kept.node.extents]
+            if not all(0 <= k < n for k, n in zip(at, extents, strict=True)):
+                raise WrongPlan(plan, f"there is no state of {[*at]}, of which there are {extents}")
         if kept.node.over and not kept.node.extents:
             kept.at = {k: v for k, v in kept.at.items() if k == at}  # it starts anew when these change
         if positions and kept.start is not None and kept.start != bounds[1 if key.backward else 0]:
@@ -885,11 +889,14 @@ class _Interpreter:
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
 
 
-def _claims(plan: Plan, is_parallel: bool, is_apart: bool, adds: str) -> list[Watch]:
+def _claims(plan: Plan, is_parallel: bool, is_apart: bool, share: Share | None) -> list[Watch]:
     """What a loop says of its iterations, watched."""
     found = []
-    if is_parallel:
-        found.append(Watch(plan, "in parallel", disjoint=not adds, in_order=adds == "segments"))
+    if is_parallel and share is not None and share.adds == "segments":
+        rows = None if share.slice is None else tuple(k for k, e in enumerate(share.slice.rest) if e == ZERO)
+        found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
+    elif is_parallel:
+        found.append(Watch(plan, "in parallel", disjoint=share is None or not share.adds))
     if is_apart:
         found.append(Watch(plan, "apart", disjoint=True, races=False))
     return found

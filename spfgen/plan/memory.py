@@ -106,19 +106,22 @@ class Sums:
 
 @dataclass(eq=False)
 class Watch:
-    """What the iterations of a loop do. `disjoint`: no two write one place; `in_order`: those that add to one place
-    follow one another."""
+    """What the iterations of a loop do. `disjoint`: no two write one place. `in_order`: those that add to one row
+    follow one another; `rows` are the subscripts of a place that say which row it lies in, if not all do."""
 
     node: Plan
     what: str
     disjoint: bool
     in_order: bool = False
+    rows: tuple[int, ...] | None = None
     races: bool = True
     now: int = 0
     number: int = 0
     stored: dict[Key, int] = field(default_factory=dict)
     added: dict[Key, int] = field(default_factory=dict)
     read: dict[Key, set[int]] = field(default_factory=dict)
+    row: Key | None = None
+    left: set[Key] = field(default_factory=set)
 
     def starts(self, iteration: int) -> None:
         self.now = iteration
@@ -133,22 +136,24 @@ class Watch:
                 raise WrongPlan(self.node, f"iteration {self.now} reads {name}, which another one writes ({self.what})")
 
     def writes(self, key: Key, name: str, adds: bool) -> None:
-        own = self.added if adds else self.stored
-        others = [self.stored] if adds and not self.disjoint else [self.stored, self.added]
         if self.in_order:
-            last = self.added.get(key)
-            if adds and last is not None and last < self.number - 1 and self._others_since(last, key):
-                raise WrongPlan(self.node, f"{name} is added to again after another place was ({self.what})")
-            others = []
-        if any(o.get(key, self.number) != self.number for o in others):
-            raise WrongPlan(self.node, f"two iterations, {self.now} the later one, write {name} ({self.what})")
+            if adds:
+                self._follows(key if self.rows is None else (key[0], tuple(key[1][k] for k in self.rows)), name)
+            return
+        own = self.added if adds else self.stored
+        for other in [self.stored] if adds and not self.disjoint else [self.stored, self.added]:
+            if other.get(key, self.number) != self.number:
+                raise WrongPlan(self.node, f"two iterations, {self.now} the later one, write {name} ({self.what})")
         if self.races and self.read.get(key, {self.number}) != {self.number}:
             raise WrongPlan(self.node, f"iteration {self.now} writes {name}, which another one reads ({self.what})")
         own[key] = self.number
 
-    def _others_since(self, number: int, key: Key) -> bool:
-        """Whether other places were added to after this iteration by ones that did not add to this place."""
-        return any(n > number and n != self.number for k, n in self.added.items() if k[0] == key[0] and k != key)
+    def _follows(self, row: Key, name: str) -> None:
+        if row in self.left:
+            raise WrongPlan(self.node, f"{name} is added to again after another place was ({self.what})")
+        if self.row is not None and row != self.row:
+            self.left.add(self.row)
+        self.row = row
 
 
 @dataclass(eq=False)

@@ -121,7 +121,7 @@ def passed(passes: Iterable[Pass[Asked, Rewritten]], given: Asked, plans: Rewrit
     return plans
 
 
-def _of_each(rewrite: Callable[[Given, Plan], Plan]) -> Callable[[Given, Nests], Nests]:
+def of_each(rewrite: Callable[[Given, Plan], Plan]) -> Callable[[Given, Nests], Nests]:
     """A pass that does the same with each nest."""
     return lambda given, nests: nests.with_nests([rewrite(given, nest) for nest in nests.nests])
 
@@ -193,38 +193,38 @@ def _together(given: Given, nests: Nests) -> Nests:
 
 
 PASSES: tuple[Pass[Given, Nests], ...] = (
-    Pass("measure", _of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
+    Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
     Pass("check", _checked, 0),
-    Pass("sweep", _of_each(_swept), 2),
-    Pass("skip zeros", _of_each(lambda given, nest: zeros_skipped(given.instance, nest, given.context)), 2),
+    Pass("sweep", of_each(_swept), 2),
+    Pass("skip zeros", of_each(lambda given, nest: zeros_skipped(given.instance, nest, given.context)), 2),
     Pass("copy without zeros", _with_copies, 2),
     Pass("clear inside", _cleared_inside, 1),
     Pass("simplify", _simplified, 1),
-    Pass("schedule", _of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
+    Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
     Pass("apart", _apart, 2),
-    Pass("tile", _of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
-    Pass("fetch ahead", _of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass("tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
+    Pass("fetch ahead", of_each(lambda given, nest: fetched_ahead(nest)), 2),
     Pass(
         "fetch rows",
-        _of_each(lambda given, nest: rows_fetched(nest, given.context.shapes, given.instance.sizes)),
+        of_each(lambda given, nest: rows_fetched(nest, given.context.shapes, given.instance.sizes)),
         2,
     ),
-    Pass("fetch blocks", _of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
-    Pass("threads", _of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
-    Pass("clear before", _of_each(lambda given, nest: cleared_before(nest)), 0),
-    Pass("lists", _of_each(lambda given, nest: with_lists(nest)), 2),
-    Pass("sums of blocks", _of_each(_with_sums), 2, fixed=False),
-    Pass("runs", _of_each(lambda given, nest: with_runs(nest)), 2, fixed=False),
-    Pass("lanes", _of_each(lambda given, nest: with_lanes(given.instance, nest)), 2, fixed=False),
-    Pass("flat", _of_each(lambda given, nest: with_flat(given.instance, nest)), 2, fixed=False),
+    Pass("fetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
+    Pass("threads", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
+    Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
+    Pass("lists", of_each(lambda given, nest: with_lists(nest)), 2),
+    Pass("sums of blocks", of_each(_with_sums), 2, fixed=False),
+    Pass("runs", of_each(lambda given, nest: with_runs(nest)), 2, fixed=False),
+    Pass("lanes", of_each(lambda given, nest: with_lanes(given.instance, nest)), 2, fixed=False),
+    Pass("flat", of_each(lambda given, nest: with_flat(given.instance, nest)), 2, fixed=False),
     Pass(
         "scattered",
-        _of_each(lambda given, nest: with_scattered(given.instance, nest, given.context.shapes)),
+        of_each(lambda given, nest: with_scattered(given.instance, nest, given.context.shapes)),
         2,
         fixed=False,
     ),
-    Pass("windows", _of_each(lambda given, nest: with_windows(nest, given.context.types)), 2, fixed=False),
-    Pass("ends", _of_each(lambda given, nest: with_ends(given.instance, nest)), 2),
+    Pass("windows", of_each(lambda given, nest: with_windows(nest, given.context.types)), 2, fixed=False),
+    Pass("ends", of_each(lambda given, nest: with_ends(given.instance, nest)), 2),
     Pass("transpose", _transposed, 2, fixed=False),
     Pass("together", _together, 2, fixed=False),
 )

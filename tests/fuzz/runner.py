@@ -236,14 +236,14 @@ def check(outcome: Outcome, function: Any, data: Data) -> str:
             if isinstance(real, Stored):
                 where = f" at {[tuple(map(int, c)) for c in zip(*real.coords, strict=True)]}"
             return f"{name} is {b.tolist()}{where}\nexpected {a.tolist()}\n{shown(before)}"
-        for problem in _elsewhere(operand, before[name], made, name):
+        for problem in elsewhere(operand, before[name], made.program, name):
             return problem
     return ""
 
 
-def _elsewhere(operand: Operand, before: Operand, made: Generated, name: str) -> list[str]:
+def elsewhere(operand: Operand, before: Operand, program: Program, name: str) -> list[str]:
     """Places that stand for no coordinate stay as they were, unless the array is cleared."""
-    if any(g.op == "=" for g in made.program.groups if g.target == name):
+    if any(g.op == "=" for g in program.groups if g.target == name):
         return []
     for value in operand.layout.values:
         free = np.ones(operand.tensor.arrays[value.name].shape, bool)

@@ -983,6 +983,53 @@ def dense_fibres(rng: np.random.Generator, shape: tuple[int, ...], density: floa
     return {"nf": len(pairs)}, {"one": pairs[:, 0], "two": pairs[:, 1]}
 
 
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) }
+    index col[nnz] {
+        range 0 <= col(p) < ncol
+        property increasing
+    }
+    index row[nnz] {
+        range 0 <= row(p) < nrow
+        property increasing where col equal
+    }
+    value val[nnz] at [p]
+}""",
+)
+def column_list(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    col, row = np.nonzero(rng.random(shape[::-1]) < density)
+    return {"nnz": len(row)}, {"row": row, "col": col}
+
+
+@layout(
+    2,
+    """
+layout NAME(nrow, ncol) {
+    size nnz
+    relation {
+        [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and i = a and j = col(p) and j < i ;
+        [a, p] -> [i, j] : 0 <= a < nrow and ptr(a) <= p < ptr(a + 1) and j = a and i = col(p) and i < j
+    }
+    index ptr[nrow + 1] {
+        range 0 <= ptr(p) <= nnz
+        property increasing
+    }
+    index col[nnz] {
+        range 0 <= col(p) < ncol
+        property strictly increasing within ptr
+    }
+    value low[nnz] at [p]
+}""",
+)
+def mirrored_rows(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
+    _, ptr, col = rows(rng, *shape, density)
+    return {"nnz": int(ptr[-1])}, {"ptr": ptr, "col": col}
+
+
 # --- what packing never makes of the layouts that come with spfgen -------------------------------------
 
 

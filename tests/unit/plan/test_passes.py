@@ -1,0 +1,61 @@
+"""The list of passes that rewrite plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ZERO
+from spfgen.ir import walk
+from spfgen.lang.spec import parse_tree
+from spfgen.pipeline import make_plans, resolve
+from spfgen.plan import expression
+from spfgen.plan.context import context_of
+from spfgen.plan.nodes import PLANS, Plan, Variant
+from spfgen.plan.passes import PASSES, Given, Nests, Pass
+from spfgen.space.from_lang import join
+from spfgen.space.nodes import Program
+
+STATEMENT = "tensor A : coo tensor x, y : dense y[i] = A[i, j]*x[j]"
+
+
+def program(statement: str = STATEMENT) -> Program:
+    tree = parse_tree(f"kernel k {{ {statement} }}")
+    kernel = tree.kernels["k"]
+    return join(kernel, resolve(kernel, tree))
+
+
+def test_each_has_a_name_and_a_level() -> None:
+    names = [p.name for p in (*PASSES, *expression.PASSES)]
+    assert len({*names}) == len(names)
+    assert all(p.level in (0, 1, 2) for p in (*PASSES, *expression.PASSES))
+
+
+def test_planning_ends_after_the_one_that_is_wanted() -> None:
+    found = [make_plans(program(), stop_after=p.name) for p in PASSES]
+    assert found[-1] == make_plans(program())
+    assert found[0] != found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Plan):
+    """A node that no pass has heard of."""
+
+    body: Plan
+
+
+@pytest.mark.parametrize("step", PASSES, ids=lambda p: p.name)
+def test_what_a_pass_does_not_know_it_leaves_alone(step: Pass[Given, Nests]) -> None:
+    (group,) = program().groups
+    (instance,) = group.instances
+    (nest,) = make_plans(program(), stop_after="measure")
+    unknown = Unknown(nest)
+    given = Given(instance, (), context_of(program()), ())
+    if step.name in ("check", "simplify"):  # what is not known cannot be verified, nor its names be changed
+        with pytest.raises(InternalError, match="Unknown"):
+            step.rewrite(given, Nests((Variant(ZERO, unknown),)))
+        return
+    after = step.rewrite(given, Nests((Variant(ZERO, unknown),)))
+    assert any(isinstance(n, Unknown) for p in after.plans for n in walk(p, PLANS))

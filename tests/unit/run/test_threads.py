@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.run.compile import find_compiler
+from spfgen.cir.files import runtime
+from spfgen.run.compile import build, find_compiler, load
 from spfgen.run.threads import threads_by_default
 
 CODE = """
@@ -86,3 +88,19 @@ def test_special_values_are_kept(value) -> None:
         made = spfgen.pack(given, layout) if layout == "csr" else given
         found = spfgen.evaluate("C[i, j] = A[i, j]*b[i]", A=made, b=np.ones(2))
         assert np.array_equal(found, given, equal_nan=True)
+
+
+def test_a_team_nobody_asked_for_starts_only_where_it_gains() -> None:
+    """Started for a call of some microseconds, a team takes milliseconds on a machine that is busy."""
+    text = (
+        "#include <omp.h>\n" + runtime("threads.h") + "\nint team(int n, double w) { return spfgen_threads(n, w); }\n"
+    )
+    library = load(build(text))
+    library.team.argtypes = [ctypes.c_int, ctypes.c_double]
+    library.team.restype = ctypes.c_int
+    library.omp_set_num_threads(3)
+    try:
+        assert [library.team(0, work) for work in (17_000, 60_000, 70_000)] == [1, 1, 3]
+        assert [library.team(2, work) for work in (8_000, 17_000)] == [1, 2]
+    finally:
+        library.omp_set_num_threads(threads_by_default())

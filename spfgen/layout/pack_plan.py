@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise, permutations, product
-from math import factorial
+from itertools import pairwise, product
 from typing import Any
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import And, Call, Expr, Formula, Or, Var, calls, conjunction, show, variables
-from spfgen.facts.instances import implications
+from spfgen.facts.formula import Expr, Var, calls, show, variables
+from spfgen.layout.alternatives import in_turn, informed_piece, taken_once
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import (
     Encoded,
@@ -33,10 +32,10 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
-from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Case, Constraint, Piece, Space, pieces
-from spfgen.sets.uf import Encoder, comparisons, linear, shifted
+from spfgen.sets.named import Case, Constraint, Piece, Space
+from spfgen.sets.uf import linear, shifted
 
 
 @dataclass(frozen=True)
@@ -265,10 +264,10 @@ def _by_digits(
 @lru_cache(maxsize=256)
 def pack_plan(layout: Layout) -> PackPlan:
     """Raises Unsupported naming the position or array that cannot be derived."""
-    encoded = _in_turn(encode(layout))
+    encoded = in_turn(encode(layout))
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
-    both = [(p, _informed(encoded, p)) for p in encoded.pieces]
+    both = [(p, informed_piece(encoded, p)) for p in encoded.pieces]
     both = [(p, known) for p, known in both if not known.is_empty()] or both
     encoded = replace(encoded, pieces=tuple(p for p, _ in both))
     informed = tuple(known for _, known in both)
@@ -302,119 +301,12 @@ def pack_plan(layout: Layout) -> PackPlan:
     steps += _of_places(progress)
     _check_built(progress)
     never = (Constraint(False, Affine((), -1)),)
-    own = _once(encoded, informed)
+    own = taken_once(encoded, informed)
     belongs = tuple(never if p.is_empty() else tuple(p.project(start).constraints()) for p in own)
     injective = _is_injective(layout, encoded, steps)
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
-
-
-def _in_turn(encoded: Encoded) -> Encoded:
-    """With the pieces in the order in which the alternatives of the relation are written: entries try them so."""
-    if len(encoded.pieces) < 2:
-        return encoded
-    alternatives: list[list[Piece]] = []
-    for formula in _alternatives(encoded.layout.relation):
-        encoder = Encoder()
-        plain = encoder.formula(formula)
-        alternatives.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
-
-    def number(piece: Piece) -> int:
-        held = (k for k, parts in enumerate(alternatives) if any(piece.is_subset(p) for p in parts))
-        return next(held, len(alternatives))
-
-    return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
-
-
-def _alternatives(formula: Formula) -> Iterator[Formula]:
-    """The formulas without `or`, in the order of the text, of which one must hold."""
-    match formula:
-        case Or(parts):
-            for part in parts:
-                yield from _alternatives(part)
-        case And(parts):
-            for chosen in product(*(tuple(_alternatives(p)) for p in parts)):
-                yield conjunction(chosen)
-        case _:
-            yield formula
-
-
-def _no_call(call: Call) -> str:
-    raise NotAffine(call)
-
-
-def _informed(encoded: Encoded, piece: Piece) -> Piece:
-    """With what the ranges and properties of index arrays say of the calls that the piece speaks of."""
-    mine = set(involved(encoded, piece))
-    others = encoded.calls.keys() - mine
-    found = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
-    own = {n: c for n, c in encoded.calls.items() if n in mine}
-    facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
-    for conditions, conclusions in implications(facts, own):
-        given = comparisons(conditions)
-        if len(given) == len(conditions) and all(found.implies(c) for c in given):
-            found = found.with_constraints(comparisons(conclusions))
-    return found
-
-
-def _once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
-    """The pieces with a choice among entries that are stored together: where the alternatives are one relation with
-    its coordinates in all orders, as in a symmetric layout, entries take the one that stores them in descending order.
-    """
-    layout = encoded.layout
-    if len(encoded.pieces) < 2:
-        return list(informed)
-    coordinates = layout.coordinates
-    alternatives = _whole_alternatives(encoded)
-    orders: list[tuple[str, ...]] = []
-    for own in alternatives:
-        left = (o for o in permutations(coordinates) if o not in orders)
-        order = next((o for o in left if _is_same(_permuted(alternatives[0], coordinates, o), own)), None)
-        if order is None:
-            return list(informed)
-        orders.append(order)
-    moved = [k for k, name in enumerate(coordinates) if any(o[k] != name for o in orders)]
-    if not moved or len(orders) != factorial(len(moved)):
-        return list(informed)
-    falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
-    rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
-    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(alternatives[0])]
-    for values in (falling, rising):  # the facts may have chosen
-        apart = [Constraint(False, v.plus(-1)) for v in values]
-        if all(known.with_constraints(apart).is_empty() for known in first):
-            return list(informed)
-    chosen = []
-    for piece, known in zip(encoded.pieces, informed, strict=True):
-        order = next((o for o, own in zip(orders, alternatives, strict=True) if piece.is_subset(own)), None)
-        if order is None:
-            return list(informed)
-        new = dict(zip(coordinates, order, strict=True))
-        chosen.append(known.with_constraints(Constraint(False, v.renamed(new)) for v in falling))
-    return chosen
-
-
-def _whole_alternatives(encoded: Encoded) -> list[Piece]:
-    """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
-    found: list[Piece] = []
-    for formula in _alternatives(encoded.layout.relation):
-        encoder = Encoder()
-        plain = encoder.formula(formula)
-        parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
-        if len(parts) != 1:
-            return []
-        found += parts
-    return found
-
-
-def _permuted(piece: Piece, names: tuple[str, ...], order: tuple[str, ...]) -> Piece:
-    """The piece with coordinates in place of others."""
-    new = dict(zip(names, order, strict=True))
-    return piece.space.of(Constraint(c.equality, c.value.renamed(new)) for c in piece.constraints())
-
-
-def _is_same(one: Piece, other: Piece | None) -> bool:
-    return other is not None and one.is_subset(other) and other.is_subset(one)
 
 
 def _check_padding(plan: PackPlan) -> None:

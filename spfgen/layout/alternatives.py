@@ -1,0 +1,122 @@
+"""The alternatives of a relation, as packing sees them: in which order entries try them, and what each one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise, permutations, product
+from math import factorial
+
+from spfgen.facts.formula import And, Call, Formula, Or, conjunction
+from spfgen.facts.instances import implications
+from spfgen.layout.points import Encoded, involved
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.named import Constraint, Piece, pieces
+from spfgen.sets.uf import Encoder, comparisons
+
+
+def in_turn(encoded: Encoded) -> Encoded:
+    """With the pieces in the order in which the alternatives of the relation are written: entries try them so."""
+    if len(encoded.pieces) < 2:
+        return encoded
+    alternatives: list[list[Piece]] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        alternatives.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
+
+    def number(piece: Piece) -> int:
+        held = (k for k, parts in enumerate(alternatives) if any(piece.is_subset(p) for p in parts))
+        return next(held, len(alternatives))
+
+    return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
+
+
+def _alternatives(formula: Formula) -> Iterator[Formula]:
+    """The formulas without `or`, in the order of the text, of which one must hold."""
+    match formula:
+        case Or(parts):
+            for part in parts:
+                yield from _alternatives(part)
+        case And(parts):
+            for chosen in product(*(tuple(_alternatives(p)) for p in parts)):
+                yield conjunction(chosen)
+        case _:
+            yield formula
+
+
+def _no_call(call: Call) -> str:
+    raise NotAffine(call)
+
+
+def informed_piece(encoded: Encoded, piece: Piece) -> Piece:
+    """With what the ranges and properties of index arrays say of the calls that the piece speaks of."""
+    mine = set(involved(encoded, piece))
+    others = encoded.calls.keys() - mine
+    found = piece.intersect(encoded.facts.restrict(set(encoded.space.names) - others))
+    own = {n: c for n, c in encoded.calls.items() if n in mine}
+    facts = [p.formula for a in encoded.layout.indexes for p in a.properties]
+    for conditions, conclusions in implications(facts, own):
+        given = comparisons(conditions)
+        if len(given) == len(conditions) and all(found.implies(c) for c in given):
+            found = found.with_constraints(comparisons(conclusions))
+    return found
+
+
+def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
+    """The pieces with a choice among entries that are stored together: where the alternatives are one relation with
+    its coordinates in all orders, as in a symmetric layout, entries take the one that stores them in descending order.
+    """
+    layout = encoded.layout
+    if len(encoded.pieces) < 2:
+        return list(informed)
+    coordinates = layout.coordinates
+    alternatives = _whole_alternatives(encoded)
+    orders: list[tuple[str, ...]] = []
+    for own in alternatives:
+        left = (o for o in permutations(coordinates) if o not in orders)
+        order = next((o for o in left if _is_same(_permuted(alternatives[0], coordinates, o), own)), None)
+        if order is None:
+            return list(informed)
+        orders.append(order)
+    moved = [k for k, name in enumerate(coordinates) if any(o[k] != name for o in orders)]
+    if not moved or len(orders) != factorial(len(moved)):
+        return list(informed)
+    falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
+    rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
+    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(alternatives[0])]
+    for values in (falling, rising):  # the facts may have chosen
+        apart = [Constraint(False, v.plus(-1)) for v in values]
+        if all(known.with_constraints(apart).is_empty() for known in first):
+            return list(informed)
+    chosen = []
+    for piece, known in zip(encoded.pieces, informed, strict=True):
+        order = next((o for o, own in zip(orders, alternatives, strict=True) if piece.is_subset(own)), None)
+        if order is None:
+            return list(informed)
+        new = dict(zip(coordinates, order, strict=True))
+        chosen.append(known.with_constraints(Constraint(False, v.renamed(new)) for v in falling))
+    return chosen
+
+
+def _whole_alternatives(encoded: Encoded) -> list[Piece]:
+    """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
+    found: list[Piece] = []
+    for formula in _alternatives(encoded.layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(formula)
+        parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
+        if len(parts) != 1:
+            return []
+        found += parts
+    return found
+
+
+def _permuted(piece: Piece, names: tuple[str, ...], order: tuple[str, ...]) -> Piece:
+    """The piece with coordinates in place of others."""
+    new = dict(zip(names, order, strict=True))
+    return piece.space.of(Constraint(c.equality, c.value.renamed(new)) for c in piece.constraints())
+
+
+def _is_same(one: Piece, other: Piece | None) -> bool:
+    return other is not None and one.is_subset(other) and other.is_subset(one)

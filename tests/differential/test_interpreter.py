@@ -57,7 +57,7 @@ def test_random_programs(focus: str) -> None:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("focus", FOCI)
 def test_many_random_programs(focus: str) -> None:
-    """SPFGEN_FUZZ says how many, a hundred of them for each call of the C compiler elsewhere."""
+    """SPFGEN_FUZZ says how many, in tens."""
     programs(focus, 10 * int(os.environ.get("SPFGEN_FUZZ", "300")), (Phase.generate, Phase.shrink), derandomize=False)
 
 

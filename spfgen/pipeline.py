@@ -39,7 +39,7 @@ from spfgen.cir.sized import sized
 from spfgen.cir.teams import without_teams
 from spfgen.cir.unswitch import unswitched
 from spfgen.cir.widths import with_widths
-from spfgen.errors import InternalError, SpecError, SpfgenError, our_bugs
+from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
@@ -48,6 +48,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.limits import limits_of
@@ -130,6 +131,10 @@ def _largest(program: Program) -> str:
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     """A plan for each statement; errors get the place of the statement. `stop_after` is the name of the last pass that
     rewrites them, if not all do: the result means the same."""
+    names = [p.name for p in (*passes.PASSES, *expression.PASSES)]
+    if stop_after and stop_after not in names:
+        hint = f"passes: {', '.join(names)}"
+        raise UsageError(f"expected the name of a pass, but `{stop_after}` is none", None, (hint,))
     plans = []
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from spfgen.errors import InternalError
+from spfgen.errors import InternalError, UsageError
 from spfgen.facts.formula import ZERO
 from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
@@ -37,6 +37,11 @@ def test_planning_ends_after_the_one_that_is_wanted() -> None:
     found = [make_plans(program(), stop_after=p.name) for p in PASSES]
     assert found[-1] == make_plans(program())
     assert found[0] != found[-1]
+
+
+def test_a_pass_that_is_none() -> None:
+    with pytest.raises(UsageError, match="expected the name of a pass, but `fuse` is none"):
+        make_plans(program(), stop_after="fuse")
 
 
 @dataclass(frozen=True, slots=True)

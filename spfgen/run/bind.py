@@ -21,7 +21,17 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
-from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, check_unchanged, layout_text, make_tensor, named, plain_array
+from spfgen.run.tensor import (
+    DTYPES,
+    Array,
+    Tensor,
+    as_array,
+    check_unchanged,
+    layout_text,
+    make_tensor,
+    named,
+    plain_array,
+)
 
 NARROW = 2**31 - 1
 """The largest index that the default type of index arrays holds."""

@@ -234,11 +234,7 @@ def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str
     for value in output.layout.values:
         for other in program.tensors:
             own = other.name == output.name
-            yield from (
-                (value.name, other.name, name)
-                for name in other.layout.arrays
-                if not own or name != value.name
-            )
+            yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
 
 
 def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: str, held: str) -> None:

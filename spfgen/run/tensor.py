@@ -175,8 +175,10 @@ def check_unchanged(tensor: Tensor, validate: str = "once") -> None:
     Raises DataError.
     """
     seen, arrays = tensor.__dict__.get("seen_arrays"), tensor.arrays
-    if seen is None or seen[0] != tensor.sizes or any(
-        arrays.get(n) is not a or a.shape != shape or a.dtype != dtype for n, a, shape, dtype in seen[1]
+    if (
+        seen is None
+        or seen[0] != tensor.sizes
+        or any(arrays.get(n) is not a or a.shape != shape or a.dtype != dtype for n, a, shape, dtype in seen[1])
     ):
         _check_arrays(tensor)
         found = [(n, arrays[n], arrays[n].shape, arrays[n].dtype) for n in form_of(tensor.layout).arrays]

@@ -110,7 +110,7 @@ def test_entry_that_says_it_is_huge(matrix, tmp_path):
     with zipfile.ZipFile(file, "w") as damaged:
         for name, data in {**entries, "array.colidx.npy": huge}.items():
             damaged.writestr(name, data)
-    with pytest.raises(DataError, match="is shorter|damaged"):
+    with pytest.raises(DataError, match="damaged"):
         spfgen.load_tensor(file)
 
 
@@ -158,7 +158,7 @@ def test_operands_by_position(matrix, product):
 
 def test_operand_called_sizes(matrix):
     kernel = spfgen.compile("y[i] = A[i, j]*sizes[j]", A="csr", sizes="dense", y="dense", threads=1)
-    with pytest.raises(UsageError, match="another name|`sizes` is a"):
+    with pytest.raises(UsageError, match="`sizes` is a"):
         kernel(A=matrix, sizes=np.ones(4))
 
 

@@ -175,3 +175,12 @@ def test_tensor_with_gradients(matrix, product):
     with pytest.raises(DataError, match="without gradients") as error:
         product(A=matrix, x=_WithGradient())
     assert "x.detach()" in str(error.value)
+
+
+def test_index_arrays_that_spfgen_made_are_read_only(matrix):
+    coords, values = (np.array([0, 1], dtype=np.int64), np.array([1, 0], dtype=np.int64)), np.ones(2)
+    for made in (matrix.convert("csc"), matrix.convert("csr"), spfgen.pack((coords, values), "coo", shape=(2, 2))):
+        for index in made.layout.indexes:
+            assert not made.arrays[index.name].flags.writeable
+        assert all(made.arrays[v.name].flags.writeable for v in made.layout.values)
+    assert all(a.flags.writeable for a in (*matrix.arrays.values(), *coords, values))

@@ -202,7 +202,7 @@ def packed(
 
 
 def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
-    """A tensor over new arrays, which satisfy the layout; its index arrays are read-only, so that they still do later."""
+    """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
     for index in layout.indexes:
         arrays[index.name].flags.writeable = False
     trust(layout, sizes, arrays)

@@ -20,8 +20,18 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, changed, trust
-from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, layout_text, make_tensor, named, plain_array
+from spfgen.run.seen import broken, trust
+from spfgen.run.tensor import (
+    DTYPES,
+    Array,
+    Tensor,
+    as_array,
+    check_unchanged,
+    layout_text,
+    make_tensor,
+    named,
+    plain_array,
+)
 
 NARROW = 2**31 - 1
 """The largest index that the default type of index arrays holds."""
@@ -77,9 +87,7 @@ def _tensor(
     if value.layout is layout or value.layout == layout:
         if output:
             _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
-        problem = changed(value.layout, value.sizes, value.arrays, validate)
-        if problem is not None:
-            raise problem
+        check_unchanged(value, validate)
         return value
     if output:
         raise DataError(
@@ -190,8 +198,15 @@ def packed(
         raise _wrong_rank(layout, name, len(entries.shape))
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
     made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates)
-    trust(layout, made.sizes, made.arrays)
-    return Tensor(layout, made.sizes, made.arrays)
+    return _made(layout, made.sizes, made.arrays)
+
+
+def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
+    """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
+    for index in layout.indexes:
+        arrays[index.name].flags.writeable = False
+    trust(layout, sizes, arrays)
+    return Tensor(layout, sizes, arrays)
 
 
 def converted(
@@ -208,8 +223,7 @@ def converted(
         raise _wrong_rank(layout, name, value.layout.rank)
     kinds = _wide_enough(layout, value.shape, value.nse, index_types or {}, is_typed)
     made = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
-    trust(layout, made.sizes, made.arrays)
-    return Tensor(layout, made.sizes, made.arrays)
+    return _made(layout, made.sizes, made.arrays)
 
 
 def _wide_enough(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import SpecError, SpfgenError, UsageError
 from spfgen.kept import layout_of
-from spfgen.kernel import Kernel, made, optimization
+from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
@@ -182,7 +183,7 @@ class KernelSpec:
         from spfgen.pipeline import resolve
 
         kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
-        kernel = replace(kernel, level=optimization(optimize))
+        kernel = replace(kernel, level=level_of(optimize))
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
         return build(kernel, layouts, threads, validate)
@@ -321,7 +322,7 @@ def compile(  # noqa: A001
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
     kernel = _with_finds(replace(kernel, order=tuple(_loops(order)) or kernel.order), finds, deterministic)
-    kernel = replace(kernel, level=optimization(optimize))
+    kernel = replace(kernel, level=level_of(optimize))
     found: dict[str, Layout] = {}
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))

@@ -20,7 +20,8 @@ from click.shell_completion import CompletionItem
 
 from spfgen import __version__
 from spfgen.errors import CheckFailed, DataError, InternalError, SpfgenError, UsageError
-from spfgen.lang.types import FINDS, OPTIMIZATION
+from spfgen.lang.optimization import LEVELS
+from spfgen.lang.types import FINDS
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
 INTERRUPTED = 130
@@ -190,7 +191,7 @@ def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
     clauses = "The schedule, in place of the kernel's own: `tile i by 32; parallel i_tile`."
     schedule = click.option("--schedule", metavar="CLAUSES", help=clauses)
-    levels = " ".join(f"{k}: {text}" for k, text in OPTIMIZATION.items())
+    levels = " ".join(f"{k}: {text}" for k, text in LEVELS.items())
     how_much = f"The level of optimisation (default: SPFGEN_OPT, or 2). {levels}"
     level = click.option("-O", "--optimize", type=click.IntRange(0, 2), metavar="LEVEL", help=how_much)
     return click.argument("file", metavar="FILE.spf", shell_complete=files)(option(schedule(find(level(function)))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
-from spfgen.lang.types import DEFAULT_INDEX, OPTIMIZATION
+from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
 
@@ -248,16 +247,6 @@ class Kernel:
             typed.append(replace(declaration, use=use))
         made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
         return made, Entry(made.program, getattr(load(build(made.whole)), self._kernel.name))
-
-
-def optimization(level: int | None) -> int:
-    """The level of optimisation that is asked for, by a call or else by SPFGEN_OPT. Raises UsageError."""
-    asked: object = os.environ.get("SPFGEN_OPT", "2") if level is None else level
-    if isinstance(asked, bool) or str(asked) not in map(str, OPTIMIZATION):
-        where = "SPFGEN_OPT" if level is None else "optimize"
-        known = tuple(f"{k}: {text}" for k, text in OPTIMIZATION.items())
-        raise UsageError(f"expected {where} to be 0, 1 or 2, but it is {asked!r}", None, known)
-    return int(str(asked))
 
 
 def made(

@@ -171,7 +171,7 @@ class Statement:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """One computation. Tensors that are used but not declared are scalars. `deterministic`: its results do not depend
-    on the number of threads, to the last bit. `level`: how much it is optimised, one of OPTIMIZATION."""
+    on the number of threads, to the last bit. `level`: how much it is optimised (optimization.py)."""
 
     name: str
     tensors: tuple[TensorDecl, ...]

@@ -51,13 +51,6 @@ FINDS: Mapping[str, str] = {
 }
 """The algorithms by which a schedule may have positions found, each in a sentence."""
 
-OPTIMIZATION: Mapping[int, str] = {
-    0: "The scan as it is derived, on one thread; what is looked for is compared with everything.",
-    1: "Proved finds, the loop order of least work, parallel loops, sums in variables: C to be read.",
-    2: "Versions tuned for sizes and processors besides.",
-}
-"""The levels of optimisation, each in a sentence; each has what those before it have."""
-
 KEYWORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long
     register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while

@@ -12,9 +12,9 @@ from typing import Any
 
 from spfgen.api import Kernel, made
 from spfgen.errors import DataError, UsageError
-from spfgen.kernel import optimization
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
+from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_statements
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
@@ -104,7 +104,7 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
 
 
 def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]], threads: int | None) -> Kernel:
-    level = optimization(None)
+    level = level_of(None)
     key = (statements, threads, level, *[id(layout) for _, layout in layouts])
     kernel = _KERNELS.get(key)
     if kernel is None:

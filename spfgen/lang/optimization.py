@@ -1,0 +1,25 @@
+"""Levels of optimisation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from spfgen.errors import UsageError
+
+LEVELS: Mapping[int, str] = {
+    0: "The scan as it is derived, on one thread; what is looked for is compared with everything.",
+    1: "Proved finds, the loop order of least work, parallel loops, sums in variables: C to be read.",
+    2: "Versions tuned for sizes and processors besides.",
+}
+"""The levels, each in a sentence; each has what those before it have."""
+
+
+def level_of(asked: int | None) -> int:
+    """The level that is asked for, by a call or else by SPFGEN_OPT. Raises UsageError."""
+    found: object = os.environ.get("SPFGEN_OPT", "2") if asked is None else asked
+    if isinstance(found, bool) or str(found) not in map(str, LEVELS):
+        where = "SPFGEN_OPT" if asked is None else "optimize"
+        known = tuple(f"{k}: {text}" for k, text in LEVELS.items())
+        raise UsageError(f"expected {where} to be 0, 1 or 2, but it is {found!r}", None, known)
+    return int(str(found))

@@ -184,7 +184,8 @@ class Program:
     around another one. `temporaries` are values that the kernel keeps for itself, each at the places of a tensor that
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
-    optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its target."""
+    optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
+    target."""
 
     name: str
     doc: str

@@ -247,6 +247,9 @@ def chosen(file: str, kernel_name: str | None) -> Any:
     shell_complete=files,
     help="Where NAME.c and NAME.h go; `-` is stdout.",
 )
+@click.option(
+    "--stop-after", metavar="PASS", default="", help="The last pass that rewrites plans: the same with less speed."
+)
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(
     file: str,
@@ -255,6 +258,7 @@ def generate(
     find: tuple[str, ...],
     optimize: int | None,
     output: str,
+    stop_after: str,
     force: bool,
 ) -> None:
     """Write the C and the header of a kernel.
@@ -265,10 +269,11 @@ def generate(
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
     kernel = chosen(file, kernel_name).compile(schedule=schedule, finds=pairs(find, "--find"), optimize=optimize)
+    made = kernel.stopped_after(stop_after) if stop_after else kernel.generated
     if output == "-":
-        show(kernel.generated.whole, newline=False)
+        show(made.whole, newline=False)
         return
-    texts = {f"{kernel.name}.c": kernel.source, f"{kernel.name}.h": kernel.header}
+    texts = {f"{kernel.name}.c": made.source, f"{kernel.name}.h": made.header}
     for path, changed in write_files(Path(output), texts, force).items():
         message(f"wrote {path}" if changed else f"{path} is up to date")
 

@@ -79,6 +79,13 @@ class Kernel:
             self._generated = generate(self._kernel, self._layouts)
         return self._generated
 
+    def stopped_after(self, name: str) -> Generated:
+        """The same where that pass is the last one that rewrites plans: it computes the same, with less speed. Raises
+        UsageError for what is no pass."""
+        from spfgen.pipeline import generate
+
+        return generate(self._kernel, self._layouts, name)
+
     @property
     def program(self) -> Program:
         """What is computed, on which tensors of which layouts and types."""

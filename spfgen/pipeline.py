@@ -8,17 +8,12 @@
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
 | passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
-| simplify | cir    | the same with less                              | cir/simplify.py      |                 |
-| sized    | cir    | loops over a small size written out for it      | cir/sized.py         |                 |
-| unswitch | cir    | what has one answer is asked before the loop    | cir/unswitch.py      |                 |
-| even     | cir    | short segments of equal length written out      | cir/even.py          |                 |
-| widths   | cir    | tiles are a function, called with each width    | cir/widths.py        |                 |
-| teams    | cir    | one thread does its part without a team         | cir/teams.py         |                 |
-| exact    | cir    | parts are written out for the width of one tile | cir/exact.py         | cir/check.py    |
+| passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 
 The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an
-expression; tests carry plans out after each of them (plan/interpret.py).
+expression; tests carry plans out after each of them (plan/interpret.py). Each pass has a level of optimisation
+(lang/optimization.py).
 """
 
 from __future__ import annotations
@@ -28,17 +23,11 @@ from dataclasses import dataclass, replace
 
 import spfgen
 from spfgen.cir import check as cir_check
-from spfgen.cir.even import evened
-from spfgen.cir.exact import written_out
 from spfgen.cir.files import amalgamated, header_file, source_file
 from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
+from spfgen.cir.passes import passed
 from spfgen.cir.print import print_file
-from spfgen.cir.simplify import simplify
-from spfgen.cir.sized import sized
-from spfgen.cir.teams import without_teams
-from spfgen.cir.unswitch import unswitched
-from spfgen.cir.widths import with_widths
 from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -80,12 +69,13 @@ class Generated:
         return amalgamated(self.program, self.source, self.header)
 
 
-def generate(kernel: Kernel, layouts: Mapping[str, Layout]) -> Generated:
-    """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls."""
+def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = "") -> Generated:
+    """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls. `stop_after` is the name
+    of the last pass that rewrites plans, if not all do."""
     with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), recorded() as answers:
         program = join(kernel, layouts)
         check_program(program)
-        plans = make_plans(program)
+        plans = make_plans(program, stop_after)
         return print_kernel(program, plans, unique(answers))
 
 
@@ -102,16 +92,7 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     """From plans to C."""
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     program = replace(program, levels=levels, limits=limits_of(program, plans))
-    functions: list[Function] = []
-    for lowered in lower(program, plans):
-        if program.level < 2:
-            functions.append(simplify(lowered))
-            continue
-        *sizes, function = sized(simplify(lowered))
-        *runs, function = evened(unswitched(function))
-        *others, function = (w for f in (*sizes, *runs, function) for w in with_widths(f))
-        *parts, function = without_teams(function)
-        functions += [*written_out([*others, *parts], function), function]
+    functions = [f for lowered in lower(program, plans) for f in passed(lowered, program.level)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""

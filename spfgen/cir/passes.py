@@ -1,0 +1,56 @@
+"""Rewrites of C in their order: named passes, each a plain function on the functions of a kernel.
+
+The last function is the one that is rewritten; those before it are what it calls. Each pass leaves the C meaning the
+same, and leaves alone what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spfgen.cir.even import evened
+from spfgen.cir.exact import written_out
+from spfgen.cir.nodes import Function
+from spfgen.cir.simplify import simplify
+from spfgen.cir.sized import sized
+from spfgen.cir.teams import without_teams
+from spfgen.cir.unswitch import unswitched
+from spfgen.cir.widths import with_widths
+
+Functions = list[Function]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A rewrite and the level of optimisation from which on it is made (lang/optimization.py)."""
+
+    name: str
+    rewrite: Callable[[Functions], Functions]
+    level: int
+
+
+def _last(rewrite: Callable[[Function], Functions]) -> Callable[[Functions], Functions]:
+    """A pass that rewrites the last function, and may put others before it."""
+    return lambda functions: [*functions[:-1], *rewrite(functions[-1])]
+
+
+PASSES = (
+    Pass("simplify C", _last(lambda f: [simplify(f)]), 0),
+    Pass("small sizes", _last(lambda f: [*sized(f)]), 2),
+    Pass("unswitch", _last(lambda f: [unswitched(f)]), 2),
+    Pass("equal segments", _last(lambda f: [*evened(f)]), 2),
+    Pass("widths of tiles", lambda functions: [w for f in functions for w in with_widths(f)], 2),
+    Pass("one thread", _last(lambda f: [*without_teams(f)]), 2),
+    Pass("whole tiles", lambda functions: [*written_out(functions[:-1], functions[-1]), functions[-1]], 2),
+)
+"""All passes, the first one first."""
+
+
+def passed(function: Function, level: int) -> Functions:
+    """The function after all passes of the level, behind what it calls."""
+    functions = [function]
+    for step in PASSES:
+        if step.level <= level:
+            functions = step.rewrite(functions)
+    return functions

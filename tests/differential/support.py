@@ -269,7 +269,7 @@ def eager_source(text: str) -> str:
     add to copies where these are a few times smaller than the work, else atomically."""
     changes = {
         "copies": (r"work < \d+\.0 \* \(double\)places \+ \d+\.0", "work < 12.0 * (double)places"),
-        "threads": (r"if \(work < \d+\)", "if (work < 0)"),
+        "threads": (r"if \(work < \(wanted > 0 \? \d+ : \d+\)\)", "if (work < 0)"),
         "atomically": (r"places >= \d+", "places >= 0"),
         "turns": (r"work / \d+\.0 / threads", "3.0 + 0.0 * work"),
     }

@@ -50,9 +50,9 @@ def is_ours(status: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
-def is_open_to_all(status: os.stat_result) -> bool:
-    """Whether everybody may write to it."""
-    return bool(status.st_mode & stat.S_IWOTH)
+def is_open(status: os.stat_result) -> bool:
+    """Whether others than its owner may write to it."""
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 # --- small files ----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _is_trusted(folder: Path) -> bool:
     """Whether the folder and the one around it are for us alone: a forged proof is a wrong kernel."""
     for one in (folder.parent, folder):
         status = one.stat()
-        if not is_ours(status) or is_open_to_all(status):
+        if not is_ours(status) or is_open(status):
             return False
     return True
 

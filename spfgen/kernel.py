@@ -111,13 +111,18 @@ class Kernel:
         more = f"; and {len(others)} more" if others else ""
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
 
-    def __call__(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned)
+
+    def __call__(self, /, *positional: object, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
         """Run once and return the output (a dict of them when there are several).
 
         Operands are numpy arrays, scipy sparse arrays, numbers or spfgen tensors; an output that is given is
         written in place. Named sizes of the kernel are operands too. What holds the arrays of the operand's layout
         is used in place; anything else is copied into it. Raises DataError, UsageError.
         """
+        if positional:
+            raise self._by_name()
         bound = self.bound(operands, sizes, self.threads, self.validate)
         bound()
         return self.results(bound, operands)
@@ -127,12 +132,19 @@ class Kernel:
         found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
         return found[0][1] if len(found) == 1 else dict(found)
 
-    def bind(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
+    def bind(self, /, *positional: object, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
         """Check the operands and put them in place; the result runs the kernel each time it is called.
 
         What decides the order of loops (the levels of a triangular solve) is found in the first of these calls.
         """
+        if positional:
+            raise self._by_name()
         return self.bound(operands, sizes, self.threads, self.validate).keep_levels()
+
+    def _by_name(self) -> UsageError:
+        names = ", ".join(f"{t.name}=..." for t in self._declared.program.tensors if t.is_input and not t.is_output)
+        message = f"expected the operands of `{self.name}` by name, but some are given by position"
+        return UsageError(message, None, (f"write for instance {self.name}({names})",))
 
     def optimize(
         self,
@@ -163,6 +175,9 @@ class Kernel:
     ) -> Bound:
         """The same, with threads and times of validation of this call's own; tensors in `checked` were validated."""
         calls = self._known()
+        if sizes is not None and not isinstance(sizes, Mapping):
+            message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
+            raise UsageError(message, None, ("an operand cannot be called `sizes`: give it another name",))
         given = {name: value for name, value in operands.items() if value is not None}
         known = calls.sizes(given, sizes)
         calls.check_names(given)
@@ -260,6 +275,21 @@ def made(
             text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
             warnings.warn(f"{text} (tune again)", stacklevel=3)
     return Kernel(kernel, layouts, threads, validate, kept=kept)
+
+
+def _rebuilt(
+    kernel: lang.Kernel,
+    layouts: Mapping[str, Layout],
+    threads: int | None,
+    validate: str,
+    kept: bool,
+    tuned: Tuned | None,
+) -> Kernel:
+    """A kernel from a pickle: compiled again, or loaded from the cache."""
+    from spfgen.run.form import canonical
+
+    known = {name: canonical(layout) for name, layout in layouts.items()}
+    return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned)
 
 
 class _Calls:

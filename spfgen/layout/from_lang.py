@@ -198,12 +198,21 @@ class _Parts:
             seen.add(name)
         self.raise_errors()
 
+    def check_new(self, reader: Reader, right: Tree[Any] | None) -> None:
+        """A size or constant is no coordinate: it would silently be the only one that has entries."""
+        for tree in [] if right is None else right.children:
+            if isinstance(tree, Tree) and (name := _text(reader, tree)) in self.defined:
+                hint = "positions and coordinates need names that nothing else has"
+                self.errors.append(reader.fail(f"expected a new name, but `{name}` is defined already", tree, hint))
+        self.raise_errors()
+
     def mapping(self, reader: Reader, tree: Tree[Any], rank: int) -> tuple[tuple[str, ...], tuple[str, ...], Formula]:
         """One `[positions] -> [coordinates] : formula`. A coordinate may be an expression of the positions."""
         left, right, formula_tree = tree.children
         positions = tuple(n for n, _ in reader.names(left))
         images = reader.exprs(right)
         self.define_tuple(reader.names(left))
+        self.check_new(reader, right)
         if len(images) != rank:
             raise reader.fail(
                 f"expected {counted(rank, 'coordinate')}, one for each extent of the header, "

@@ -20,8 +20,18 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, changed, trust
-from spfgen.run.tensor import DTYPES, Array, Tensor, as_array, layout_text, make_tensor, named, plain_array
+from spfgen.run.seen import broken, trust
+from spfgen.run.tensor import (
+    DTYPES,
+    Array,
+    Tensor,
+    as_array,
+    check_unchanged,
+    layout_text,
+    make_tensor,
+    named,
+    plain_array,
+)
 
 NARROW = 2**31 - 1
 """The largest index that the default type of index arrays holds."""
@@ -77,9 +87,7 @@ def _tensor(
     if value.layout is layout or value.layout == layout:
         if output:
             _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
-        problem = changed(value.layout, value.sizes, value.arrays, validate)
-        if problem is not None:
-            raise problem
+        check_unchanged(value, validate)
         return value
     if output:
         raise DataError(

@@ -29,7 +29,7 @@ from spfgen.folder import (
     cache_setting,
     clear_small_files,
     hash_of,
-    is_open_to_all,
+    is_open,
     is_ours,
     wanted_folder,
 )
@@ -77,7 +77,10 @@ def where() -> Folder:
         )
     if setting == "off":
         return Folder(_private_folder(), None)
-    wanted = wanted_folder()
+    try:
+        wanted = wanted_folder()
+    except (OSError, RuntimeError) as error:  # a home folder that nobody knows
+        return Folder(_private_folder(), None, f"the cache folder cannot be found: {error}")
     problem = _problem_of(wanted)
     return Folder(_private_folder() if problem else wanted, wanted, problem)
 
@@ -254,8 +257,8 @@ def _problem_of(folder: Path) -> str:
         return f"the cache folder {folder} cannot be made: {error.strerror or error}"
     if not is_ours(status):
         return f"the cache folder {folder} belongs to somebody else, who could exchange kernels"
-    if is_open_to_all(status):
-        return f"everybody may write to the cache folder {folder} and could exchange kernels"
+    if is_open(status):
+        return f"others may write to the cache folder {folder} and could exchange kernels"
     try:
         # Permissions do not tell about file systems that are read-only or full, nor bind root; trying tells.
         with tempfile.TemporaryFile(dir=folder):

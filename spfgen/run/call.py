@@ -51,6 +51,12 @@ class Entry:
             (size, program.fixed.get(size), _names(program, size), tuple(places))
             for size, places in program.size_of.items()
         ]
+        self._shared = [
+            (t.name, array, *function.partition(".")[::2])
+            for t in program.tensors
+            for array, function in t.arrays
+            if function.partition(".")[0] != t.name
+        ]
         self._apart = {t.name: tuple(_other_arrays(program, t)) for t in program.tensors if t.is_output}
 
     def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], made: Container[str] = ()) -> None:
@@ -68,6 +74,9 @@ class Entry:
                 raise _contradiction(self.program, size, tensors, sizes)
         for groups in self.program.agreements:
             _check_least(self.program, groups, tensors, sizes)
+        for name, array, owner, held in self._shared:
+            if name not in made:
+                _check_shared(tensors, name, array, owner, held)
         for name, others in self._apart.items():
             if name not in made:
                 _check_apart(name, tensors, others)
@@ -248,10 +257,18 @@ def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str
     for value in output.layout.values:
         for other in program.tensors:
             own = other.name == output.name
-            yield from (
-                (value.name, other.name, name)
-                for name in ([a.name for a in other.layout.indexes] if own else other.layout.arrays)
-            )
+            yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
+
+
+def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: str, held: str) -> None:
+    """A tensor that shares the pattern of another one has equal index arrays; the same ones need no look."""
+    own, other = tensors[name].arrays[array], tensors[owner].arrays[held]
+    if own is not other and not np.array_equal(own, other):
+        raise DataError(
+            f"expected `{name}` to share `{held}` of `{owner}`, but its `{array}` holds other numbers",
+            None,
+            (f"make it over the arrays of `{owner}`, or leave `{name}` out: it is made then",),
+        )
 
 
 def _check_apart(name: str, tensors: Mapping[str, Tensor], others: Iterable[tuple[str, str, str]]) -> None:

@@ -19,6 +19,8 @@ FORMATS = tuple("bsr coo csc csr dia dok lil".split())
 
 def to_scipy(tensor: Tensor, form: str | None) -> Any:
     """See Tensor.to_scipy."""
+    from spfgen.run.tensor import check_unchanged
+
     if form is not None and form not in FORMATS:
         message = f"expected a format of scipy.sparse, but `{form}` is not one"
         raise UsageError(message, None, (did_you_mean(str(form), FORMATS) or f"its formats: {', '.join(FORMATS)}",))
@@ -26,6 +28,7 @@ def to_scipy(tensor: Tensor, form: str | None) -> Any:
         raise DataError(f"expected the fill value 0, which scipy.sparse has, but it is {tensor.layout.fill}")
     if not tensor.shape:
         raise DataError("expected a tensor with dimensions, but this is a number")
+    check_unchanged(tensor)
     made = next((a for b in tensor.layout.bindings if (a := _in_place(tensor, b)) is not None), None)
     if made is None:
         made = _by_coordinates(tensor)

@@ -8,6 +8,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,17 @@ DAMAGE = (
     AttributeError,
     EOFError,
     NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
     zipfile.BadZipFile,
     zlib.error,
 )
 """What numpy, zipfile and json raise for files that are not what they should be."""
 ENDING = ".npz"
 FORMAT = 1
+MOST_PACKED = 1100
+"""Deflate makes a byte of at most 1032."""
 ABOUT, TEXT, ARRAY = "spfgen", "layout", "array."
 """Entries of the file: a JSON text, the layout's text, and one for each array."""
 
@@ -80,6 +86,7 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, Mapping) or ABOUT not in file or TEXT not in file:
                 raise DataError("it holds no tensor of spfgen")
+            _check_bytes(file)
             about = json.loads(str(file[ABOUT]))
             arrays = {n.removeprefix(ARRAY): file[n] for n in file if n.startswith(ARRAY)}
             text = str(file[TEXT])
@@ -93,16 +100,21 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
         raise _unreadable(path, error.message, error.notes) from error
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-    ) as error:
+    except DAMAGE as error:
         raise _unreadable(path, f"it is damaged ({error})") from error
+
+
+def _check_bytes(file: Any) -> None:
+    """No entry says that it is larger than its bytes in the file can be: memory is taken for what it says."""
+    for info in file.zip.infolist():
+        if info.file_size > MOST_PACKED * (info.compress_size + 1):
+            raise DataError(f"it is damaged ({info.filename} says {info.file_size} bytes)")
+        with file.zip.open(info) as stream:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(stream)
+        if prod(shape) * dtype.itemsize > info.file_size:
+            raise DataError(f"it is damaged ({info.filename} says a shape of {shape}, but is shorter)")
 
 
 def _unreadable(path: object, reason: str, notes: tuple[str, ...] = ()) -> DataError:

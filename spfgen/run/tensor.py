@@ -21,7 +21,7 @@ from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken
+from spfgen.run.seen import broken, changed
 from spfgen.run.threads import MOST_THREADS, checked_threads
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class Tensor:
         """
         from spfgen.run.pack import coordinates
 
+        check_unchanged(self)
         coords, found = coordinates(self.layout, self.sizes, self.arrays)
         return Coordinates(self.shape, tuple(coords), found)
 
@@ -166,6 +167,42 @@ class Tensor:
 def _rebuilt(layout: Layout, sizes: dict[str, int], arrays: dict[str, Array]) -> Tensor:
     """A tensor from a pickle or a copy; it shares kernels with those that are in an equal layout."""
     return Tensor(canonical(layout), sizes, arrays)
+
+
+def check_unchanged(tensor: Tensor, validate: str = "once") -> None:
+    """The arrays are still what the layout declares: others may have been put in their place, or other elements.
+
+    Raises DataError.
+    """
+    seen, arrays = tensor.__dict__.get("seen_arrays"), tensor.arrays
+    if (
+        seen is None
+        or seen[0] != tensor.sizes
+        or any(arrays.get(n) is not a or a.shape != shape or a.dtype != dtype for n, a, shape, dtype in seen[1])
+    ):
+        _check_arrays(tensor)
+        found = [(n, arrays[n], arrays[n].shape, arrays[n].dtype) for n in form_of(tensor.layout).arrays]
+        tensor.__dict__["seen_arrays"] = (dict(tensor.sizes), found)
+    problem = changed(tensor.layout, tensor.sizes, arrays, validate)
+    if problem is not None:
+        raise problem
+
+
+def _check_arrays(tensor: Tensor) -> None:
+    """Types and shapes of the arrays, which are used where they are. Raises DataError."""
+    layout, arrays = tensor.layout, tensor.arrays
+    _check_names(layout, arrays)
+    hint = ("make a new tensor with spfgen.tensor(layout, ...)",)
+    for name in (*layout.parameters, *layout.sizes):
+        size_number(name, tensor.sizes.get(name))
+    for name in form_of(layout).arrays:
+        if as_array(arrays[name], name, name in form_of(layout).indexes) is not arrays[name]:
+            raise DataError(f"expected `{name}` to be a contiguous array, but it was exchanged for another", None, hint)
+        extents = extents_of(layout, name, dict(tensor.sizes))
+        if arrays[name].shape != extents:
+            message = f"expected `{name}` to have the shape {extents}, but it is {arrays[name].shape} now"
+            raise DataError(message, None, hint)
+    _check_same_type(layout, arrays)
 
 
 def layout_text(layout: Layout) -> str:
@@ -289,7 +326,10 @@ def plain_array(value: object, name: str) -> Array:
         raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))
     try:
         return np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        if getattr(value, "requires_grad", False) is True:
+            hint = f"gradients do not pass through a kernel: pass {name}.detach()"
+            raise DataError(f"expected `{name}` without gradients, but it requires them", None, (hint,)) from None
         raise DataError(f"expected `{name}` to be an array of numbers, but numpy says: {error}") from None
 
 

@@ -223,7 +223,7 @@ def test_folder_that_cannot_be_made(tmp_path, monkeypatch):
 def test_world_writable_folder(folder):
     folder.mkdir()
     folder.chmod(0o777)
-    assert_falls_back("everybody may write")
+    assert_falls_back("others may write")
     assert list(folder.iterdir()) == []
 
 
@@ -270,7 +270,7 @@ def test_entries_and_clear(folder):
 def test_kept_is_the_folder_or_says_why_there_is_none(folder, monkeypatch):
     assert cache.kept() == folder
     folder.chmod(0o777)
-    with pytest.raises(ToolError, match="everybody may write"):
+    with pytest.raises(ToolError, match="others may write"):
         cache.kept()
     monkeypatch.setenv("SPFGEN_CACHE", "off")
     with pytest.raises(UsageError, match="SPFGEN_CACHE is off"):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spfgen.kept import Compiled
     from spfgen.pipeline import Generated
     from spfgen.run.call import Bound, Entry
+    from spfgen.run.lost import Places
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
@@ -190,7 +191,10 @@ class Kernel:
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtype)
-        return self._entry(tensors).bind(tensors, known, threads or 0, made)
+        bound = self._entry(tensors).bind(tensors, known, threads or 0, made)
+        if calls.places is not None:
+            calls.places.check(tensors, known, validate)
+        return bound
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -309,6 +313,11 @@ class _Calls:
         self._makers = {t.name: Output(program, t) for t in program.tensors if t.is_output}
         self._wanted = {t.name: {n: k if t.typed else DEFAULT_INDEX for n, k in t.index_types} for t in program.tensors}
         self._results: dict[tuple[Any, ...], str] = {}
+        self.places: Places | None = None
+        if program.doubts:
+            from spfgen.run.lost import Places
+
+            self.places = Places(program)
 
     def sizes(self, given: dict[str, object], sizes: Mapping[str, int] | None) -> dict[str, int]:
         """The sizes that the caller says; those that are among the operands are taken out of them."""

@@ -46,6 +46,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
+from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
@@ -94,7 +95,8 @@ def _to_report(kernel: Kernel) -> tuple[str, ...]:
 
 def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
     """From plans to C."""
-    program = replace(program, levels=sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS)))
+    levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
+    program = replace(program, levels=levels, limits=limits_of(program, plans))
     functions: list[Function] = []
     for lowered in lower(program, plans):
         if program.level < 2:
@@ -111,8 +113,14 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
     comment = f"{program.name}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp{wrapped}."
     source = source_file(program, functions, comment)
     cir_check.check(source, KNOWN)
-    header = header_file(program, function, comment)
+    header = header_file(program, function, f"{comment}{_largest(program)}")
     return Generated(program, plans, function, print_file(source), print_file(header), obligations)
+
+
+def _largest(program: Program) -> str:
+    """Up to which sizes the proofs, which are of all integers, hold in C."""
+    bits = program.limits.safe.bit_length() - 1
+    return f" Extents and sizes up to 2^{bits}: what is computed of them fits 64 bits then." if bits > 0 else ""
 
 
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:

@@ -12,10 +12,14 @@ SIMD, UNROLL = "omp simd", "GCC unroll"
 """Pragmas of loops that stay on one thread."""
 FUNCTIONS = {"/": "spfgen_floor_div", "%": "spfgen_floor_mod", "min": "spfgen_min", "max": "spfgen_max"}
 """Division rounds down; the divisor is positive."""
+QUOTIENTS = {"/": "spfgen_quotient", "quot": "spfgen_quotient", "%": "spfgen_remainder", "rem": "spfgen_remainder"}
+"""The same with a divisor of which nobody knows that: C would end the process."""
 
 
 def operation(op: str, a: c.Expr, b: c.Expr) -> c.Expr:
     """An operation of the language on integers."""
+    if op in QUOTIENTS and not (isinstance(b, c.Int) and b.value > 0):
+        return c.Call(QUOTIENTS[op], (a, b))
     if op in FUNCTIONS:
         return c.Call(FUNCTIONS[op], (a, b))
     return c.Bin({"quot": "/", "rem": "%"}.get(op, op), a, b)

@@ -8,10 +8,12 @@ from importlib.resources import files
 from math import isfinite
 
 from spfgen.cir.alone import ALONE
+from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
 from spfgen.cir.tile import REGISTERS
+from spfgen.cir.unused import without_unused
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
@@ -20,7 +22,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
           "stored_float32", "stored_float64", "finite_float32", "finite_float64", "large_memory", "zero",
-          "clear")  # fmt: skip
+           "clear", "times", "branch", "quotient", "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -82,6 +84,7 @@ def runtime(name: str) -> str:
 
 def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
     """NAME.c: what of the run-time the functions need, and the functions."""
+    functions = with_branches([without_unused(f) for f in functions])
     pieces, includes = _needed(functions)
     return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
 
@@ -91,6 +94,7 @@ STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>"
 
 def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
     """Functions that need no structs, with what of the run-time they need."""
+    functions = with_branches([without_unused(f) for f in functions])
     pieces, includes = _needed(functions)
     return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
@@ -73,6 +73,8 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.prefetch import places_of
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.uf import linear
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
@@ -124,6 +126,8 @@ class Lowering(Values):
         free = given_back(self.workspaces)
         rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
+        rest = [*self.missing(used), *rest]
+        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}
         fields = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
         unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
@@ -170,6 +174,17 @@ class Lowering(Values):
             return c.Int(self.program.fixed[size])
         places = self.program.size_of[size]
         return self.size_field(*places[0]) if places else c.Name(self.names[size])
+
+    def missing(self, used: Set[str]) -> list[c.Stmt]:
+        """A null pointer to one of the arrays that are used is an error of the caller, unless it has no elements."""
+        null: list[c.Expr] = []
+        for tensor, array in ((t, a) for t in self.program.tensors for a in t.layout.arrays):
+            name = self.array_names.get((tensor.name, array), "")
+            if name in used and f"{tensor.name}.{array}" in self.arrays:
+                extents = tensor.layout.extents(array)
+                lengths = [self.layout_expr(e, tensor.name) for e in extents if _may_be_empty(e)]
+                null.append(joined("&&", [c.Un("!", c.Name(name)), *(c.Bin(">", n, c.Int(0)) for n in lengths)]))
+        return [c.If(any_of(null), c.Return(c.Name(NULL_ERROR)))] if null else []
 
     def size_field(self, tensor: str, name: str) -> c.Expr:
         return c.Field(c.Name(self.names.tensors[tensor]), field_name(name))
@@ -733,3 +748,17 @@ def _used_once_here(dim: str, body: Plan) -> bool:
             case _:
                 return False
     return False
+
+
+def _at_least(least: int, value: Affine) -> bool:
+    """Whether it is, whatever the sizes are, which are not negative."""
+    natural = (isinstance(a, str) or _at_least(0, a.numerator) for a, _ in value.terms)
+    return value.constant >= least and all(k > 0 for _, k in value.terms) and all(natural)
+
+
+def _may_be_empty(extent: Expr) -> bool:
+    """Whether there are sizes with which it is 0."""
+    try:
+        return not _at_least(1, linear(extent))
+    except NotAffine:
+        return True

@@ -30,7 +30,8 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
     """Allocation of all, with one way out when there is not enough memory."""
     lines: list[c.Stmt] = []
     for w in workspaces:
-        count = c.Select(w.when, w.count, c.Int(0)) if w.when is not None else w.count
+        count = _counted(w.count)
+        count = c.Select(w.when, count, c.Int(0)) if w.when is not None else count
         threads = c.Name("threads") if w.each_thread else c.Int(1)
         size = c.Call("sizeof", (c.Name(w.kind),))
         function = "spfgen_large_memory" if w.filled else "spfgen_workspace" if w.cleared else "spfgen_memory"
@@ -46,6 +47,14 @@ def taken(workspaces: Sequence[Workspace]) -> list[c.Stmt]:
         if w.fill is not None:
             lines.append(_filled(w))
     return lines
+
+
+def _counted(count: c.Expr) -> c.Expr:
+    """The same, but products of sizes do not wrap around: extents may be large where another one is 0."""
+    match count:
+        case c.Bin("*", left, right) if not (isinstance(left, c.Int) and isinstance(right, c.Int)):
+            return c.Call("spfgen_times", (_counted(left), _counted(right)))
+    return count
 
 
 def _filled(w: Workspace) -> c.Stmt:

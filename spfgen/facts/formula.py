@@ -210,10 +210,8 @@ def apply_operator(op: str, a: Any, b: Any) -> Any:
             return a - b
         case "*":
             return a * b
-        case "/" | "quot":
-            return a // b
-        case "%" | "rem":
-            return a % b
+        case "/" | "quot" | "%" | "rem":
+            return _divided(op, a, b)
         case "min" | "max":
             if isinstance(a, int) and isinstance(b, int):
                 return min(a, b) if op == "min" else max(a, b)
@@ -221,6 +219,33 @@ def apply_operator(op: str, a: Any, b: Any) -> Any:
 
             return np.minimum(a, b) if op == "min" else np.maximum(a, b)
     raise InternalError(f"unknown operator {op!r}")
+
+
+def _divided(op: str, a: Any, b: Any) -> Any:
+    """Rounded down, or its remainder; 0 where the divisor is not positive, as in C (rt/quotient.h)."""
+    if isinstance(b, int):
+        return a // b if b > 0 and op in ("/", "quot") else a % b if b > 0 else a * 0
+    import numpy as np
+
+    positive = np.maximum(b, 1)
+    return np.where(b > 0, a // positive if op in ("/", "quot") else a % positive, 0)
+
+
+def divisible(expr: Expr) -> list[Formula]:
+    """That each divisor in it is positive, factor by factor."""
+    divisors = [n.right for n in walk(expr) if isinstance(n, Bin) and n.op in ("/", "quot", "%", "rem")]
+    return [Compare(">=", factor, Num(1)) for d in dict.fromkeys(divisors) for factor in _factors(d)]
+
+
+def _factors(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Num(value) if value >= 1:
+            pass
+        case Bin("*", left, right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield expr
 
 
 NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

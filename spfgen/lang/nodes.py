@@ -2,7 +2,7 @@
 
     SpecFile  ::= LayoutDecl* LayoutAlias* Kernel* Import*
     Kernel    ::= tensors, sizes, statements, order, finds, directives, deterministic, level
-    Statement ::= target (= | +=) value [where formula]
+    Statement ::= target (= | +=) value [where formula] [within target]
     Value     ::= Constant | Access(tensor, subscripts) | Apply(operator, arguments) | Sum(indices, value, where)
 
 A LayoutDecl keeps its parse tree: names and clauses of a family (`p_{1..rank}`, `each k in ...`) depend on the
@@ -11,6 +11,7 @@ constants of a use, so the tree is read when they are known (layout/from_lang.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +72,14 @@ class Sum:
 
 
 Value = Constant | Access | Apply | Sum
+
+
+def product_of(factors: Sequence[Value]) -> Value:
+    """The product of values, 1 of none."""
+    result: Value = factors[0] if factors else Constant(1)
+    for factor in factors[1:]:
+        result = Apply("multiply", (result, factor))
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +158,14 @@ class LoopsRelation:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
+    """`within`: it is computed only where the target stores something, as the text says."""
+
     target: Access
     op: str
     value: Value
     where: Formula | None = None
     span: Span | None = _span()
+    within: bool = False
 
 
 @dataclass(frozen=True, slots=True)

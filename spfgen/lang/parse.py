@@ -640,8 +640,11 @@ def _tensors(reader: Reader, tree: Tree[Any]) -> list[TensorDecl]:
 
 
 def _statement(reader: Reader, tree: Tree[Any], sizes: Iterable[str] = ()) -> Statement:
-    target, op, value, where = tree.children
+    target, op, value, where, within = tree.children
     access = _access(reader, target)
+    if within is not None and within != access.tensor:
+        hint = f"`within {access.tensor}` says that `{access.tensor}` is computed only where it stores something"
+        raise reader.fail(f"expected the target `{access.tensor}` of the statement, but found `{within}`", within, hint)
     known = frozenset({*sizes, *(n for s in access.subscripts for n in variables(s))})
     return Statement(
         access,
@@ -649,6 +652,7 @@ def _statement(reader: Reader, tree: Tree[Any], sizes: Iterable[str] = ()) -> St
         _value(reader, value, known),
         None if where is None else reader.formula(where),
         reader.span(tree),
+        within is not None,
     )
 
 

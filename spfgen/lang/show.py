@@ -39,4 +39,5 @@ def _show_sum(total: Sum) -> str:
 
 def show_statement(statement: Statement) -> str:
     text = f"{show_value(statement.target)} {statement.op} {show_value(statement.value)}"
-    return text if statement.where is None else f"{text} where {show(statement.where)}"
+    text = text if statement.where is None else f"{text} where {show(statement.where)}"
+    return f"{text} within {statement.target.tensor}" if statement.within else text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spfgen.errors import SpecError, Unsupported
 from spfgen.lang.levels import COMPRESSED, DENSE, SINGLETON, Level, Levels, Term, declaration
-from spfgen.lang.nodes import Access, Statement
+from spfgen.lang.nodes import Access, Apply, Statement, Sum, Value
 from spfgen.lang.parse import parse_statements
 
 DIMS = "ijklmnopqrstuvwxyz"
@@ -122,7 +122,7 @@ def _shared(statements: tuple[Statement, ...], tensor: str, formats: Mapping[str
             continue
         for access in _accesses(statement)[1:]:
             same = access.tensor != tensor and access.subscripts == statement.target.subscripts
-            if same and formats.get(access.tensor) == levels:
+            if same and formats.get(access.tensor) == levels and _is_stored(statement.value, access):
                 return access.tensor
         raise Unsupported(
             f"the sparse result `{tensor}` has the pattern of no operand",
@@ -130,6 +130,20 @@ def _shared(statements: tuple[Statement, ...], tensor: str, formats: Mapping[str
             ("give it the format and subscripts of an operand, or make it dense",),
         )
     return ""
+
+
+def _is_stored(value: Value, access: Access) -> bool:
+    """Whether the value is 0 wherever the tensor of the access stores nothing."""
+    match value:
+        case Access():
+            return value == access
+        case Apply("add" | "subtract", (left, right)):
+            return _is_stored(left, access) and _is_stored(right, access)
+        case Apply("multiply", (left, right)):
+            return _is_stored(left, access) or _is_stored(right, access)
+        case Apply("divide", (inner, _)) | Apply("negative", (inner,)) | Sum(value=inner):
+            return _is_stored(inner, access)
+    return False
 
 
 def _accesses(statement: Statement) -> list[Access]:

@@ -154,7 +154,10 @@ class _Writer:
                 return f"{op}({self.expr(left)}, {self.expr(right)})"
             case Bin(op, left, right):
                 sign = {"/": "//", "quot": "//", "rem": "%"}.get(op, op)
-                return f"({self.expr(left)} {sign} {self.expr(right)})"
+                text = f"{self.expr(left)} {sign} {self.expr(right)}"
+                if sign in ("//", "%") and not (isinstance(right, Num) and right.value > 0):
+                    text += f" if {self.expr(right)} > 0 else 0"
+                return f"({text})"
         raise InternalError(f"no Python for {expr!r}")
 
 

@@ -25,6 +25,7 @@ from spfgen.facts.formula import (
     calls,
     chain,
     conjunction,
+    divisible,
     implies,
     rename,
     show,
@@ -331,6 +332,10 @@ class _Parts:
         self.check_names(when, self.known | set(positions), _POSITION_HINT)
         self.check_affine(when)
         self.errors += rebound(when, {*self.defined, *positions})
+        # What is divided by 0 has no place.
+        for condition in dict.fromkeys(c for e in (*position, *extents) for c in divisible(e)):
+            self.check_affine(condition)
+            when = conjunction([when, condition])
         return ValueArray(reader.name(name_tree), extents, position, when, reader.span(name_tree))
 
     def fill(self) -> float:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from spfgen.errors import Span
-from spfgen.facts.formula import TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
+from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
 
 
 def _span() -> Any:
@@ -127,6 +127,25 @@ class Layout:
 
 SCALAR = Layout("scalar", (), (), (), (), (), TRUE, (), (ValueArray("val", (), ()),), doc="A single number.")
 """The layout of a tensor of rank 0 that was not declared."""
+
+
+@lru_cache
+def everywhere(rank: int) -> Layout:
+    """One value for all coordinates: of what is computed, where it may be."""
+    ks = range(1, rank + 1)
+    parts = [within(Var(f"at_{k}"), ZERO, Var(f"extent_{k}")) for k in ks]
+    parts += [Compare("=", Var(f"c_{k}"), Var(f"at_{k}")) for k in ks]
+    return Layout(
+        "everywhere",
+        tuple(f"extent_{k}" for k in ks),
+        (),
+        (),
+        tuple(f"at_{k}" for k in ks),
+        tuple(f"c_{k}" for k in ks),
+        conjunction(parts),
+        (),
+        (ValueArray("one", (ONE,), (ZERO,)),),
+    )
 
 
 @lru_cache

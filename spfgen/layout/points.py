@@ -37,8 +37,9 @@ from spfgen.facts.formula import (
     within,
 )
 from spfgen.facts.instances import instances
+from spfgen.facts.reach import LEAST, MOST
 from spfgen.layout.nodes import Layout, ValueArray
-from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Constraint, Piece, Space, pieces
 from spfgen.sets.uf import Encoder, defined_pieces, in_domain, linear, without_unused
@@ -46,6 +47,10 @@ from spfgen.sets.uf import Encoder, defined_pieces, in_domain, linear, without_u
 Array = NDArray[Any]
 Columns = Mapping[str, Any]
 """Names to int64 columns of one length, or to single numbers that hold for all rows."""
+
+
+SMALL = 2**31
+"""Beyond such sizes it is asked whether what is computed of them fits in 64 bits."""
 
 
 class TooLarge(DataError):
@@ -347,15 +352,47 @@ def _follows(encoded: Encoded, piece: Piece, known: set[str], position: str, nam
 
 
 def affine_value(value: Affine, columns: Columns) -> Any:
-    """The value of an affine expression for every row (a number when it is the same for all)."""
+    """The value of an affine expression for every row (a number when it is the same for all). Raises DataError where a
+    column would have to hold more than 64 bits."""
+    if any(type(known) is int and known > SMALL for known in columns.values()):
+        _reach(value, columns)
+    return _affine_value(value, columns)
+
+
+def _affine_value(value: Affine, columns: Columns) -> Any:
     total: Any = value.constant
     for atom, coefficient in value.terms:
         if isinstance(atom, str):
             term = columns[atom]
         else:
-            term = affine_value(atom.numerator, columns) // atom.divisor
+            term = _affine_value(atom.numerator, columns) // atom.divisor
         total = total + (term if coefficient == 1 else coefficient * term)
     return total
+
+
+def _reach(value: Affine, columns: Columns) -> tuple[int, int]:
+    """The least and the largest value, or what lies beyond. Raises DataError when what is computed on the way does not
+    fit: numbers of Python are exact, but columns wrap around."""
+    low = high = value.constant
+    wraps = False
+    for atom, coefficient in value.terms:
+        names = {atom} if isinstance(atom, str) else atom.numerator.names()
+        wraps = wraps or any(isinstance(columns[n], np.ndarray) for n in names)
+        if isinstance(atom, str):
+            column = np.asarray(columns[atom])
+            least, most = int(column.min(initial=0)), int(column.max(initial=0))
+        else:
+            least, most = (end // atom.divisor for end in _reach(atom.numerator, columns))
+        ends = sorted((coefficient * least, coefficient * most))
+        low, high = low + ends[0], high + ends[1]
+        far = next((end for end in (*ends, low, high) if not LEAST <= end <= MOST), None)
+        if wraps and far is not None:
+            raise DataError(
+                f"expected sizes with which `{show(expression(value))}` fits in 64 bits, but it may reach {far}",
+                None,
+                ("make the extents smaller: positions and coordinates are 64-bit integers",),
+            )
+    return low, high
 
 
 def constraint_holds(constraint: Constraint, columns: Columns) -> Any:

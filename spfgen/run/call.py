@@ -12,6 +12,7 @@ import numpy as np
 
 from spfgen.cir.layout import field_name
 from spfgen.errors import DataError, InternalError, UsageError
+from spfgen.facts.formula import show
 from spfgen.lang.expressions import did_you_mean
 from spfgen.run.tensor import Array, Tensor, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
@@ -64,6 +65,7 @@ class Entry:
 
         Outputs in `made` were allocated for the call and overlap nothing.
         """
+        known: dict[str, int] = {}
         for size, fixed, names, places in self._equal:
             values = {tensors[t].sizes[f] for t, f in places}
             if fixed is not None:
@@ -72,8 +74,13 @@ class Entry:
                 values.update(sizes[n] for n in names if n in sizes)
             if len(values) > 1:
                 raise _contradiction(self.program, size, tensors, sizes)
+            if values:
+                known[size] = values.pop()
         for groups in self.program.agreements:
             _check_least(self.program, groups, tensors, sizes)
+        known.update(sizes)
+        if max(known.values(), default=0) > self.program.limits.safe:
+            _check_fits(self.program, known, tensors)
         for name, array, owner, held in self._shared:
             if name not in made:
                 _check_shared(tensors, name, array, owner, held)
@@ -280,6 +287,27 @@ def _check_apart(name: str, tensors: Mapping[str, Tensor], others: Iterable[tupl
                 None,
                 ("the kernel would read what it has already changed: pass a copy",),
             )
+
+
+def _check_fits(program: Program, sizes: Mapping[str, int], tensors: Mapping[str, Tensor]) -> None:
+    """What C computes of these sizes fits in 64 bits. Raises DataError."""
+    ranges = {name: (value, value) for name, value in sizes.items()}
+    owners = {function: (t.name, own) for t in program.tensors for own, function in t.arrays}
+
+    def held(function: str) -> tuple[int, int]:
+        tensor, array = owners[function]
+        found = tensors[tensor].arrays[array]
+        return (int(found.min()), int(found.max())) if found.size else (0, 0)
+
+    found = program.limits.beyond(ranges) and program.limits.beyond(ranges, held)
+    if found is not None:
+        expr, reached = found
+        large = [f"{name} = {value}" for name, value in sizes.items() if value > 2**15]
+        raise DataError(
+            f"expected sizes with which `{show(expr)}` fits in 64 bits, but it may reach {reached}",
+            None,
+            (f"where {', '.join(large)}", "make the extents smaller: kernels compute in 64-bit integers"),
+        )
 
 
 class Output:

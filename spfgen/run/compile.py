@@ -73,6 +73,8 @@ ENVIRONMENT = (
     "SDKROOT",
     "MACOSX_DEPLOYMENT_TARGET",
 )
+TRIED = ("gcc 11.3", "gcc 12.2", "clang 14.0")
+"""Compilers with which tests have passed, on x86-64; all of them with gcc 12.2."""
 DEPENDENCIES = ("numpy", "scipy", "islpy", "z3-solver", "sympy", "lark", "click")
 
 
@@ -183,6 +185,7 @@ def doctor() -> dict[str, str]:
     else:
         report["compiler"] = shlex.join(compiler.command)
         report["compiler version"] = compiler.version
+        report["compilers tried"] = _tried(compiler.version)
         report["target"] = compiler.target or "unknown"
         report["OpenMP"] = f"yes, {shlex.join(compiler.openmp)}" if compiler.openmp else "no"
     report["cache"] = _describe_cache()
@@ -195,6 +198,18 @@ def doctor() -> dict[str, str]:
         except PackageNotFoundError:
             report[name] = "not installed"
     return report
+
+
+def _tried(version: str) -> str:
+    """With which compilers tests passed, and what to do where this is another one."""
+    found = re.search(r"(?<!Apple )clang version (\d+\.\d+)", version)
+    name = f"clang {found[1]}" if found else ""
+    if not found and (found := re.fullmatch(r"\S*cc\S* \(.*\) (\d+\.\d+)\S*.*", version)):
+        name = f"gcc {found[1]}"
+    known = ", ".join(TRIED)
+    if name in TRIED:
+        return f"{known}; this is one of them"
+    return f"{known}; this is another one: `spfgen check FILE` compares what it makes of kernels with their meaning"
 
 
 def _describe_cache() -> str:

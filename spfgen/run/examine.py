@@ -17,7 +17,7 @@ import numpy as np
 from spfgen import api
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
 from spfgen.errors import DataError, SpfgenError, ToolError, Unsupported
-from spfgen.facts.formula import calls, variables
+from spfgen.facts.formula import Bin, calls, variables
 from spfgen.facts.prove import Answer, smaller
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
@@ -27,6 +27,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders, pack
 from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
 from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
+from spfgen.layout.validate import violation
 from spfgen.plan.nodes import Scan
 from spfgen.run import sanitized
 from spfgen.run.call import Bound
@@ -253,7 +254,10 @@ def _compiled(kernel: Kernel) -> str:
 
 
 def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
-    """What random data show, and whether that is bad."""
+    """What random data show, and whether that is bad. Patterns of results are random, too."""
+    if kernel.program.doubts:
+        within = tuple(replace(s, within=True) for s in kernel.parsed.statements)
+        kernel = Kernel(replace(kernel.parsed, statements=within), kernel.layouts, kernel.threads, kernel.validate)
     bounds: list[Bound] = []
     refused = ""
     for number, extents in enumerate(EXTENTS):
@@ -263,6 +267,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
             refused = error.message
     if not bounds:
         return f"no random data suit it: {refused}", NOTE
+    bounds += [zero for bound in bounds[:2] for zero in _divided_by_zero(kernel, bound)]
     before = [{n: _values(t) for n, t in b.tensors.items()} for b in bounds]
     safe = sanitized.available()
     if safe:
@@ -305,6 +310,30 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     # What the C declares, where a call from Python would take the type of a result from the operands.
     results = {t.name: _typed(t, bound.tensors[t.name]) for t in program.tensors if t.is_output}
     return kernel.bind(sizes=given, **{**operands, **results})
+
+
+def _divided_by_zero(kernel: Kernel, bound: Bound) -> Iterator[Bound]:
+    """The same with zeros by which places are divided: what is stored there has no place."""
+    for tensor in (t for t in bound.program.tensors if t.is_input):
+        for other in _with_zeros(bound.tensors[tensor.name]):
+            own = {n: replace(t, arrays={a: v.copy() for a, v in t.arrays.items()}) for n, t in bound.tensors.items()}
+            yield kernel.bind(sizes=passed(bound), **{**own, tensor.name: other})
+
+
+def _with_zeros(tensor: Tensor) -> Iterator[Tensor]:
+    """The tensor with a size that is 0, and with every second entry so, where that is what the layout allows."""
+    layout = tensor.layout
+    places = [e for v in layout.values for e in (*v.position, *v.extents)]
+    divisors = [n.right for e in places for n in walk(e) if isinstance(n, Bin) and n.op in ("/", "%")]
+    sizes = {v for d in divisors for v in variables(d)} & set(layout.sizes)
+    entries = {call.function for d in divisors for call in calls(d)}
+    for name in sorted(sizes | entries):
+        own = {**tensor.sizes, name: 0} if name in sizes else tensor.sizes
+        arrays = {a: np.resize(array, extents_of(layout, a, own)) for a, array in tensor.arrays.items()}
+        if name in entries:
+            arrays[name].reshape(-1)[::2] = 0
+        if violation(layout, own, {a.name: arrays[a.name] for a in layout.indexes}) is None:
+            yield Tensor(layout, own, arrays)
 
 
 def _typed(declared: Declared, tensor: Tensor) -> Tensor:

@@ -92,19 +92,20 @@ def _checked(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Any]
 def _record(arrays: Sequence[Any]) -> _Record:
     """What is known of these arrays: nothing when they have changed since they were looked at."""
     key = tuple([id(a) for a in arrays])
-    fingerprint = tuple([_fingerprint(a) for a in arrays])
+    prints = tuple([fingerprint(a) for a in arrays])
     record = _RECORDS.get(key)
-    if record is not None and record.fingerprint == fingerprint:
+    if record is not None and record.fingerprint == prints:
         return record
 
     def forget(_: object) -> None:
         _RECORDS.pop(key, None)
 
-    record = _RECORDS[key] = _Record(tuple([weakref.ref(a, forget) for a in arrays]), fingerprint)
+    record = _RECORDS[key] = _Record(tuple([weakref.ref(a, forget) for a in arrays]), prints)
     return record
 
 
-def _fingerprint(array: Any) -> tuple[Any, ...]:
+def fingerprint(array: Any) -> tuple[Any, ...]:
+    """What shows that an array has changed: of a long one only samples."""
     size = array.size
     if not size:
         return (array.shape, array.dtype)

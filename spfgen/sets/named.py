@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import InternalError
@@ -63,14 +64,16 @@ class Space:
         self.position = {name: k for k, name in enumerate(self.names)}
         if len(self.position) != len(self.names):
             raise InternalError(f"a dimension occurs twice: {self.names}")
-        self.isl = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(self.names))
-        self.local = isl.LocalSpace.from_space(self.isl)
+        self.isl, self.local = _spaces(len(self.names))
 
     def universe(self) -> Piece:
         return Piece(self, isl.BasicSet.universe(self.isl))
 
     def of(self, constraints: Iterable[Constraint]) -> Piece:
-        return self.universe().with_constraints(constraints)
+        wanted = list(constraints)
+        if any(c.value.floors() for c in wanted):
+            return self.universe().with_constraints(wanted)
+        return Piece(self, _basic(len(self.names), tuple(_numbers(self, c) for c in wanted)))
 
 
 class Piece:
@@ -89,7 +92,7 @@ class Piece:
             if constraint.value.floors():
                 basic = basic.intersect(_with_floors(self.space, constraint))
             else:
-                basic = basic.add_constraint(_constraint(self.space, constraint))
+                basic = basic.add_constraint(_made(len(self.space.names), _numbers(self.space, constraint)))
         return Piece(self.space, basic)
 
     def intersect(self, other: Piece) -> Piece:
@@ -110,7 +113,7 @@ class Piece:
         point = self.basic.sample_point()
         if point.is_void():
             return None
-        return {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(self.space.names)}
+        return {n: _integer(point.get_coordinate_val(isl.dim_type.set, k)) for k, n in enumerate(self.space.names)}
 
     def subtract(self, other: Piece) -> list[Piece]:
         return _split(self.space, self.basic.to_set().subtract(other.basic.to_set()))
@@ -177,7 +180,7 @@ class Piece:
         own, wanted = self._projected(hidden), other._projected(hidden)
         point = own.to_set().subtract(wanted.to_set()).sample_point()
         shown = self.space.names[: own.dim(isl.dim_type.set)]
-        return {n: point.get_coordinate_val(isl.dim_type.set, k).to_python() for k, n in enumerate(shown)}
+        return {n: _integer(point.get_coordinate_val(isl.dim_type.set, k)) for k, n in enumerate(shown)}
 
     def _projected(self, hidden: Iterable[str]) -> Any:
         names = set(hidden)
@@ -238,7 +241,7 @@ class Piece:
         involves, coefficient, kind = item.involves_dims, item.get_coefficient_val, isl.dim_type.set
         for k, name in enumerate(self.space.names):
             if involves(kind, k, 1):
-                terms.append((name, coefficient(kind, k).to_python()))
+                terms.append((name, _integer(coefficient(kind, k))))
         for k in range(self.basic.dim(isl.dim_type.div)):
             if item.involves_dims(isl.dim_type.div, k, 1):
                 if k not in divs:
@@ -246,28 +249,28 @@ class Piece:
                 floor = divs[k]
                 if floor is None:
                     return None
-                terms.append((floor, item.get_coefficient_val(isl.dim_type.div, k).to_python()))
-        return Affine.of(terms, item.get_constant_val().to_python())
+                terms.append((floor, _integer(item.get_coefficient_val(isl.dim_type.div, k))))
+        return Affine.of(terms, _integer(item.get_constant_val()))
 
     def _floor(self, k: int, divs: dict[int, Floor | None]) -> Floor | None:
         aff = self.basic.get_div(k)
         if aff.is_nan():
             return None
-        divisor = aff.get_denominator_val().to_python()
+        divisor = _integer(aff.get_denominator_val())
         scaled = aff.scale_val(isl.Val.int_from_si(isl.DEFAULT_CONTEXT, divisor))
         terms: list[tuple[Atom, int]] = []
         for d, name in enumerate(self.space.names):
-            coefficient = scaled.get_coefficient_val(isl.dim_type.in_, d).to_python()
+            coefficient = _integer(scaled.get_coefficient_val(isl.dim_type.in_, d))
             if coefficient:
                 terms.append((name, coefficient))
         for d in range(scaled.dim(isl.dim_type.div)):
-            coefficient = scaled.get_coefficient_val(isl.dim_type.div, d).to_python()
+            coefficient = _integer(scaled.get_coefficient_val(isl.dim_type.div, d))
             if coefficient:
                 inner = self._floor(d, divs)
                 if inner is None:
                     return None
                 terms.append((inner, coefficient))
-        return Floor(Affine.of(terms, scaled.get_constant_val().to_python()), divisor)
+        return Floor(Affine.of(terms, _integer(scaled.get_constant_val())), divisor)
 
     def __str__(self) -> str:
         basic = self.basic
@@ -291,14 +294,51 @@ def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:
     return result
 
 
-def _constraint(space: Space, constraint: Constraint) -> Any:
-    make = isl.Constraint.equality_alloc if constraint.equality else isl.Constraint.inequality_alloc
-    result = make(space.local)
-    kind, position = isl.dim_type.set, space.position
-    for atom, coefficient in constraint.value.terms:
-        assert isinstance(atom, str)
-        result = result.set_coefficient_val(kind, position[atom], coefficient)
-    return result.set_constant_val(constraint.value.constant)
+_Numbers = tuple[bool, tuple[tuple[int, int], ...], int]
+"""A constraint by the places of its dimensions: whether it is an equality, (place, coefficient), constant."""
+
+
+def _numbers(space: Space, constraint: Constraint) -> _Numbers:
+    terms = constraint.value.terms
+    return constraint.equality, tuple((space.position[a], k) for a, k in terms), constraint.value.constant  # type: ignore[index]
+
+
+# islpy (2026.2.2) never frees 32 bytes of each object that isl takes, most of them where constraints are made: 70 kB
+# for a small kernel. So what was made stays for the next one who asks for the same.
+
+
+@cache
+def _spaces(size: int) -> tuple[Any, Any]:
+    space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, size)
+    return space, isl.LocalSpace.from_space(space)
+
+
+@lru_cache(maxsize=4096)
+def _made(size: int, numbers: _Numbers) -> Any:
+    equality, terms, constant = numbers
+    result = (isl.Constraint.equality_alloc if equality else isl.Constraint.inequality_alloc)(_spaces(size)[1])
+    for place, coefficient in terms:
+        result = result.set_coefficient_val(isl.dim_type.set, place, _value(coefficient))
+    return result.set_constant_val(_value(constant))
+
+
+@lru_cache(maxsize=1024)
+def _basic(size: int, constraints: tuple[_Numbers, ...]) -> Any:
+    result = isl.BasicSet.universe(_spaces(size)[0])
+    for numbers in constraints:
+        result = result.add_constraint(_made(size, numbers))
+    return result
+
+
+def _value(number: int) -> Any:
+    """A number for isl, which islpy makes of what fits into 64 bits only."""
+    return number if abs(number) < 2**63 else isl.Val.read_from_str(isl.DEFAULT_CONTEXT, str(number))
+
+
+def _integer(value: Any) -> int:
+    """A number of isl: 0 stands for what is too large; text, which islpy does not free, only for that."""
+    found = int(value.get_num_si())
+    return found if found or value.is_zero() else int(value.to_python())
 
 
 def _aff(space: Space, value: Affine) -> Any:

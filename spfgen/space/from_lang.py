@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents
+from spfgen.space.lost import doubts
 from spfgen.space.names import check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.schedule import forced_finds, read_schedule
@@ -55,4 +56,5 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         deterministic=kernel.deterministic,
         level=kernel.level,
         agreements=tuple(extents.agreements()),
+        doubts=doubts(kernel, by_name, extents),
     )

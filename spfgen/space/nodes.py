@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var
 from spfgen.facts.prove import Facts
-from spfgen.lang.nodes import Apply, Constant
+from spfgen.facts.reach import Limits
+from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Piece
 
@@ -165,6 +166,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """A part of a value that may differ from 0 where `target` stores nothing: where all `factors` store something,
+    under the condition. Nobody asked for it to be left out there, so a call finds out whether anything would be."""
+
+    target: Access
+    factors: tuple[Access, ...]
+    where: Formula | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`size_of` gives for each size dimension where its value is read: (tensor, parameter or size) pairs, all of which
     must agree, or () for a size that the caller passes. `index_extent` are the extents of each index (one for each
@@ -173,7 +184,7 @@ class Program:
     around another one. `temporaries` are values that the kernel keeps for itself, each at the places of a tensor that
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
-    optimised (lang/types.py)."""
+    optimised (lang/types.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its target."""
 
     name: str
     doc: str
@@ -192,6 +203,8 @@ class Program:
     deterministic: bool = False
     level: int = 2
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    limits: Limits = Limits()
+    doubts: tuple[Doubt, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

@@ -72,13 +72,13 @@ def _full_last_level(dense: np.ndarray, width: int) -> spfgen.Tensor:
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "dcsr", "coo", "bcsr(R=2, C=3)", "dia", "ell", "lower", "diagonal"])
 def test_a_given_pattern_is_kept(layout: str) -> None:
-    """What falls outside of the pattern is not stored; what is stored and not reached becomes zero."""
+    """Where the text says so, what falls outside of the pattern is left out; what is not reached becomes zero."""
     name = layout.split("(")[0]
     pattern = matrix((6, 6))
     if name in ("lower", "diagonal"):
         pattern = np.tril(pattern) if name == "lower" else np.diag(np.diag(pattern))
     a, b = matrix((6, 4)), matrix((4, 6))
-    kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k]", A="csr", B="csr", C=layout)
+    kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k] within C", A="csr", B="csr", C=layout)
     packing = spfgen.compile("C[i,j] += P[i,j]", P="dense", C=layout)
     from spfgen.run.bind import bind
 

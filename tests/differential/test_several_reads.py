@@ -78,6 +78,7 @@ CLASS_DENSE = np.array([[2, 2, 1], [4, 4, 3], [4, 4, 3.0]])
 HALF = {"ptr": [0, 0, 1, 2], "col": [0, 1], "low": [2.0, 3.0]}
 HALF_DENSE = np.array([[0, 2, 0], [2, 0, 3], [0, 3, 0.0]])
 X = np.array([1.0, 2, 3])
+SOLVE = "x[i] = q[i] - sum(j < i: A[i, j]*x[j])"
 
 READS = {
     "y[j] = sum(i: A[i, j])/(1 + x[j])": lambda d: d.sum(0) / (1 + X),
@@ -124,7 +125,7 @@ def test_the_states_of_two_reads_are_as_long_as_each_needs() -> None:
 @pytest.mark.parametrize(
     ("spec", "arrays", "shape", "text", "wanted"),
     [
-        (SHORT_BLOCKS, {"col": [0], "val": [2.0]}, (2, 2), "x[i] = q[i] - sum(j < i: A[i, j]*x[j])", [1, -1]),
+        (SHORT_BLOCKS, {"col": [0], "val": [2.0]}, (2, 2), SOLVE, [1, -1]),
         (
             TWO_ENDS,
             {"a": [0, 0], "b": [1, 1], "w": [1.0, 2]},

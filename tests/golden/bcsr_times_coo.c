@@ -105,6 +105,11 @@ static inline bool spfgen_finite_float64(const double *values, int64_t count, in
     return sum == 0.0;
 }
 
+/* The product of two numbers of elements; the largest there is, of which there is never memory, where it is beyond. */
+static inline int64_t spfgen_times(int64_t a, int64_t b) {
+    return a > 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+}
+
 /* A hash table over the positions of a range [low, high): open addressing, at most half full. An empty slot has the
    position `high`, so that a look-up that ends there returns it. */
 struct spfgen_slot {
@@ -618,6 +623,10 @@ int bcsr_times_coo(
     const int32_t *restrict B_idx_1 = B->idx_1;
     const int32_t *restrict B_idx_2 = B->idx_2;
     double *restrict C_val = C->val;
+    if (!A_browptr || (!A_bcolidx && nb > 0) || (!A_val && nb > 0) || (!B_idx_1 && nnz > 0)
+            || (!B_idx_2 && nnz > 0) || (!B_val && nnz > 0) || (!C_val && nrow > 0 && n_2 > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     /* what expected times are made of */
     const double ratio = spfgen_over((double)nnz, (double)ncol);
     const double ratio_2 = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
@@ -652,10 +661,14 @@ int bcsr_times_coo(
     int64_t *B_idx_1_end = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
-    double *C_parts = spfgen_memory(variant == 1 ? parts * (2 * n_2) : 0, 1, sizeof(double));
+    double *C_parts =
+            spfgen_memory(variant == 1 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
+            sizeof(double));
     int *part_3s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(int64_t));
-    double *C_parts_2 = spfgen_memory(variant == 2 ? parts * (2 * n_2) : 0, 1, sizeof(double));
+    double *C_parts_2 =
+            spfgen_memory(variant == 2 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
+            sizeof(double));
     struct spfgen_slot *B_idx_1_slots =
             spfgen_workspace(variant == 3 ? spfgen_hash_slots(nnz) : 0, 1,
             sizeof(struct spfgen_slot));
@@ -663,7 +676,9 @@ int bcsr_times_coo(
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
     int *part_5s_taken = spfgen_memory(variant == 3 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts : 0, 1, sizeof(int64_t));
-    double *C_parts_3 = spfgen_memory(variant == 3 ? parts * (2 * n_2) : 0, 1, sizeof(double));
+    double *C_parts_3 =
+            spfgen_memory(variant == 3 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
+            sizeof(double));
     if (!B_idx_1_at || !B_idx_1_end || !parts_taken || !bi_shared || !C_parts || !part_3s_taken
             || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots || !B_idx_1_filter || !part_5s_taken
             || !bi_shared_3 || !C_parts_3) {

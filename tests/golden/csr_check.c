@@ -66,6 +66,14 @@ static inline int spfgen_next_part(int *taken, int parts) {
 #endif
 }
 
+/* Keeps the conditions in a loop as branches. gcc (seen with 11 and 12, from AVX2 on) takes neighbouring elements that
+   are loaded under conditions of their own for a vector, and loads all of it under the conditions of its first part. */
+static inline void spfgen_branch(void) {
+#if defined(__GNUC__) && !defined(__clang__)
+    __asm__ volatile("");
+#endif
+}
+
 /* rowptr: rowptr(0) = 0; checked one by one */
 static int csr_check_1(int64_t nrow, const int32_t *restrict rowptr, int64_t *report)
 {
@@ -190,6 +198,7 @@ static int csr_check_6(
                         const int64_t p_start = spfgen_max(0, rowptr[s]);
                         const int64_t p_end = spfgen_min(nnz - 1, (int64_t)rowptr[s + 1] - 1);
                         for (int64_t p = p_start; p < p_end; p++) {
+                            spfgen_branch();
                             if (s < first && colidx[p] >= colidx[p + 1]) {
                                 first = s;
                                 report[1] = s;

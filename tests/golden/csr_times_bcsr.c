@@ -418,6 +418,10 @@ int csr_times_bcsr(
     const int32_t *restrict B_browptr = B->browptr;
     const int32_t *restrict B_bcolidx = B->bcolidx;
     double *restrict C_val = C->val;
+    if (!A_rowptr || (!A_colidx && nnz > 0) || (!A_val && nnz > 0) || !B_browptr
+            || (!B_bcolidx && nb > 0) || (!B_val && nb > 0) || (!C_val && nrow > 0 && ncol > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     /* what expected times are made of */
     const double ratio = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
     const double ratio_2 = spfgen_over(ratio, ((double)ncol + 1.0) / 2.0);

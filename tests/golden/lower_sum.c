@@ -188,6 +188,9 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
     const double *restrict A_val = A->val;
     const int32_t *restrict A_offset = A->offset;
     double *restrict s_val = s->val;
+    if ((!A_offset && ndiag > 0) || (!A_val && ndiag > 0 && ncol > 0) || !s_val) {
+        return SPFGEN_ERROR_NULL;
+    }
     threads =
             spfgen_threads(threads, (double)ndiag
             + 3.0 * ((double)ndiag * spfgen_least((double)ncol, (double)nrow + 0.0)));

@@ -412,11 +412,16 @@ int mixed_types(
     }
     const int64_t nrow = A->nrow;
     const int64_t nnz = A->nnz;
+    const int64_t ncol = A->ncol;
     const float *restrict A_val = A->val;
     const int64_t *restrict A_rowptr = A->rowptr;
     const int32_t *restrict A_colidx = A->colidx;
     const float *restrict x_val = x->val;
     double *restrict y_val = y->val;
+    if (!A_rowptr || (!A_colidx && nnz > 0) || (!A_val && nnz > 0) || (!x_val && ncol > 0)
+            || (!y_val && nrow > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);

@@ -135,6 +135,11 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
     memset(at, 0, bytes);
 }
 
+/* a / n rounded down; 0 where n is not positive: what is stored nowhere is not divided. */
+static inline int64_t spfgen_quotient(int64_t a, int64_t n) {
+    return n > 0 ? a / n - (a % n < 0) : 0;
+}
+
 /* The number of the calling thread in its team: 0 for the first, and where there is only one. */
 static inline int spfgen_thread(void) {
 #ifdef _OPENMP
@@ -500,6 +505,7 @@ int mttkrp(
     const int64_t nnz_2 = A->nnz_2;
     const int64_t nnz_3 = A->nnz_3;
     const int64_t n_3 = A->n_3;
+    const int64_t A_n_2 = A->n_2;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_idx_1 = A->idx_1;
     const int32_t *restrict A_ptr_2 = A->ptr_2;
@@ -509,6 +515,12 @@ int mttkrp(
     const double *restrict B_val = B->val;
     const double *restrict C_val = C->val;
     double *restrict D_val = D->val;
+    if ((!A_idx_1 && nnz_1 > 0) || !A_ptr_2 || (!A_idx_2 && nnz_2 > 0) || !A_ptr_3
+            || (!A_idx_3 && nnz_3 > 0) || (!A_val && nnz_3 > 0)
+            || (!B_val && A_n_2 > 0 && B_n_2 > 0) || (!C_val && n_3 > 0 && B_n_2 > 0)
+            || (!D_val && n_1 > 0 && B_n_2 > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     threads =
             spfgen_threads(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
             + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3)
@@ -526,7 +538,7 @@ int mttkrp(
     const double zero = spfgen_zero();
     /* rows that the second cache holds, but not the first: those that come later are fetched */
     const bool near = B_n_2 > 16 && n_3 * B_n_2 <= 1048576
-            && spfgen_spread_int32(A_idx_3, nnz_3, 6144 / B_n_2);
+            && spfgen_spread_int32(A_idx_3, nnz_3, spfgen_quotient(6144, B_n_2));
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
     if (!parts_taken) {
         free(parts_taken);

@@ -18,6 +18,14 @@
 #define SPFGEN_AS_IS
 #endif
 
+/* Keeps the conditions in a loop as branches. gcc (seen with 11 and 12, from AVX2 on) takes neighbouring elements that
+   are loaded under conditions of their own for a vector, and loads all of it under the conditions of its first part. */
+static inline void spfgen_branch(void) {
+#if defined(__GNUC__) && !defined(__clang__)
+    __asm__ volatile("");
+#endif
+}
+
 /* Whether vectors of what lies scattered, or of a part of it, are read as fast as the values one by one: so on processors
    with this feature. Others that can read such vectors take longer for them. */
 #ifdef __AVX512FP16__
@@ -206,16 +214,22 @@ int solve(const csr_f64_i32_t *L, const dense_rank1_f64_t *b, dense_rank1_f64_t 
         return SPFGEN_ERROR_SHAPE;
     }
     const int64_t nrow = L->nrow;
+    const int64_t nnz = L->nnz;
     const double *restrict L_val = L->val;
     const int32_t *restrict L_rowptr = L->rowptr;
     const int32_t *restrict L_colidx = L->colidx;
     const double *restrict b_val = b->val;
     double *restrict x_val = x->val;
+    if (!L_rowptr || (!L_colidx && nnz > 0) || (!L_val && nnz > 0) || (!b_val && nrow > 0)
+            || (!x_val && nrow > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     (void)threads;
     /* x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i] */
     /* whether nearly every i needs the value of the one before: that stays in a register then */
     int64_t hits = 0;
     for (int64_t i = 1; i < nrow && hits >= -7; i = i + (2 * ((nrow - 1) / 32) + 1)) {
+        spfgen_branch();
         hits += L_rowptr[i] < L_rowptr[i + 1] && L_colidx[L_rowptr[i + 1] - 1] == i
                 && L_rowptr[i] < L_rowptr[i + 1] - 1 && L_colidx[L_rowptr[i + 1] - 2] == i - 1 ? 1
                 : -7;

@@ -1,4 +1,7 @@
-/* spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
+/*
+ * spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes up to 2^62:
+ * what is computed of them fits 64 bits then.
+ */
 
 #ifndef SPFGEN_SPMV_H
 #define SPFGEN_SPMV_H
@@ -12,10 +15,13 @@ extern "C" {
 
 #ifndef SPFGEN_STATUS
 #define SPFGEN_STATUS
-/* What a kernel returns. */
+/* What a kernel asks and returns. All arrays are the caller's, before the call and after it: a kernel frees none of them
+   and keeps no pointer to them. An array that it writes must not overlap another one of the call. Extents and null
+   pointers are checked; index arrays are trusted: where one breaks what its struct says of it, the kernel reads or writes
+   outside of arrays. Whoever has such arrays from elsewhere validates them before. */
 enum {
     SPFGEN_OK = 0,
-    SPFGEN_ERROR_NULL = 1,  /* a pointer to a tensor is null */
+    SPFGEN_ERROR_NULL = 1,  /* a pointer is null: to a tensor, or to an array that has elements */
     SPFGEN_ERROR_SHAPE = 2, /* extents or sizes that must agree do not, or one is negative */
     SPFGEN_ERROR_MEMORY = 3 /* a workspace could not be allocated */
 };

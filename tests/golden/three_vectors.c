@@ -387,6 +387,10 @@ int three_vectors(
     const double *restrict z_val = z->val;
     const int32_t *restrict z_idx = z->idx;
     double *restrict s_val = s->val;
+    if ((!x_idx && x_nnz > 0) || (!x_val && x_nnz > 0) || (!y_idx && y_nnz > 0)
+            || (!y_val && y_nnz > 0) || (!z_idx && z_nnz > 0) || (!z_val && z_nnz > 0) || !s_val) {
+        return SPFGEN_ERROR_NULL;
+    }
     /* what expected times are made of */
     const double ratio = spfgen_over((double)y_nnz, (double)n);
     const double ratio_2 = spfgen_over((double)z_nnz, (double)n);

@@ -16,6 +16,11 @@
 #define SPFGEN_ALONE
 #endif
 
+/* a / n rounded down, for n > 0. */
+static inline int64_t spfgen_floor_div(int64_t a, int64_t n) {
+    return a / n - (a % n < 0);
+}
+
 static inline int64_t spfgen_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -141,6 +146,10 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     const double *restrict A_val = A->val;
     const double *restrict x_val = x->val;
     double *restrict y_val = y->val;
+    if ((!A_val && spfgen_floor_div(nrow * (nrow + 1), 2) > 0) || (!x_val && ncol > 0)
+            || (!y_val && nrow > 0)) {
+        return SPFGEN_ERROR_NULL;
+    }
     threads =
             spfgen_threads(threads, (double)nrow
             + 3.0 * ((double)nrow * spfgen_least((double)nrow / 2.0 + 1.0, (double)ncol)));

@@ -11,6 +11,7 @@ import pytest
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.run.validate import c_source
 from tests.differential.support import one_file
+from tests.fuzz.programs import known_layouts
 from tests.sanitize.checks import chosen
 from tests.sanitize.driver import generated
 from tests.sanitize.kernels import case, every_find, every_output, every_schedule, every_type
@@ -24,15 +25,16 @@ FILES = 6
 
 
 def sources(folder: Path) -> list[str]:
-    """Files with a selection of kernels: all element types and mixes, sparse outputs, conditions."""
+    """Files with many kernels: a product with every layout, all element types and mixes, sparse outputs, conditions."""
     layouts = {"A": "csr", "B": "bcsr"}
     conditions = [
         case("y[i] = A[i, j]*x[j] where (i mod 2 = 0 or floor(j/3) < i) and i + j != 4", layouts, 2),
         case("s = A[i, j]*B[i, j] - 2.5*A[j, i]/s2", layouts, 2),
         case("C[i, j] += A[2*i, j - 1]", {"A": "tiled"}, 2),
     ]
+    products = [case("y[i] = A[i, j]*x[j]", {"A": name}, 2) for name in known_layouts(2)]
     build, _ = generated(
-        [*every_type(("csr", "hyb")), *every_output(), *[*every_find()][::2], *every_schedule(), *conditions]
+        [*products, *every_type(("csr", "hyb")), *every_output(), *[*every_find()][::2], *every_schedule(), *conditions]
     )
     kernels = {f"kernel_{number}.c": text for number, text in build.sources.items()}
     texts = [one_file(dict(list(kernels.items())[k::FILES])) for k in range(FILES)]

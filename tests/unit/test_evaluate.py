@@ -228,7 +228,7 @@ def test_targets_that_are_given() -> None:
     assert spfgen.evaluate("C[i, j] = 2*A[i, j]", A=a, C=turned) is turned
     assert np.allclose(turned, 2 * a.toarray())
     pattern = sp.csr_array(np.eye(6))
-    assert spfgen.evaluate("C[i, j] = A[i, j]", A=a.toarray(), C=pattern) is pattern
+    assert spfgen.evaluate("C[i, j] = A[i, j] within C", A=a.toarray(), C=pattern) is pattern
     assert np.allclose(pattern.toarray(), np.diag(a.diagonal()))
     blocks = matrix("bsr")
     values = blocks.toarray()

@@ -172,6 +172,11 @@ def test_expressions_of_taco() -> None:
     assert (kernel(A=dense, B=dense).to_numpy() == 2 * dense**2).all()
     with pytest.raises(spfgen.SpfgenError, match="pattern of no operand"):
         spec_text("C(i,j) = A(i,j)", {n: formats[n] for n in "AC"}, {}, "compute", "dense")
+    three = {**formats, "D": parse_format("D:ss").levels}
+    for text in ("B(i,j) + D(i,j)*A(i,j)", "(B(i,j) + D(i,j))*A(i,j)", "B(i,j) + 1 + A(i,j)*D(i,j)"):
+        with pytest.raises(spfgen.SpfgenError, match="pattern of no operand"):
+            spec_text(f"C(i,j) = {text}", three, {}, "compute", "dense")
+    assert "shares D" in spec_text("C(i,j) = D(i,j)*(B(i,j) + A(i,j)) - 2*D(i,j)", three, {}, "compute", "dense")
     with pytest.raises(spfgen.SpfgenError, match="format of 1 levels"):
         spec_text("y(i) = A(i)", {"A": formats["A"]}, {}, "compute", "dense")
 

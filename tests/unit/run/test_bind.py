@@ -213,7 +213,7 @@ def test_outputs_are_written_in_place(spmv) -> None:
 
 
 def test_a_scipy_output_in_place() -> None:
-    twice = spfgen.compile("C[i, j] = A[i, j]*2", A="dense", C="csr", threads=1)
+    twice = spfgen.compile("C[i, j] = A[i, j]*2 within C", A="dense", C="csr", threads=1)
     output = sp.csr_array(np.eye(3))
     assert twice(A=np.ones((3, 3)), C=output) is output
     assert output.toarray().tolist() == (2 * np.eye(3)).tolist()

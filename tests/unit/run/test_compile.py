@@ -349,6 +349,29 @@ def test_doctor(tmp_path, real):
     assert all(isinstance(answer, str) for answer in report.values())
 
 
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", True),
+        ("cc (Debian 12.2.0-14+deb12u1) 12.2.0", True),
+        ("x86_64-linux-gnu-gcc-11 (Debian 11.3.0-12) 11.3.0", True),
+        ("Debian clang version 14.0.6", True),
+        ("gcc (GCC) 13.2.1 20230801 (Red Hat 13.2.1-1)", False),
+        ("gcc (GCC) 12.2.1 20221121 (Red Hat 12.2.1-4)", True),
+        ("Ubuntu clang version 18.1.3 (1ubuntu1)", False),
+        ("Apple clang version 14.0.3 (clang-1403.0.22.14.1)", False),
+        ("tcc version 0.9.27 (x86_64 Linux)", False),
+        ("", False),
+    ],
+)
+def test_doctor_tells_which_compilers_were_tried(version, known, monkeypatch):
+    monkeypatch.setattr(compile, "find_compiler", lambda: compile.Compiler("cc", version, "", ()))
+    told = compile.doctor()["compilers tried"]
+    assert told.startswith("gcc 11.3, gcc 12.2, clang 14.0; this is ")
+    assert ("this is one of them" in told) == known
+    assert ("`spfgen check FILE`" in told) != known
+
+
 def test_doctor_reports_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "file").write_text("")

@@ -115,6 +115,21 @@ def test_wrong_results_are_noticed(check, monkeypatch) -> None:
     assert "differs from the reference" in out
 
 
+def test_places_are_divided_by_zero_too(check, monkeypatch) -> None:
+    """Once by a size and once by entries, in the samples of the larger two shapes."""
+    seen = []
+    true = examine._divided_by_zero
+    monkeypatch.setattr(examine, "_divided_by_zero", lambda *given: [*true(*given), seen.extend(true(*given))][:-1])
+    code, out, _ = check(
+        "layout L(n) { size h relation { [p] -> [i] : 0 <= p < n and i = p } "
+        "index f[n] { range 0 <= f(p) } value v[h, n] at [p mod h, p mod f(p)] }"
+    )
+    assert code == 0, out
+    zeros = [(b.tensors["T"].sizes["h"] == 0, 0 in b.tensors["T"].arrays["f"]) for b in seen]
+    assert any(size for size, _ in zeros)
+    assert any(entry for _, entry in zeros)
+
+
 def test_without_sanitizers(check, monkeypatch) -> None:
     monkeypatch.setattr(sanitized, "available", lambda: False)
     code, out, _ = check("kernel k { tensor x, y : dense  y[i] = 2*x[i] }")

@@ -1,0 +1,172 @@
+"""What the C of a plan computes, of sizes and of what index arrays hold: how far it reaches is asked when it is called.
+
+See facts/reach.py. Costs are computed in floating point, and what is fetched ahead is not read: they do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    Bin,
+    Compare,
+    Expr,
+    Forall,
+    Num,
+    Var,
+    calls,
+    conjuncts,
+    substitute,
+    variables,
+)
+from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step, compared
+from spfgen.ir import walk
+from spfgen.lang.types import TYPES
+from spfgen.layout.nodes import IndexArray
+from spfgen.plan.nodes import (
+    PLANS,
+    Bound,
+    Do,
+    Find,
+    Guard,
+    Kept,
+    Levels,
+    Listed,
+    Load,
+    Locate,
+    Needs,
+    Plan,
+    Reach,
+    Scan,
+    Segment,
+    State,
+    Sums,
+    Sweep,
+    Table,
+    Tile,
+    Together,
+    Whole,
+)
+from spfgen.sets.affine import Affine, NotAffine, affine, expression
+from spfgen.space.nodes import Program, Read, Tensor, size_values
+
+_TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
+"""The sizes of which one is found up to which nothing can be too large."""
+
+
+def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
+    """What the kernel computes, and the sizes that it is known to be good for."""
+    steps = tuple(s for p in plans for n in walk(p, PLANS) for s in _steps(n) if s != Step(()))
+    limits = Limits(steps, tuple(_arrays(program)))
+    names = (*program.size_of, *program.parameters)
+    fits = (n for n in _TRIED if limits.beyond(dict.fromkeys(names, (0, n))) is None)
+    return Limits(limits.steps, limits.arrays, next(fits, 0))
+
+
+def _steps(node: Plan) -> Iterator[Step]:
+    """What a node computes for itself, in its order."""
+    match node:
+        case Scan(dim, low, high) | Levels(dim, low, high):
+            yield Step((), dim, low, high)
+        case Locate(dim, value):
+            yield Step((value,), dim)
+        case Load(dim, call):
+            yield Step((call,), dim)
+        case Guard(conditions) | Whole(when=conditions):
+            yield Step(tuple(compared(conditions)))
+        case Find(dim, low, high, loads, conditions):
+            yield Step((() if node.key is None else (node.key.value,)) + node.at)
+            yield Step((), dim, low, high)
+            yield from (Step((call,), name) for name, call in loads)
+            yield Step(tuple(compared(conditions)))
+        case Segment(dim, start, end, low, high, call, key):
+            yield Step((key.value, *node.at))
+            yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
+            yield Step((call,))
+        case Bound(name, dim, low, high, call, value):
+            yield from (Step((), n, low, high, end=n != dim) for n in (dim, name))
+            yield Step((call, value))
+        case Reach(dim, low, high, call, first, last):
+            yield Step((), dim, low, high)
+            yield Step((call, first, last))
+        case State(low=low, high=high, over=over, extents=extents):
+            yield Step((*low, *high, *over, *extents, _product(extents)))
+        case Table(dim=dim, low=low, high=high, call=call, extent=extent):
+            yield Step((), dim, low, high)
+            yield Step((call, extent))
+        case Sweep(row=row, low=low, high=high):
+            yield Step((), row, low, high)
+        case Tile(dim, start, end, low, high):
+            yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
+        case Together(start, low, high):
+            yield Step((), start, low, high, end=True)
+        case Sums(dim, count, high):
+            yield Step(high)
+            yield Step((), dim, (ZERO,), (Num(count),))
+        case Listed(names=(first, last, _), low=low, high=high):
+            yield from (Step((), name, low, high, end=True) for name in (first, last))
+        case Needs(value):
+            yield Step((value,))
+        case Kept(sums):
+            yield Step(tuple(_product(o.extents) for o in sums))
+        case Do(target, _, value):
+            places = (target, *(n.operand for n in walk(value) if isinstance(n, Read)))
+            yield Step(tuple(e for o in places for e in o.place))
+
+
+def _product(extents: tuple[Expr, ...]) -> Expr:
+    product: Expr = ONE
+    for extent in extents:
+        product = Bin("*", product, extent)
+    return product
+
+
+def _arrays(program: Program) -> Iterator[tuple[str, Held]]:
+    """What each index array holds, by the name of the tensor that owns it."""
+    known: set[str] = set()
+    for tensor in program.tensors:
+        kinds = dict(tensor.index_types)
+        for own, function in tensor.arrays:
+            if function not in known and function == f"{tensor.name}.{own}":
+                known.add(function)
+                yield function, _held(tensor, program, tensor.layout.index(own), kinds[own])
+
+
+def _held(tensor: Tensor, program: Program, array: IndexArray, kind: str) -> Held:
+    bits = 8 * TYPES[kind].bytes - 1
+    bounds = [b for p in array.ranges if isinstance(p.formula, Forall) for b in _bounds(array, p.formula)]
+    sizes = size_values(tensor, program.fixed)
+    low, high = (tuple(substitute(e, sizes) for is_low, e in bounds if is_low == wanted) for wanted in (True, False))
+    return Held(max(-(2**bits), LEAST), min(2**bits - 1, MOST), low, high)
+
+
+def _bounds(array: IndexArray, declared: Forall) -> Iterator[tuple[bool, Expr]]:
+    """(whether it is the lower one, a bound over sizes) that a range gives for all values, each of which may occur."""
+    for part in conjuncts(declared.body):
+        match part:
+            case Compare("<" | "<=" | ">" | ">=" as op, left, right):
+                found = calls(left) + calls(right)
+                if len(found) != 1 or found[0].function != array.name:
+                    continue
+                arguments = zip(found[0].arguments, array.extents, strict=True)
+                named = {a.name: extent for a, extent in arguments if isinstance(a, Var)}
+                more, less = (right, left) if op in ("<", "<=") else (left, right)
+                try:
+                    value = affine(Bin("-", more, less), lambda _: "") + Affine((), -1 if op in ("<", ">") else 0)
+                except NotAffine:
+                    continue
+                times, rest = value.coefficient(""), value.without("")
+                if "" in rest.names():
+                    continue
+                # Here times*f + rest >= 0, where `rest` may speak of where the value stands.
+                at: dict[str, Expr] = {n: Bin("-", e, ONE) for n, e in named.items() if rest.coefficient(n) > 0}
+                at |= {n: ZERO for n in named if rest.coefficient(n) < 0}
+                if variables(expression(rest)) & (set(declared.variables) - set(at)):
+                    continue
+                most: Expr = substitute(expression(rest), at)
+                if times > 0:
+                    yield True, Bin("-", ZERO, Bin("/", most, Num(times)))
+                elif times < 0:
+                    yield False, Bin("/", most, Num(-times))

@@ -1,0 +1,177 @@
+"""What is computed and has no place in its target: a sparse target holds some coordinates only.
+
+Where each part of a value is proved to be 0 but at coordinates that the target stores, nothing is lost. Where the text
+asks for it (`within`, or `shares`), what has no place is left out. What remains is a doubt, which calls look into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product
+
+from spfgen.facts.formula import ZERO, Call, Compare, Formula, Var, calls, conjunction, conjuncts, rename, within
+from spfgen.ir import fresh, walk
+from spfgen.lang import nodes as lang
+from spfgen.layout.nodes import Layout, everywhere
+from spfgen.layout.proofs import places_inside
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.named import Space, pieces
+from spfgen.sets.uf import Encoder, comparisons, linear
+from spfgen.space.extents import Extents, Ranges
+from spfgen.space.instances import make_instances
+from spfgen.space.nodes import Doubt, Instance, Tensor
+
+MOST = 64
+"""Products of sums are multiplied out to so many parts; beyond, one factor stands for all."""
+
+
+def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents) -> tuple[Doubt, ...]:
+    """What may have no place in its target, of all statements that do not ask for it to be left out."""
+    asked = {d.name for d in kernel.tensors if d.shares is not None and not d.shares.indices}
+    found: dict[Doubt, None] = {}
+    for number, statement in enumerate(kernel.statements):
+        target = tensors[statement.target.tensor]
+        if statement.within or target.name in asked or holds_all(target.layout):
+            continue
+        for part in _Parts(statement, kernel.sizes).of(statement.value):
+            conditions = [c for c in (statement.where, *part.conditions) if c is not None]
+            where = conjunction(conditions) if conditions else None
+            if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, extents.ranges(number)):
+                found[Doubt(statement.target, part.factors, where)] = None
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A product, which is 0 where one of the factors stores nothing, and the conditions of the sums around it."""
+
+    factors: tuple[lang.Access, ...] = ()
+    conditions: tuple[Formula, ...] = ()
+
+
+@dataclass
+class _Parts:
+    """Where a value may differ from 0: where one of its parts does."""
+
+    statement: lang.Statement
+    sizes: tuple[str, ...]
+    taken: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.taken = {*self.sizes, *(n.name for n in walk(self.statement) if isinstance(n, Var))}
+
+    def of(self, value: lang.Value) -> list[_Part]:
+        match value:
+            case lang.Constant(number):
+                return [_Part()] if number else []
+            case lang.Access():
+                return [_Part((value,))]
+            case lang.Sum(indices, inner, where):
+                names = {}
+                for index in indices:
+                    names[index] = fresh(index, self.taken | {index})
+                    self.taken.add(names[index])
+                conditions = () if where is None else (rename(where, names),)
+                parts = self.of(rename(inner, names))
+                return [replace(p, conditions=(*conditions, *p.conditions)) for p in parts]
+            case lang.Apply("add" | "subtract", (left, right)):
+                return [*self.of(left), *self.of(right)]
+            case lang.Apply("multiply", (left, right)):
+                one, two = self.of(left), self.of(right)
+                if len(one) * len(two) > MOST:
+                    return min(one, two, key=len)
+                return [_Part((*a.factors, *b.factors), (*a.conditions, *b.conditions)) for a, b in product(one, two)]
+            case lang.Apply("divide", (left, _)) | lang.Apply("negative", (left,)):
+                return self.of(left)
+        return [_Part()]
+
+
+def _has_place(statement: lang.Statement, part: _Part, tensors: Mapping[str, Tensor], ranges: Ranges) -> bool:
+    """Whether it is proved that the target stores each coordinate at which the part is not 0."""
+    target = tensors[statement.target.tensor]
+    own = [tensors[a.tensor] for a in part.factors if a.subscripts == statement.target.subscripts]
+    if any(same_pattern(t, target) for t in own):
+        return True
+    known = {function for a in part.factors for _, function in tensors[a.tensor].arrays}
+    if not {function for _, function in target.arrays} <= known:
+        return False
+    value = lang.product_of(part.factors)
+    where = conjunction(part.conditions) if part.conditions else None
+    plain = replace(statement, value=value, where=where)
+    free = replace(target, layout=everywhere(target.layout.rank), sizes=(), arrays=())
+    alone = list(make_instances(plain, value, {**tensors, target.name: free}, ranges))
+    both = [i for i in make_instances(plain, value, tensors, ranges) if not i.guards]
+    return all(any(_lies_within(a, b) for b in both) for a in alone)
+
+
+def same_pattern(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors store the same coordinates, because their index arrays are the same."""
+    same = one.layout == other.layout and one.extents == other.extents and one.sizes == other.sizes
+    return same and one.arrays == other.arrays
+
+
+def _lies_within(alone: Instance, both: Instance) -> bool:
+    """Whether each point of the first is one of the second for some values of the dimensions that it has more.
+
+    Of these, the calls of index arrays cannot be chosen: each has the value of a call of the first with its arguments.
+    """
+    same: list[Formula] = []
+    for name in (n for n in both.calls if n not in alone.calls):
+        twin = next((n for n in alone.calls if _alike(both.calls[name], alone.calls[n])), None)
+        if twin is None:
+            return False
+        pairs = zip(both.calls[name].arguments, alone.calls[twin].arguments, strict=True)
+        same += [Compare("=", Var(name), Var(twin)), *(Compare("=", a, b) for a, b in pairs)]
+    shown = list(alone.domain.space.names) + [n for n in both.sizes if n not in alone.domain.space.position]
+    hidden = [n for n in both.domain.space.names if n not in shown]
+    space = Space((*shown, *hidden))
+    sizes: list[Formula] = [Compare(">=", Var(s), ZERO) for s in both.sizes]
+    points = alone.domain.reordered(space).with_constraints(comparisons([*sizes, *alone.facts]))
+    return points.is_within_projection(both.domain.reordered(space).with_constraints(comparisons(same)), hidden)
+
+
+def _alike(one: Call, other: Call) -> bool:
+    """Whether two calls are of one array, at places that are equal where the positions in them are."""
+    if one.function != other.function:
+        return False
+    pairs = zip(one.arguments, other.arguments, strict=True)
+    return all(linear(a).constant == linear(b).constant for a, b in pairs)
+
+
+@lru_cache(maxsize=1024)
+def holds_all(layout: Layout) -> bool:
+    """Whether a layout is proved to have a place for every coordinate within its extents."""
+    if layout.indexes or calls(layout.relation):
+        return False
+    inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    inside += [Compare(">=", Var(s), ZERO) for s in layout.sizes]
+    return any(_holds_all(layout, formula, inside) for formula in _stored(layout))
+
+
+def _stored(layout: Layout) -> Iterator[Formula]:
+    """The relation with what a value array says of it, for those whose places are affine or proved to lie inside."""
+    for value in layout.values:
+        places = [within(p, ZERO, e) for p, e in zip(value.position, value.extents, strict=True)]
+        try:
+            Encoder().formula(conjunction(places))
+        except NotAffine:
+            if not places_inside(layout, value).proved:
+                continue
+            places = []
+        yield conjunction([layout.relation, value.when, *places])
+
+
+def _holds_all(layout: Layout, stored: Formula, inside: list[Formula]) -> bool:
+    encoder = Encoder()
+    formula = conjunction([encoder.formula(stored), *encoder.definitions()])
+    shown = (*layout.parameters, *layout.sizes, *layout.coordinates)
+    hidden = (*layout.positions, *encoder.quotients)
+    space = Space((*shown, *hidden))
+    box = space.of(comparisons(p for f in inside for p in conjuncts(f)))
+    return any(box.is_within_projection(p, hidden) for p in pieces(space, formula, _no_calls))
+
+
+def _no_calls(call: object) -> str:
+    raise NotAffine(call)  # type: ignore[arg-type]

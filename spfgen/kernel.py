@@ -176,7 +176,7 @@ class Kernel:
     ) -> Bound:
         """The same, with threads and times of validation of this call's own; tensors in `checked` were validated."""
         calls = self._known()
-        if sizes is not None and not isinstance(sizes, Mapping):
+        if sizes is not None and not hasattr(sizes, "items"):
             message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
             raise UsageError(message, None, ("an operand cannot be called `sizes`: give it another name",))
         given = {name: value for name, value in operands.items() if value is not None}

@@ -198,8 +198,15 @@ def packed(
         raise _wrong_rank(layout, name, len(entries.shape))
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
     made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates)
-    trust(layout, made.sizes, made.arrays)
-    return Tensor(layout, made.sizes, made.arrays)
+    return _made(layout, made.sizes, made.arrays)
+
+
+def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
+    """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
+    for index in layout.indexes:
+        arrays[index.name].flags.writeable = False
+    trust(layout, sizes, arrays)
+    return Tensor(layout, sizes, arrays)
 
 
 def converted(
@@ -216,8 +223,7 @@ def converted(
         raise _wrong_rank(layout, name, value.layout.rank)
     kinds = _wide_enough(layout, value.shape, value.nse, index_types or {}, is_typed)
     made = convert_arrays(value.layout, value.sizes, value.arrays, layout, kinds)
-    trust(layout, made.sizes, made.arrays)
-    return Tensor(layout, made.sizes, made.arrays)
+    return _made(layout, made.sizes, made.arrays)
 
 
 def _wide_enough(

@@ -174,14 +174,15 @@ def check_unchanged(tensor: Tensor, validate: str = "once") -> None:
 
     Raises DataError.
     """
-    seen, arrays = tensor.__dict__.get("seen_arrays"), tensor.arrays
+    seen: tuple[dict[str, int], list[tuple[str, Array, object]]] | None = tensor.__dict__.get("seen_arrays")
+    arrays = tensor.arrays
     if (
         seen is None
         or seen[0] != tensor.sizes
-        or any(arrays.get(n) is not a or a.shape != shape or a.dtype != dtype for n, a, shape, dtype in seen[1])
+        or any(arrays.get(n) is not a or kind != (a.shape, a.dtype) for n, a, kind in seen[1])
     ):
         _check_arrays(tensor)
-        found = [(n, arrays[n], arrays[n].shape, arrays[n].dtype) for n in form_of(tensor.layout).arrays]
+        found = [(n, arrays[n], (arrays[n].shape, arrays[n].dtype)) for n in form_of(tensor.layout).arrays]
         tensor.__dict__["seen_arrays"] = (dict(tensor.sizes), found)
     problem = changed(tensor.layout, tensor.sizes, arrays, validate)
     if problem is not None:

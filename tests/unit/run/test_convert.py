@@ -271,6 +271,7 @@ def test_scipy_arrays_are_converted_as_they_are(monkeypatch):
 
 def test_a_tensor_that_was_changed_is_not_converted_unasked():
     tensor = spfgen.pack(np.eye(5), "csr")
+    tensor.arrays["colidx"].flags.writeable = True
     tensor.arrays["colidx"][2] = 10**6
     with pytest.raises(DataError, match="colidx"):
         tensor.convert("csc")

@@ -110,7 +110,7 @@ def test_entry_that_says_it_is_huge(matrix, tmp_path):
     with zipfile.ZipFile(file, "w") as damaged:
         for name, data in {**entries, "array.colidx.npy": huge}.items():
             damaged.writestr(name, data)
-    with pytest.raises(DataError, match="is shorter|damaged"):
+    with pytest.raises(DataError, match="damaged"):
         spfgen.load_tensor(file)
 
 
@@ -158,7 +158,7 @@ def test_operands_by_position(matrix, product):
 
 def test_operand_called_sizes(matrix):
     kernel = spfgen.compile("y[i] = A[i, j]*sizes[j]", A="csr", sizes="dense", y="dense", threads=1)
-    with pytest.raises(UsageError, match="another name|`sizes` is a"):
+    with pytest.raises(UsageError, match="`sizes` is a"):
         kernel(A=matrix, sizes=np.ones(4))
 
 
@@ -175,3 +175,12 @@ def test_tensor_with_gradients(matrix, product):
     with pytest.raises(DataError, match="without gradients") as error:
         product(A=matrix, x=_WithGradient())
     assert "x.detach()" in str(error.value)
+
+
+def test_index_arrays_that_spfgen_made_are_read_only(matrix):
+    coords, values = (np.array([0, 1], dtype=np.int64), np.array([1, 0], dtype=np.int64)), np.ones(2)
+    for made in (matrix.convert("csc"), matrix.convert("csr"), spfgen.pack((coords, values), "coo", shape=(2, 2))):
+        for index in made.layout.indexes:
+            assert not made.arrays[index.name].flags.writeable
+        assert all(made.arrays[v.name].flags.writeable for v in made.layout.values)
+    assert all(a.flags.writeable for a in (*matrix.arrays.values(), *coords, values))

@@ -197,7 +197,7 @@ class Kernel:
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtype)
-        bound = self._entry(tensors).bind(tensors, known, threads or 0, made)
+        bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound

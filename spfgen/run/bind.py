@@ -85,9 +85,9 @@ def _tensor(
 ) -> Tensor:
     """A tensor as it is, or packed anew when it is in another layout."""
     if value.layout is layout or value.layout == layout:
+        check_unchanged(value, validate)
         if output:
             _check_usable({v.name: value.arrays[v.name] for v in layout.values}, name)
-        check_unchanged(value, validate)
         return value
     if output:
         raise DataError(

@@ -14,6 +14,7 @@ from spfgen.cir.layout import field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import show
 from spfgen.lang.expressions import did_you_mean
+from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
@@ -60,10 +61,17 @@ class Entry:
         ]
         self._apart = {t.name: tuple(_other_arrays(program, t)) for t in program.tensors if t.is_output}
 
-    def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], made: Container[str] = ()) -> None:
-        """Raises DataError when sizes contradict each other, or an output overlaps another array.
+    def check(
+        self,
+        tensors: Mapping[str, Tensor],
+        sizes: Mapping[str, int],
+        made: Container[str] = (),
+        validate: str = "once",
+    ) -> None:
+        """Raises DataError when sizes contradict each other, a tensor does not have the pattern that it shares, or an
+        output overlaps another array.
 
-        Outputs in `made` were allocated for the call and overlap nothing.
+        Outputs in `made` were allocated for the call: they overlap nothing, and have the patterns of others.
         """
         known: dict[str, int] = {}
         for size, fixed, names, places in self._equal:
@@ -83,15 +91,20 @@ class Entry:
             _check_fits(self.program, known, tensors)
         for name, array, owner, held in self._shared:
             if name not in made:
-                _check_shared(tensors, name, array, owner, held)
+                _check_shared(tensors, name, array, owner, held, validate)
         for name, others in self._apart.items():
             if name not in made:
                 _check_apart(name, tensors, others)
 
     def bind(
-        self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], threads: int, made: Container[str] = ()
+        self,
+        tensors: Mapping[str, Tensor],
+        sizes: Mapping[str, int],
+        threads: int,
+        made: Container[str] = (),
+        validate: str = "once",
     ) -> Bound:
-        self.check(tensors, sizes, made)
+        self.check(tensors, sizes, made, validate)
         return Bound(self.program, self.function, tensors, sizes, threads, self)
 
 
@@ -133,7 +146,7 @@ class Bound:
 
     `threads` of 0 leaves the number of threads to OpenMP (OMP_NUM_THREADS). In a child of a process that has run
     kernels with threads, one thread is used. Values may change between calls; index arrays were checked when the
-    operands were bound, and may not.
+    operands were bound, and may not. Arrays that are put into a tensor in place of others later are not seen.
     """
 
     def __init__(
@@ -153,9 +166,11 @@ class Bound:
         self.sizes = dict(sizes)
         self._function = function
         structs = []
+        self._held: list[Array] = []
         for name, struct, fields, arrays in entry.structs:
             tensor = tensors[name]
             own, held = tensor.sizes, tensor.arrays
+            self._held += [held[a] for a in arrays]
             structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
         self._structs = structs
         self._wanted = threads
@@ -267,10 +282,9 @@ def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str
             yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
 
 
-def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: str, held: str) -> None:
-    """A tensor that shares the pattern of another one has equal index arrays; the same ones need no look."""
-    own, other = tensors[name].arrays[array], tensors[owner].arrays[held]
-    if own is not other and not np.array_equal(own, other):
+def _check_shared(tensors: Mapping[str, Tensor], name: str, array: str, owner: str, held: str, validate: str) -> None:
+    """A tensor that shares the pattern of another one has equal index arrays."""
+    if not equal(tensors[name].arrays[array], tensors[owner].arrays[held], validate):
         raise DataError(
             f"expected `{name}` to share `{held}` of `{owner}`, but its `{array}` holds other numbers",
             None,

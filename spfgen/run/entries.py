@@ -15,8 +15,8 @@ from spfgen.run.bind import converted, coordinates, is_scipy, packed
 from spfgen.run.conversion import pads
 from spfgen.run.foreign import candidates
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, changed
-from spfgen.run.tensor import Array, Tensor, as_array, plain_array, size_number
+from spfgen.run.seen import broken
+from spfgen.run.tensor import Array, Tensor, as_array, check_unchanged, plain_array, size_number
 from spfgen.space.tensors import types_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     if isinstance(obj, tuple):
         found: Coordinates | Tensor = _pair(obj, wanted)
     elif isinstance(obj, Tensor):
-        found = _unchanged(obj)
+        check_unchanged(obj)
+        found = obj
     else:
         found = (_in_place(obj) if duplicates == "sum" else None) or coordinates(obj, NAME)
     if wanted is not None and found.shape != wanted:
@@ -48,14 +49,6 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     if use.value_type is not None:
         found = _typed(found, value_type)
     return packed(layout, found, NAME, kinds, said, duplicates)
-
-
-def _unchanged(tensor: Tensor) -> Tensor:
-    """C does not ask again whether indices are within their ranges. Raises DataError."""
-    problem = changed(tensor.layout, tensor.sizes, tensor.arrays)
-    if problem is not None:
-        raise problem
-    return tensor
 
 
 def _in_place(value: Any) -> Tensor | None:

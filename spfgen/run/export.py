@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.layout.nodes import Binding
-
-if TYPE_CHECKING:
-    from spfgen.run.tensor import Tensor
+from spfgen.run.tensor import Tensor, check_unchanged
 
 CONSTRUCTORS = (("data", "indices", "indptr"), ("data", "offsets"), ("data", "coords"))
 """The attributes of scipy's arrays in the order in which its constructors take them."""
@@ -19,8 +17,6 @@ FORMATS = tuple("bsr coo csc csr dia dok lil".split())
 
 def to_scipy(tensor: Tensor, form: str | None) -> Any:
     """See Tensor.to_scipy."""
-    from spfgen.run.tensor import check_unchanged
-
     if form is not None and form not in FORMATS:
         message = f"expected a format of scipy.sparse, but `{form}` is not one"
         raise UsageError(message, None, (did_you_mean(str(form), FORMATS) or f"its formats: {', '.join(FORMATS)}",))

@@ -22,8 +22,8 @@ from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, changed
-from spfgen.run.tensor import Array, Tensor, make_tensor, named, plain_array
+from spfgen.run.seen import broken
+from spfgen.run.tensor import Array, Tensor, check_unchanged, make_tensor, named, plain_array
 
 NUMPY = "numpy"
 
@@ -94,9 +94,7 @@ def tensor_of(value: object, name: str, validate: str = "once") -> Tensor:
     """
     try:
         if isinstance(value, Tensor):
-            problem = changed(value.layout, value.sizes, value.arrays, validate)
-            if problem is not None:
-                raise problem
+            check_unchanged(value, validate)
             return value
         if is_scipy(value):
             return _of_scipy(value, name, validate)

@@ -20,7 +20,7 @@ from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import canonical
-from spfgen.run.tensor import Tensor, make_tensor
+from spfgen.run.tensor import Tensor, check_unchanged, make_tensor
 from spfgen.run.write import replace_file
 
 DAMAGE = (
@@ -55,6 +55,7 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
         raise UsageError(f"expected a file to write, but {path} is something else")
     if target.exists() and not force:
         raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with force=True",))
+    check_unchanged(tensor)
     layout = tensor.layout
     about = {
         "format": FORMAT,

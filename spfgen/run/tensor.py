@@ -21,7 +21,7 @@ from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken, changed
+from spfgen.run.seen import broken
 from spfgen.run.threads import MOST_THREADS, checked_threads
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Tensor:
             return tuple([p.text for p in found]) if found else ()
         from spfgen.run.validate import check_arrays, ready_check
 
+        _check_arrays(self)
         unchecked = check_arrays(self.layout, self.sizes, self.arrays, threads)
         self.__dict__["ready_check"] = ready_check(self.layout, self.sizes, self.arrays)
         return tuple([p.text for p in unchecked])
@@ -184,7 +185,7 @@ def check_unchanged(tensor: Tensor, validate: str = "once") -> None:
         _check_arrays(tensor)
         found = [(n, arrays[n], (arrays[n].shape, arrays[n].dtype)) for n in form_of(tensor.layout).arrays]
         tensor.__dict__["seen_arrays"] = (dict(tensor.sizes), found)
-    problem = changed(tensor.layout, tensor.sizes, arrays, validate)
+    problem = broken(tensor.layout, tensor.sizes, arrays, validate)
     if problem is not None:
         raise problem
 
@@ -197,13 +198,19 @@ def _check_arrays(tensor: Tensor) -> None:
     for name in (*layout.parameters, *layout.sizes):
         size_number(name, tensor.sizes.get(name))
     for name in form_of(layout).arrays:
-        if as_array(arrays[name], name, name in form_of(layout).indexes) is not arrays[name]:
-            raise DataError(f"expected `{name}` to be a contiguous array, but it was exchanged for another", None, hint)
-        extents = extents_of(layout, name, dict(tensor.sizes))
+        ready = as_array(arrays[name], name, name in form_of(layout).indexes)
+        if not isinstance(arrays[name], np.ndarray) or _address(ready) != _address(arrays[name]):
+            message = f"expected `{name}` to be an array of numpy that is contiguous, aligned and in the byte order of "
+            raise DataError(f"{message}this machine, but it is another one now", None, hint)
+        extents = extents_of(layout, name, tensor.sizes)
         if arrays[name].shape != extents:
             message = f"expected `{name}` to have the shape {extents}, but it is {arrays[name].shape} now"
             raise DataError(message, None, hint)
     _check_same_type(layout, arrays)
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 def layout_text(layout: Layout) -> str:

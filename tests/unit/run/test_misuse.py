@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 import zipfile
 
 import numpy as np
@@ -184,3 +186,67 @@ def test_index_arrays_that_spfgen_made_are_read_only(matrix):
             assert not made.arrays[index.name].flags.writeable
         assert all(made.arrays[v.name].flags.writeable for v in made.layout.values)
     assert all(a.flags.writeable for a in (*matrix.arrays.values(), *coords, values))
+
+
+def test_shared_patterns_are_compared_once(monkeypatch):
+    text = "kernel k { tensor A : csr  tensor C : csr shares A on i, j  C[i, j] = 2*A[i, j] }"
+    spec = spfgen.parse(text).kernels["k"]
+    parts = {"rowptr": np.array([0, 2, 3]), "colidx": np.array([0, 2, 1])}
+    first = spfgen.tensor("csr", shape=(2, 3), **parts, val=np.ones(3))
+    second = spfgen.tensor("csr", shape=(2, 3), **{n: a.copy() for n, a in parts.items()}, val=np.zeros(3))
+    same = spfgen.tensor("csr", shape=(2, 3), **parts, val=np.zeros(3))
+    compared = []
+    monkeypatch.setattr(np, "array_equal", lambda a, b: compared.append(a) or bool((a == b).all()))
+    for validate, count in (("once", 2), ("always", 6), ("never", 0)):
+        double = spec.compile(threads=1, validate=validate)
+        compared.clear()
+        for other in (second, second, second, same):
+            double(A=first, C=other)
+        assert len(compared) == count
+    second.arrays["colidx"][:] = [1, 2, 1]
+    with pytest.raises(DataError, match="to share `colidx` of `A`"):
+        spec.compile(threads=1)(A=first, C=second)
+
+
+@pytest.mark.parametrize("use", [spfgen.Tensor.validate, spfgen.Tensor.to_coo, lambda t: t.convert("csc")])
+@pytest.mark.parametrize(
+    ("name", "array"), [("colidx", [0, 1, 2]), ("colidx", np.zeros(3)), ("val", np.ones(2)), ("val", np.ones(3, ">f8"))]
+)
+def test_use_of_an_exchanged_array(matrix, use, name, array):
+    matrix.arrays[name] = array
+    with pytest.raises(DataError):
+        use(matrix)
+
+
+def test_a_changed_tensor_is_not_saved(matrix, tmp_path):
+    matrix.arrays["colidx"][2] = FAR
+    with pytest.raises(DataError, match="colidx"):
+        matrix.save(tmp_path / "a.npz")
+
+
+def test_an_output_with_an_exchanged_array(matrix):
+    double = spfgen.compile("B[i, j] = 2*A[i, j]", A="csr", B="dense", threads=1)
+    target = spfgen.tensor("dense", shape=(3, 4), val=np.zeros((3, 4)))
+    target.arrays["val"] = [[0.0] * 4] * 3
+    with pytest.raises(DataError, match="expected `val` to be an array of numpy"):
+        double(A=matrix, B=target)
+
+
+def test_arrays_in_a_file_that_is_mapped(matrix, product, tmp_path):
+    """As joblib hands large arrays to other processes."""
+    np.save(tmp_path / "val.npy", matrix.arrays["val"])
+    matrix.arrays["val"] = np.load(tmp_path / "val.npy", mmap_mode="r")
+    assert product(A=pickle.loads(pickle.dumps(matrix)), x=np.ones(4)).tolist() == [1, 1, 1]
+    assert product(A=matrix, x=np.ones(4)).tolist() == [1, 1, 1]
+
+
+def test_a_bound_kernel_keeps_the_arrays_that_it_reads(matrix, product):
+    bound = product.bind(A=matrix, x=np.ones(4))
+    values = weakref.ref(matrix.arrays["val"])
+    matrix.arrays["val"] = np.zeros(3)
+    gc.collect()
+    assert values() is not None
+    bound()
+    del bound
+    gc.collect()
+    assert values() is None

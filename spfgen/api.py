@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -287,7 +288,7 @@ def _rank(handle: LayoutHandle, arrays: Mapping[str, object]) -> int | None:
 def compile(  # noqa: A001
     statements: str,
     /,
-    *,
+    *positional: object,
     threads: int | None = None,
     name: str = "kernel",
     schedule: str | None = None,
@@ -314,6 +315,8 @@ def compile(  # noqa: A001
 
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
+    if positional:
+        raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
     parsed = parse_statements(statements)
@@ -333,7 +336,7 @@ def compile(  # noqa: A001
 def evaluate(
     statements: str,
     /,
-    *,
+    *positional: object,
     sizes: Mapping[str, int] | None = None,
     threads: int | None = None,
     validate: str = "once",
@@ -356,6 +359,8 @@ def evaluate(
     """
     from spfgen.run.evaluate import evaluate as evaluated
 
+    if positional:
+        raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
     return evaluated(statements, operands, sizes, threads, validate)
 
 
@@ -457,7 +462,10 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
     for access in used:
         if access.subscripts and access.tensor not in handles:
             message = f"expected a layout for `{access.tensor}`, but there is none"
-            raise SpecError(message, access.span, (f"pass it by name: compile(..., {access.tensor}=LAYOUT)",))
+            hint = f"pass it by name: compile(..., {access.tensor}=LAYOUT)"
+            if access.tensor in inspect.signature(compile).parameters:
+                hint = f"`{access.tensor}` is a setting of compile: give the tensor another name, or use a spec file"
+            raise SpecError(message, access.span, (hint,))
     names = {a.tensor for a in used}
     for name in handles:
         if name not in names:

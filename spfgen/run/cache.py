@@ -181,8 +181,15 @@ def _lock(file: Path) -> Iterator[None]:
     from filelock import FileLock
 
     lock = FileLock(file, mode=0o600)
-    with contextlib.suppress(NotImplementedError):
+    try:
         lock.acquire()
+    except NotImplementedError:
+        pass
+    except OSError:  # something else has its name, a folder or a broken link
+        with contextlib.suppress(OSError):
+            _remove(file)
+        with contextlib.suppress(OSError, NotImplementedError):
+            lock.acquire()
     try:
         yield
     finally:

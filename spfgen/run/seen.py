@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from spfgen.errors import DataError, UsageError
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import form_of
@@ -68,6 +66,8 @@ def equal(own: Any, other: Any, mode: str = "once") -> bool:
         return True
     record = _record((own, other))
     if record.equal is None or mode == "always":
+        import numpy as np  # not before there are arrays: `generate` needs none
+
         record.equal = bool(np.array_equal(own, other))
     return record.equal
 

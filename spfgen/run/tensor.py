@@ -204,7 +204,7 @@ def _check_arrays(tensor: Tensor) -> None:
             raise DataError(f"{message}this machine, but it is another one now", None, hint)
         extents = extents_of(layout, name, tensor.sizes)
         if arrays[name].shape != extents:
-            message = f"expected `{name}` to have the shape {extents}, but it is {arrays[name].shape} now"
+            message = f"expected `{name}` with shape {extents}, but it has {arrays[name].shape} now"
             raise DataError(message, None, hint)
     _check_same_type(layout, arrays)
 

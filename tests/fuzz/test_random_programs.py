@@ -72,7 +72,7 @@ def some_programs(focus: str, flags: Sequence[str]) -> None:
     """The same some thirty programs each time."""
     check = Checker(flags)
 
-    @settings(derandomize=True, max_examples=5, database=None, **COMMON)
+    @settings(derandomize=True, max_examples=10 if focus == "schedules" else 5, database=None, **COMMON)
     @given(st.lists(drawn(focus), min_size=1, max_size=PROGRAMS))
     def some(programs: list[Case]) -> None:
         check(programs)

@@ -57,7 +57,7 @@ def test_exchanged_array(matrix, product, name, array):
 def test_resized_array(matrix, product):
     product(A=matrix, x=np.ones(4))
     matrix.arrays["val"].resize(1, refcheck=False)
-    with pytest.raises(DataError, match="to have the shape"):
+    with pytest.raises(DataError, match="with shape"):
         product(A=matrix, x=np.ones(4))
 
 

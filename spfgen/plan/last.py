@@ -94,6 +94,17 @@ class _Loop:
             return False
         return True if implied(assumptions, self.facts, condition, about=about).proved else None
 
+    def at_end(self, end: Guard, part: Guard) -> Plan | None:
+        """What a part does at a position where another one runs: nothing where its conditions cannot hold there."""
+        if part.conditions == end.conditions:
+            return part.body
+        known = [*self.known, *end.conditions]
+        condition = conjunction(part.conditions)
+        about = f"{show(condition)} where {show(conjunction(end.conditions))}"
+        if implied(known, self.facts, Not(condition), about=about).proved:
+            return None
+        return part.body if implied(known, self.facts, condition, about=about).proved else part
+
     def split(self, end: Guard, others: Sequence[bool]) -> Plan:
         """The loop without its last iteration, and that one, where it is as expected; else the loop."""
         scan = self.scan
@@ -104,8 +115,8 @@ class _Loop:
             there[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, there)
         rest = replace(scan, body=self.above([p.body for p, runs in zip(self.parts, others, strict=True) if runs]))
         rest = replace(rest, low=(Bin("+", low, ONE),)) if scan.down else replace(rest, high=(place,))
-        same = [p.body for p in self.parts if p.conditions == end.conditions]
-        last = substitute(self.above(same), {scan.dim: place})
+        at_end = [found for p in self.parts if (found := self.at_end(end, p)) is not None]
+        last = substitute(self.above(at_end), {scan.dim: place})
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last one has {asked}: nothing has to be asked of the others"

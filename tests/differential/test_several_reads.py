@@ -176,3 +176,20 @@ def test_rows_of_segments_divided_by_a_value() -> None:
     tensor = np.arange(8.0).reshape(2, 2, 2)
     sums = spfgen.compile("y[j] = sum(i, k: A[i, j, k])/w[j]", A=levels, w="dense", y="dense")
     np.testing.assert_allclose(sums(A=spfgen.pack(tensor, levels), w=np.ones(2)), tensor.sum(axis=(0, 2)))
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("layout", ["sym_csr", "sym_lower", "bcsr(R=2, C=1)", "bcsr(R=1, C=1)"])
+def test_a_diagonal_at_the_end_of_its_row_belongs_to_all_sums(layout: str, optimize: int) -> None:
+    """Where the last entry of a row is asked whether it is the diagonal, it still counts in sums that hold it."""
+    rng = np.random.default_rng(3)
+    dense = rng.integers(1, 5, (5, 5)).astype(float)
+    dense = dense + dense.T
+    wanted = {
+        "y[i] = A[i, i]*sum(j: A[i, j])": np.diag(dense) * dense.sum(1),
+        "y[i] = sum(j: A[i, j]*A[j, j])/(1 + A[i, i])": dense @ np.diag(dense) / (1 + np.diag(dense)),
+        "y[i] = sum(j <= i: A[i, j])/(1 + A[i, i])": np.tril(dense).sum(1) / (1 + np.diag(dense)),
+    }
+    for text, value in wanted.items():
+        kernel = spfgen.compile(text, A=layout, y="dense", optimize=optimize)
+        np.testing.assert_allclose(kernel(A=spfgen.pack(dense, layout)), value)

@@ -120,7 +120,7 @@ def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[A
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     """A plan for each statement; errors get the place of the statement. `stop_after` is the name of the last pass that
     rewrites them, if not all do: the result means the same."""
-    names = [p.name for p in (*passes.PASSES, *expression.PASSES)]
+    names = [*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES)]
     if stop_after and stop_after not in names:
         hint = f"passes: {', '.join(names)}"
         raise UsageError(f"expected the name of a pass, but `{stop_after}` is none", None, (hint,))

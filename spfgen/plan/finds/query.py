@@ -231,12 +231,12 @@ class Query:
         order = [
             conjunction(
                 [
-                    *(Compare("=", Var(d), Var(twin[d])) for d in self.loops[:k] if d in twin),
-                    Compare("<", Var(self.loops[k]), Var(twin[self.loops[k]])),
+                    *(Compare("=", Var(o), Var(twin[o])) for o in self.loops[:k] if o in twin),
+                    Compare(">" if d in self.falling else "<", Var(d), Var(twin[d])),
                 ]
             )
-            for k in range(len(self.loops))
-            if self.loops[k] in twin
+            for k, d in enumerate(self.loops)
+            if d in twin
         ]
         wanted = Compare(goal, key, rename(key, twin))
         words = f"keys of {self.find.dim}, state {', '.join(state) or 'none'}: {_LATER[goal]}"

@@ -390,3 +390,14 @@ def test_states_of_threads_that_start_again_and_again() -> None:
     x = np.arange(9.0)
     assert np.array_equal(kernel(A=spfgen.pack(dense, "dcsr"), x=x), dense @ x)
     assert not any(isinstance(n, State) and n.extents for p in kernel.generated.plans for n in walk(p))
+
+
+def test_keys_of_a_loop_that_runs_downwards() -> None:
+    """The later iteration has the smaller key, also where the state is kept for a block of them."""
+    matrix = np.triu(np.arange(1.0, 26.0).reshape(5, 5)).T
+    kernel = spfgen.compile(
+        "y[i] = (u[i] - sum(j > i: A[j, i]*y[j]))/(2 + A[i, i])", A="bcsr(R=2, C=1)", u="dense", y="dense"
+    )
+    u = np.arange(1.0, 6.0)
+    wanted = np.linalg.solve(matrix.T + 2 * np.eye(5), u)
+    assert np.allclose(kernel(A=matrix, u=u), wanted)

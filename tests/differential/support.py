@@ -5,6 +5,7 @@ Nothing here knows a layout: what a layout can store is learnt by packing entrie
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import SpecError, SpfgenError
+from spfgen.errors import SpecError, SpfgenError, Unsupported
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
@@ -141,7 +142,8 @@ def each_forced(program: Program, name: str) -> dict[Program, Generated]:
             if len(loops) > 1:
                 continue  # a schedule orders the loops of all nests alike
             forced = replace(forced, order=(*loops,))
-            result[forced] = forced.generated(own)
+            with contextlib.suppress(Unsupported):  # another mapping of the relation may not have that order
+                result[forced] = forced.generated(own)
     return result
 
 

@@ -10,7 +10,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import PLANS, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import Bound, PLANS, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
 from spfgen.space.nodes import ForcedFind, Mark, Program, size_values
 
 
@@ -98,7 +98,7 @@ def check_met(context: Context, plans: Iterable[Plan]) -> None:
     looks for."""
     plans = list(plans)
     _check_loops(context, plans)
-    met = {n.dim for plan in plans for n in walk(plan, PLANS) if isinstance(n, Find | Segment)}
+    met = {n.dim for plan in plans for n in walk(plan, PLANS) if isinstance(n, Find | Segment | Bound)}
     wanted: dict[str, list[str]] = {}
     for dim, forced in context.forced.items():
         wanted.setdefault(forced.written, []).append(dim)

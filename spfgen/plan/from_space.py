@@ -183,7 +183,7 @@ def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) 
             body = replace(body, held=_held(instance, steps, k))
         if summed and k == reduce_above:
             body = _reduced(target, stored, body)
-    return with_finds(narrowed(instance, body, steps) if context.level else body), stored
+    return with_finds(narrowed(instance, body, steps, context)), stored
 
 
 def _data_free(instance: Instance, steps: list[Step]) -> bool:

@@ -1,20 +1,25 @@
-"""Tiles are not looked through for what lies in them: where an index array is sorted, a loop starts and ends there.
+"""Bounds on what an index array holds become bounds of the loop: where the array is sorted, it starts and ends there.
 
-A tile of columns asks of each position that lo <= colidx(p) < hi; a tile of positions asks of each row that it has some
-of them, rowptr(i) < hi and lo < rowptr(i + 1). Both are conditions on what an array holds at the loop's position. Where
-Z3 proves that the array rises (or falls), they hold from one position to another, which a search finds: tiles that are
-empty are skipped (the condition of Zhao et al. 2022, figure 8).
+A convolution asks of each position that i <= idx(p) < i + n; a tile of columns that lo <= colidx(p) < hi; a tile of
+positions asks of each row that it has some of them, rowptr(i) < hi and lo < rowptr(i + 1). All are conditions on what an
+array holds at the loop's position. Where Z3 proves that the array rises (or falls), they hold from one position to
+another, which a search finds: tiles that are empty are skipped (the condition of Zhao et al. 2022, figure 8).
+
+A tile is narrowed from one side, too. Elsewhere one bound leaves half of the positions on average, which is not worth a
+search: there have to be two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Formula, Var, rename, variables
 from spfgen.facts.prove import implied
 from spfgen.ir import fresh
+from spfgen.plan.context import Context
+from spfgen.plan.finds import search
 from spfgen.plan.nodes import Bound, Clear, Do, Guard, Load, Locate, Plan, Reach, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.scan import Step, sources, with_quotients
 from spfgen.sets.affine import NotAffine, divided, expression
@@ -24,15 +29,20 @@ from spfgen.sets.uf import comparisons, linear
 from spfgen.space.nodes import Instance
 
 
-def narrowed(instance: Instance, nest: Plan, steps: Sequence[Step]) -> Plan:
-    """The nest with such bounds on the loops inside of tiles."""
-    if not instance.made:
+def narrowed(
+    instance: Instance, nest: Plan, steps: Sequence[Step], context: Context, fixed: Collection[str] = ()
+) -> Plan:
+    """The nest with such bounds on its loops, but for the `fixed` ones, and for positions that the schedule finds in
+    another way."""
+    if not context.level:
         return nest
+    others = {*fixed, *(dim for dim, forced in context.forced.items() if forced.algorithm != search.NAME)}
+
     nodes = list(chain(nest))
     result = nodes[-1]
     for node in reversed(nodes[:-1]):
         result = with_body(node, result)
-        if isinstance(result, Scan):
+        if isinstance(result, Scan) and result.dim not in others:
             result = _narrowed(instance, result, steps)
     return result
 
@@ -54,8 +64,6 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
         return scan  # each iteration stores something
     position = [s.dim for s in steps].index(scan.dim)
     outer = {*instance.sizes, *(s.dim for s in steps[:position])}
-    if not outer & set(instance.made):
-        return scan
     known = steps[position].before
     assert known is not None
     limits: list[_Limit] = []
@@ -74,7 +82,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
         if descending is None:
             continue
         limits += about
-        if {limit.below for limit in about} == {False, True}:
+        if {limit.below for limit in about} == {False, True} and outer & set(instance.made):
             reaches.append(_reach(scan, node.call, about, descending))
         for limit in about:
             wraps.append(_bound(scan, node.call, limit, descending, low, high, [w.name for w in wraps]))
@@ -103,7 +111,8 @@ def _steps_along(call: Call, dim: str, outer: set[str]) -> bool:
 
 
 def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Piece) -> list[_Limit]:
-    """What the tiles ask of the value that is loaded, and is not known anyway."""
+    """What is asked of the value that is loaded, and is not known anyway: what tiles ask, else both sides of a
+    window."""
     reach = {*outer, load.dim}
     domain = instance.domain.reordered(known.space)
     facts = [c for c in comparisons(instance.facts) if c.value.names() <= {*reach, dim}]
@@ -113,7 +122,7 @@ def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Pi
     result = []
     for constraint in about:
         names = constraint.value.names()
-        if constraint.equality or not names <= reach or not names & set(instance.made):
+        if constraint.equality or not names <= reach:
             continue
         lower, upper = bounds([constraint], load.dim)
         for scale, rest in lower:
@@ -122,7 +131,9 @@ def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Pi
         for scale, rest in upper:
             value = divided(rest, scale).plus(1)
             result.append(_Limit(load.dim, with_quotients(expression(value), known), True, constraint))
-    return result
+    if {limit.below for limit in result} == {False, True}:
+        return result
+    return [limit for limit in result if limit.constraint.value.names() & set(instance.made)]
 
 
 def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step], known: Piece) -> bool | None:
@@ -141,7 +152,7 @@ def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step]
     ordered = Compare("<", Var(scan.dim), Var(twin[scan.dim]))
     assumptions = [*outside, *one, *(rename(f, twin) for f in one), ordered]
     for op, descending in (("<=", False), (">=", True)):
-        about = f"{call.function} along {scan.dim}: {'falling' if descending else 'rising'}, for the bounds of tiles"
+        about = f"{call.function} along {scan.dim}: {'falling' if descending else 'rising'}, for bounds of the loop"
         if implied(assumptions, instance.axioms, Compare(op, call, rename(call, twin)), about=about).proved:
             return descending
     return None

@@ -20,6 +20,7 @@ from spfgen.plan.drivers import driven, rough
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     Do,
     Guard,
@@ -151,6 +152,8 @@ def chosen(part: Part, placed: Any, outer: int, context: Context) -> Part:
         body = placed(steps[k], body)
     if not outer:
         body = Reduce(target, "+=", body)
+    if part.need is None:
+        body = narrowed(instance, body, steps, context, [s.dim for s in steps[:outer]])
     nest = choose_finds(instance, with_finds(body), steps, context)[0].body
     check_nest(instance, nest)
     if part.need is not None and context.falling:

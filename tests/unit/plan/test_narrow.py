@@ -1,6 +1,8 @@
-"""Loops inside of tiles begin and end where a sorted array says so; the search needs a proof that it is sorted."""
+"""Loops begin and end where a sorted array says so; the search needs a proof that it is sorted."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import spfgen
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import Bound, Guard, Reach, Scan
+from spfgen.plan.nodes import Bound, Find, Guard, Reach, Scan
 
 UNSORTED = """
 layout loose(n, m) {
@@ -93,3 +95,85 @@ def test_tiles_of_triangles_and_bands(where: str) -> None:
     i, j = np.indices(a.shape)
     inside = {"j <= i": j <= i, "j >= i": j >= i}.get(where, (i - 2 <= j) & (j <= i + 1))
     assert kernel(A=a) == a[inside].sum()
+
+
+VECTOR = """
+layout v(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] { range 0 <= idx(p) < n  property PROPERTY }
+    value val[nnz] at [p]
+}
+"""
+WINDOWS: dict[str, tuple[str, Callable[[np.ndarray, np.ndarray], list[float]]]] = {
+    "convolution": ("y[i] = x[i + k]*w[k]", lambda x, w: [x[i : i + len(w)] @ w[: len(x) - i] for i in range(9)]),
+    "in a sum of its own": (
+        "y[i] = 1 - sum(k: x[i + k]*w[k])",
+        lambda x, w: [1 - x[i : i + len(w)] @ w[: len(x) - i] for i in range(9)],
+    ),
+    "with a stride": (
+        "y[i] = x[2*i + k]*w[k]",
+        lambda x, w: [x[2 * i : 2 * i + len(w)] @ w[: max(len(x) - 2 * i, 0)] for i in range(9)],
+    ),
+    "backwards": (
+        "y[i] = x[12 - i - k]*w[k]",
+        lambda x, w: [sum(x[12 - i - k] * w[k] for k in range(len(w)) if i + k <= 12) for i in range(9)],
+    ),
+    "blocks": (
+        "y[i] = x[j]*z[j] where j/4 = i",
+        lambda x, w: [float(sum((x * np.arange(1.0, 14.0))[4 * i : 4 * i + 4])) for i in range(9)],
+    ),
+    "a band": (
+        "y[i] = x[j]*z[i] where i <= 2*j and 2*j < i + 5",
+        lambda x, w: [sum(x[j] * (i + 1) for j in range(13) if i <= 2 * j < i + 5) for i in range(9)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("direction", ["increasing", "strictly increasing", "decreasing", "strictly decreasing", ""])
+def test_windows(name: str, direction: str) -> None:
+    """What lies in a window is found by bounds, not by comparing every position, where the array is sorted."""
+    text, expected = WINDOWS[name]
+    vector = VECTOR.replace("property PROPERTY", f"property {direction}" if direction else "")
+    layout = spfgen.parse(vector).layouts["v"]
+    others = {n: "dense" for n in "wz" if f"{n}[" in text}
+    kernel = spfgen.compile(text, x=layout, y="dense", schedule="order i, x.p", **others)
+    nodes = [n for p in kernel.generated.plans for n in walk(p)]
+    sides = [n.descending for n in nodes if isinstance(n, Bound)]
+    assert sides == ([] if not direction else [direction.endswith("decreasing")] * 2)
+    assert any(isinstance(n, Find) for n in nodes) == (not direction)
+    rng = np.random.default_rng(5)
+    for stored in (0, 1, 5, 13):
+        x = np.zeros(13)
+        x[rng.choice(13, stored, replace=False)] = rng.integers(1, 9, stored)
+        w = np.array([2.0, -1.0, 3.0])
+        given = {"w": w, "z": np.arange(1.0, 10.0 if name == "a band" else 14.0)}
+        y = np.full(9, 7.0)
+        kernel(x=spfgen.pack(x, layout), y=y, **{n: given[n] for n in others})
+        assert y.tolist() == pytest.approx([float(v) for v in expected(x, w)])
+
+
+def test_only_what_a_schedule_does_not_find_otherwise() -> None:
+    options = {"x": "sv", "w": "dense", "y": "dense", "schedule": "order i, x.p"}
+    for algorithm, expected in (("search", 2), ("loop", 0)):
+        kernel = spfgen.compile("y[i] = x[i + k]*w[k]", finds={"x.p": algorithm}, **options)
+        assert sum(isinstance(n, Bound) for p in kernel.generated.plans for n in walk(p)) == expected
+    plain = spfgen.compile("y[i] = x[i + k]*w[k]", optimize=0, **options)
+    assert not any(isinstance(n, Bound) for p in plain.generated.plans for n in walk(p))
+
+
+def test_slices_begin_and_end_by_bounds() -> None:
+    """A slice of rows of a sorted list, and one of columns in each row; a triangle is compared, half of it is wanted."""
+    for text, layout, expected in (
+        ("B[i, j] = A[i + 2, j + 3]", "coo", ["A.p", "A.p"]),
+        ("B[i, j] = A[i + 2, j + 3]", "csr", ["A.pj", "A.pj"]),
+        ("B[i, j] = A[i + 2, j + 3]", "coo_unsorted", []),
+        ("B[i, j] = A[i, j] where j < i", "csr", []),
+    ):
+        kernel = spfgen.compile(text, A=layout, B="dense")
+        assert [n.dim for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound)] == expected
+        a = np.arange(54.0).reshape(6, 9) * (np.arange(54).reshape(6, 9) % 3 != 1)
+        b = np.full((3, 4) if "+" in text else a.shape, 7.0)
+        kernel(A=spfgen.pack(a, layout), B=b)
+        assert np.array_equal(b, a[2:5, 3:7] if "+" in text else np.tril(a, -1)), layout

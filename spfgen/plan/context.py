@@ -10,7 +10,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import Bound, PLANS, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import PLANS, Bound, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
 from spfgen.space.nodes import ForcedFind, Mark, Program, size_values
 
 

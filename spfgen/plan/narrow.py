@@ -1,8 +1,8 @@
 """Bounds on what an index array holds become bounds of the loop: where the array is sorted, it starts and ends there.
 
 A convolution asks of each position that i <= idx(p) < i + n; a tile of columns that lo <= colidx(p) < hi; a tile of
-positions asks of each row that it has some of them, rowptr(i) < hi and lo < rowptr(i + 1). All are conditions on what an
-array holds at the loop's position. Where Z3 proves that the array rises (or falls), they hold from one position to
+positions asks of each row that it has some of them, rowptr(i) < hi and lo < rowptr(i + 1). All are conditions on what
+an array holds at the loop's position. Where Z3 proves that the array rises (or falls), they hold from one position to
 another, which a search finds: tiles that are empty are skipped (the condition of Zhao et al. 2022, figure 8).
 
 A tile is narrowed from one side, too. Elsewhere one bound leaves half of the positions on average, which is not worth a

@@ -39,8 +39,8 @@ from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.depend import distinct_places
 from spfgen.plan.nodes import (
-    Bound,
     PLANS,
+    Bound,
     Clear,
     Do,
     Find,

@@ -164,7 +164,7 @@ def test_only_what_a_schedule_does_not_find_otherwise() -> None:
 
 
 def test_slices_begin_and_end_by_bounds() -> None:
-    """A slice of rows of a sorted list, and one of columns in each row; a triangle is compared, half of it is wanted."""
+    """A slice of rows of a sorted list, and one of columns in each row; a triangle is compared: half is wanted."""
     for text, layout, expected in (
         ("B[i, j] = A[i + 2, j + 3]", "coo", ["A.p", "A.p"]),
         ("B[i, j] = A[i + 2, j + 3]", "csr", ["A.pj", "A.pj"]),

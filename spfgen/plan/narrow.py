@@ -6,7 +6,7 @@ an array holds at the loop's position. Where Z3 proves that the array rises (or 
 another, which a search finds: tiles that are empty are skipped (the condition of Zhao et al. 2022, figure 8).
 
 A tile is narrowed from one side, too. Elsewhere one bound leaves half of the positions on average, which is not worth a
-search: there have to be two.
+search: there have to be two, and a loop around that goes through the same positions again and again.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
     outer = {*instance.sizes, *(s.dim for s in steps[:position])}
     known = steps[position].before
     assert known is not None
+    again = _again(scan, steps[:position])
     limits: list[_Limit] = []
     wraps: list[Bound] = []
     reaches: list[Reach] = []
@@ -75,7 +76,11 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
             continue
         if not isinstance(node, Load):
             break
-        about = _limits(instance, node, scan.dim, outer, known) if _steps_along(node.call, scan.dim, outer) else []
+        if not _steps_along(node.call, scan.dim, outer):
+            continue
+        about = _limits(instance, node, scan.dim, outer, known)
+        if not (again and {limit.below for limit in about} == {False, True}):
+            about = [limit for limit in about if limit.constraint.value.names() & set(instance.made)]
         if not about:
             continue
         descending = _direction(instance, scan, node.call, steps, known)
@@ -99,6 +104,12 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
     return result
 
 
+def _again(scan: Scan, outer: Sequence[Step]) -> bool:
+    """Whether a loop around goes through the same positions in each of its iterations."""
+    needed = sources(outer, {n for e in (*scan.low, *scan.high) for n in variables(e)})
+    return any(s.kind == "scan" and s.dim not in needed for s in outer)
+
+
 def _steps_along(call: Call, dim: str, outer: set[str]) -> bool:
     """Whether the call is of the loop's position, or one beside it, and else of what is known outside."""
     *rows, last = call.arguments
@@ -111,8 +122,7 @@ def _steps_along(call: Call, dim: str, outer: set[str]) -> bool:
 
 
 def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Piece) -> list[_Limit]:
-    """What is asked of the value that is loaded, and is not known anyway: what tiles ask, else both sides of a
-    window."""
+    """The bounds of the value that is loaded, as far as they are not known anyway."""
     reach = {*outer, load.dim}
     domain = instance.domain.reordered(known.space)
     facts = [c for c in comparisons(instance.facts) if c.value.names() <= {*reach, dim}]
@@ -131,9 +141,7 @@ def _limits(instance: Instance, load: Load, dim: str, outer: set[str], known: Pi
         for scale, rest in upper:
             value = divided(rest, scale).plus(1)
             result.append(_Limit(load.dim, with_quotients(expression(value), known), True, constraint))
-    if {limit.below for limit in result} == {False, True}:
-        return result
-    return [limit for limit in result if limit.constraint.value.names() & set(instance.made)]
+    return result
 
 
 def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step], known: Piece) -> bool | None:

@@ -40,7 +40,6 @@ from spfgen.plan.cost import Counts, mean_ratio, over, plus, times
 from spfgen.plan.depend import distinct_places
 from spfgen.plan.nodes import (
     PLANS,
-    Bound,
     Clear,
     Do,
     Find,
@@ -428,7 +427,7 @@ def _adding(
     if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
-    found = _in_order(instance, loop, target, [n for n in outside if isinstance(n, Bound)])
+    found = _in_order(instance, loop, target)
     if found is not None:
         why = f"{only}, place after place in order: two parts meet at one place only where one ends"
         return replace(share, adds="segments", slice=found), why
@@ -444,7 +443,7 @@ def _unit(weight: Weight | None) -> Weight | None:
     return None if weight is None else replace(weight, each=_each(weight, ZERO))
 
 
-def _in_order(instance: Instance, loop: Loop, target: Operand, bounds: Sequence[Bound]) -> Slice | None:
+def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     """The places of one key, if keys never fall along the loop, subscript by subscript, and no two keys share a place:
     where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
     if not isinstance(loop, Scan) or loop.share is None or loop.share.weight is not None:
@@ -465,10 +464,7 @@ def _in_order(instance: Instance, loop: Loop, target: Operand, bounds: Sequence[
     known: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
     known += [Compare(">=", one, e) for e in loop.low] + [Compare("<", other, e) for e in loop.high]
     known += [Compare("<", one, other)]
-    for bound in bounds:  # it is searched for between these
-        known += [Compare(">=", Var(bound.name), e) for e in bound.low]
-        known += [Compare("<=", Var(bound.name), e) for e in bound.high]
-    if not variables(And(tuple(known))) <= {*instance.sizes, *(b.name for b in bounds), loop.dim, later}:
+    if not variables(And(tuple(known))) <= {*instance.sizes, loop.dim, later}:
         return None
     rising: list[Formula] = []
     for k, (a, b) in enumerate(zip(keys, two, strict=True)):

@@ -16,7 +16,7 @@ from spfgen.plan.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment, Sweep
+from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
 from spfgen.plan.together import one_by_one
 from spfgen.space.nodes import Group, Program
@@ -148,8 +148,8 @@ class SharedByLoop:
 def shared_by_loops(program: Program, group: Group, plan: Plan) -> Iterator[SharedByLoop]:
     """The loops of a statement, those of each of its nests from the outside in; each text once."""
     context = context_of(program)
-    loops = [n for n in walk(plan) if isinstance(n, Scan | Find | Sweep)]
-    threads = {n.row if isinstance(n, Sweep) else n.dim for n in loops if n.parallel}
+    loops = [n for n in walk(plan) if isinstance(n, Scan | Find)]
+    threads = {n.dim for n in loops if n.parallel}
     levels = {n.dim for n in walk(plan) if isinstance(n, Levels)}
     reasons = {n.dim: n.because for n in loops if isinstance(n, Scan) and n.because}
     seen = set()

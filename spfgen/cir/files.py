@@ -21,8 +21,7 @@ from spfgen.space.nodes import Program
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
-          "stored_float32", "stored_float64", "finite_float32", "finite_float64", "large_memory", "zero",
-           "clear", "times", "branch", "quotient", "remainder")  # fmt: skip
+          "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch", "quotient", "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
@@ -37,8 +36,7 @@ _PLAIN = {
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
-          "even", "spread", "steady", "steady_runs", "dot_float32", "dot_float64",
-          "eights_float32", "eights_float64")  # fmt: skip
+          "steady", "steady_runs")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
@@ -49,10 +47,6 @@ _NEEDS = {
     "own_parts": ("thread",),
     "outer_split": ("outer",),
     "large_memory": ("memory",),
-    "dot_float32": ("gathers", "prefetch_soon"),
-    "dot_float64": ("gathers", "prefetch_soon"),
-    "eights_float32": ("gathers",),
-    "eights_float64": ("gathers",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}

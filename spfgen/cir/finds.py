@@ -13,7 +13,6 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.print import print_expr
-from spfgen.cir.scatter import hits_scatter, hits_scattered
 from spfgen.cir.scope import Built, Kept, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
@@ -245,9 +244,8 @@ def _between(low: Lowering, find: Find, scope: Scope, wanted: Sought, hit: Hit) 
     name, end = low.names[find.dim], c.Name(low.names.new(f"{low.names[find.dim]}_after"))
     built = scope.tables[find.place]
     first, body = c.Load(built.arrays["at"], wanted.value), hit()
-    written = hits_scattered(low, find, scope, (first, end), body) if hits_scatter(find) else None
-    loops = written or [loop(name, first, end, body)]
-    lines: list[c.Stmt] = [c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value)), *loops]
+    after = c.Declare(f"const {INT}", end.name, c.Load(built.arrays["end"], wanted.value))
+    lines: list[c.Stmt] = [after, loop(name, first, end, body)]
     return lines if wanted.key.inside else [c.If(_inside(built, wanted, None), c.Block(tuple(lines)))]
 
 

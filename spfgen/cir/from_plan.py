@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
-from spfgen.cir import around, finds, flat, folds, levels, parallel, sums, zeros
+from spfgen.cir import around, finds, folds, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
@@ -20,18 +20,15 @@ from spfgen.cir.names import Names
 from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
 from spfgen.cir.rounds import in_rounds
-from spfgen.cir.scatter import may_fetch, scattered, scatters
 from spfgen.cir.scope import Scope
-from spfgen.cir.sweep import sweep
 from spfgen.cir.tile import tile
 from spfgen.cir.transpose import transpose
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
-from spfgen.cir.window import window
 from spfgen.cir.workspaces import PARALLEL, Workspace, given_back, taken
 from spfgen.errors import InternalError
-from spfgen.facts.formula import ZERO, Bin, Call, Expr, Not, Num, Var, calls, substitute, variables
+from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute, variables
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
@@ -40,31 +37,24 @@ from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
-    Copied,
     Do,
     Find,
     Fold,
     Guard,
     Kept,
     Levels,
-    Listed,
     Load,
     Locate,
     Needs,
-    Pick,
-    PickRow,
     Plan,
     Prefetch,
     Reach,
     Reduce,
-    Row,
     Scan,
     Segment,
     Seq,
-    Skip,
     State,
     Sums,
-    Sweep,
     Table,
     Tile,
     Together,
@@ -287,8 +277,6 @@ class Lowering(Values):
                 return self.clear(tensor)
             case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
                 return self.plan(body, scope)
-            case Clear(window=count) if count:
-                return window(self, plan, scope)
             case Clear(part=part, body=body) if part is not None and body is not None:
                 clearing = cleared(self, plan, part, scope)
                 if _stores(body):  # where blocks are whole nothing needs to be cleared
@@ -323,12 +311,6 @@ class Lowering(Values):
                 return around.state(self, plan, scope)
             case Table():
                 return around.table(self, plan, scope)
-            case Sweep():
-                return sweep(self, plan, scope)
-            case Row(dim, pointer, position, body):
-                row, following = self.names[dim], Call(pointer, (Bin("+", Var(dim), Num(1)),))
-                past = c.Bin("<=", self.expr(following, scope), c.Name(self.names[position]))
-                return [c.While(past, c.Block((c.Assign(c.Name(row), "+=", c.Int(1)),))), *self.plan(body, scope)]
             case Prefetch():
                 return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
             case Choose():
@@ -344,16 +326,6 @@ class Lowering(Values):
                 branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
                 reason = [] if isinstance(whole, Sums) else [c.Comment(plan.because)]  # which say why themselves
                 return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
-            case Skip():
-                return zeros.skip(self, plan, scope)
-            case Copied():
-                return zeros.copied(self, plan, scope)
-            case PickRow():
-                return zeros.row(self, plan, scope)
-            case Listed():
-                return zeros.listed(self, plan, scope)
-            case Pick():
-                return zeros.pick(self, plan, scope)
             case Fold():
                 return folds.fold(self, plan, scope)
             case Kept():
@@ -423,11 +395,6 @@ class Lowering(Values):
 
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
         """A loop that is not in parts."""
-        added = next((n for n in chain(plan.body) if isinstance(n, Scan)), plan) if plan.flat else plan
-        if added.scattered is not None:
-            return [may_fetch(self, plan, added, scope, comment)]
-        if plan.flat and not plan.parallel and not scope.atomic:  # beside atomic additions nothing else counts
-            return flat.flattened(self, plan, scope)
         if self.program.level < 2 and not (plan.vector or plan.unroll):
             lines, own, private, inner = self.divided(plan, scope)
             body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
@@ -459,8 +426,7 @@ class Lowering(Values):
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
-        written = scattered(self, plan, scope, body) if scatters(plan) else None
-        return [*before, *comment, *lines, *ahead, *(written or [loop])]
+        return [*before, *comment, *lines, *ahead, loop]
 
     def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """A loop that the schedule wants vectorized or unrolled."""
@@ -658,9 +624,7 @@ def work_of(plan: Plan) -> Expr | None:
         return None if None in parts else plus(*(p for p in parts if p is not None))
     if any(isinstance(n, Fold | Kept | Levels) for n in walk(plan, PLANS)):
         return None
-    found = next(
-        (n.share for n in walk(plan, PLANS) if isinstance(n, Scan | Find | Sweep) and n.share is not None), None
-    )
+    found = next((n.share for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.share is not None), None)
     return ZERO if found is None else found.work
 
 
@@ -694,14 +658,10 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.start, node.end]
         if isinstance(node, State | Bound):
             result.append(node.name)
-        if isinstance(node, Sweep):
-            result += [node.dim, node.row]
         if isinstance(node, Tile):
             result += [node.start, node.end]
         if isinstance(node, Together):
             result.append(node.start)
-        if isinstance(node, Listed):
-            result += node.names
     return result
 
 

@@ -31,7 +31,6 @@ from spfgen.plan.nodes import (
     Share,
     Slice,
     State,
-    Sweep,
     Table,
     Tile,
     Together,
@@ -64,7 +63,7 @@ FEW = 16
 """The same where each has a copy of the target."""
 FEW_PLACES = 1024
 """Copies of so few places are added faster than threads start."""
-Loop = Scan | Find | Sweep
+Loop = Scan | Find
 
 
 def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
@@ -84,7 +83,7 @@ def clears(low: Lowering, plan: Plan, clear: Clear) -> bool:
     """Whether threads add to copies of what is cleared: then they clear it as they clear those."""
     loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
     several = len(low.program.tensor(clear.tensor).layout.values) > 1
-    if several or clear.part is not None or not isinstance(loop, Scan | Find | Sweep) or loop.share is None:
+    if several or clear.part is not None or not isinstance(loop, Scan | Find) or loop.share is None:
         return False
     return loop.parallel and loop.share.adds == "copies" and _stored(loop).tensor == clear.tensor
 
@@ -117,8 +116,8 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
 def needs_parts(plan: Loop) -> bool:
     """Whether a pragma on the loop itself would not do."""
     share = plan.share
-    if isinstance(plan, Sweep) or share is None:
-        return isinstance(plan, Sweep)
+    if share is None:
+        return False
     return share.weight is not None or share.uneven or bool(share.adds) or spans(plan) is not None or _takes_turns(plan)
 
 
@@ -145,7 +144,7 @@ class _Parts:
     def __post_init__(self) -> None:
         low, plan = self.low, self.plan
         names = low.names
-        name = names[plan.row if isinstance(plan, Sweep) else plan.dim]
+        name = names[plan.dim]
         self.part = c.Name(names.new("part"))
         share = plan.share
         in_order = share is None or share.fixed or share.uneven or any(s.extents for s in self.outside.waiting)
@@ -599,9 +598,7 @@ def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -
     count = _number(low, share, scope)
     parts = _Parts(low, plan, scope, count, _taken(low))
     key = (carry.target.tensor, f"{carry.target.array} of a row")
-    # Of a row with a window no part is kept apart: its places are those of the target.
-    windows = any(isinstance(n, Clear) and n.window for n in walk(body(plan), PLANS))
-    own_body = None if windows else carry.of_row(plan.body, key[1])
+    own_body = carry.of_row(plan.body, key[1])
     if own_body is None:
         return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]

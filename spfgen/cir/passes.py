@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spfgen.cir.even import evened
 from spfgen.cir.exact import written_out
 from spfgen.cir.nodes import Function
 from spfgen.cir.simplify import simplify
-from spfgen.cir.sized import sized
 from spfgen.cir.teams import without_teams
-from spfgen.cir.unswitch import unswitched
 from spfgen.cir.widths import with_widths
 
 Functions = list[Function]
@@ -37,9 +34,6 @@ def _last(rewrite: Callable[[Function], Functions]) -> Callable[[Functions], Fun
 
 PASSES = (
     Pass("simplify C", _last(lambda f: [simplify(f)]), 0),
-    Pass("small sizes", _last(lambda f: [*sized(f)]), 2),
-    Pass("unswitch", _last(lambda f: [unswitched(f)]), 2),
-    Pass("equal segments", _last(lambda f: [*evened(f)]), 2),
     Pass("widths of tiles", lambda functions: [w for f in functions for w in with_widths(f)], 2),
     Pass("one thread", _last(lambda f: [*without_teams(f)]), 2),
     Pass("whole tiles", lambda functions: [*written_out(functions[:-1], functions[-1]), functions[-1]], 2),

@@ -47,19 +47,6 @@ class Paired:
 
 
 @dataclass(frozen=True)
-class Picking:
-    """What is not zero is counted in `place`, or copied to it in these arrays: in rows, each from where `starts` says
-    to `end`, or all of it one after the other, with zeros unless these are `vanishing`."""
-
-    place: c.Name
-    starts: c.Name | None = None
-    columns: tuple[c.Name, ...] = ()
-    values: c.Name | None = None
-    end: c.Name | None = None
-    vanishing: c.Expr | None = None
-
-
-@dataclass(frozen=True)
 class Scope:
     """What is in force at a point of the nest: expressions to put in place of loaded values, running sums, states and
     tables of finds, values that a scatter has copied; `thread` is the number of the thread in a parallel loop,
@@ -91,7 +78,6 @@ class Scope:
     falling: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
-    picking: Picking | None = None
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

@@ -2,7 +2,7 @@
 
 Where the values stand side by side there is a vector of sums; where they are reached through an index array, which
 vectors gain nothing from, a few sums. Either way the order of the additions is another than the text's, and the same
-whatever the number of threads. Processors that gather well add in another order than others (cir/gathers.py).
+whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
-from spfgen.cir.fours import TIMES, full_row, in_fours, lanes_added, stands_in_order
-from spfgen.cir.gathers import GATHERS, all_but_last, dot, large
-from spfgen.cir.rounds import between
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import ElementType
 from spfgen.plan import prefetch
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Spread, Sums, Together, chain
-from spfgen.plan.prefetch import SOON
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
 from spfgen.space.nodes import Operand, Read
@@ -31,6 +27,12 @@ from spfgen.space.nodes import Operand, Read
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
+TIMES = 4
+"""Values in a round."""
+VERY_SHORT = 4
+"""Places of a segment, on the average: very short ones must nearly all be of one length."""
+NEARLY, MOSTLY = 0.05, 0.15
+"""By how much neighbours may differ, on the average: very short ones, and others."""
 SHORT = 16
 """Loops that are known to be shorter are left as they are."""
 LONG = 32
@@ -95,9 +97,8 @@ def _few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Ele
 
 def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
     """One value after another: the last of them may be just computed, and then there is no other way between it and
-    what is computed next. Long segments begin with four sums, to which most values are added before they wait, or with
-    vectors of those that are not among the last. Two of the others are in a round: with one, where the loop's jump lies
-    in memory makes as much as a sixth of the time."""
+    what is computed next. Long segments begin with four sums, to which most values are added before they wait. Two of
+    the others are in a round: with one, where the loop's jump lies in memory makes as much as a sixth of the time."""
     if _is_short(plan):
         return _few_taken_off(low, plan, scope, name, kind)
     position = low.names[plan.dim]
@@ -117,21 +118,18 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     )
     step = c.Assign(at, "-=" if plan.down else "+=", c.Int(TIMES))
     sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
-    vectors = all_but_last(low, plan, scope, (name, kind), (at, first if plan.down else end))
     several = c.Block(
         (
             c.Comment("four sums, so that one addition need not wait for the other"),
             *(c.Declare(kind.c, own, zero(kind)) for own in names),
-            *vectors,
             c.While(more, c.Block((*each, step))),
             c.Assign(c.Name(name), "+=", joined("+", sums)),
         )
     )
     body = low.plan(plan.body, scope)
-    long = c.Select(GATHERS, c.Int(SHORT), c.Int(prefetch.LONG)) if vectors else c.Int(prefetch.LONG)
     return [
         c.Declare(INT, at.name, end if plan.down else first),
-        c.If(c.Bin("<=", long, minus(end, first)), several),
+        c.If(c.Bin("<=", c.Int(prefetch.LONG), minus(end, first)), several),
         downwards(position, first, at, body, TWICE) if plan.down else loop(position, at, end, body, TWICE),
     ]
 
@@ -258,82 +256,65 @@ def vectors_together(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | 
 
 
 def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
-    """Four values at a time, in turn for two sums. That all but the first are guarded, rather than left to a loop of
-    their own, is one branch less that a processor may foresee wrongly; and compilers leave such a loop as it is, where
-    they would gather what lies behind index arrays into vectors, which takes longer."""
+    """Four values at a time, in turn for two sums. Where segments are short and of many lengths, all but the first of
+    the four are guarded: one branch less that a processor may foresee wrongly than with a loop for what is left. Where
+    samples say that most segments are about as long as their neighbours, or they are long, such a loop is foreseen."""
     position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
     end = low.fold("spfgen_min", plan.high, scope)
     lines: list[c.Stmt] = []
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    each = _in_turn(low, plan, scope, name, kind, (first, end))
-    gathered = dot(low, plan, scope, (name, kind), (first, end))
-    rounds = in_fours(low, plan, scope, (name, kind), (first, end), gathers=gathered is not None)
-    fetching = fetched(low, plan, scope, first, end, some=True)
-    if rounds is not None:
-        steady, rounded = rounds
-        rounded, fetching = _fetching_values(low, plan, scope, end, fetching, rounded), []
-        full = full_row(low, plan, scope, (name, kind), (first, end))
-        if full is not None:
-            rounded = [c.If(full[0], c.Block(tuple(full[1])), c.Block(tuple(rounded)))]
-        if steady is not None:
-            unsteady = _fetching_each(low, plan, scope, (name, kind), (first, end), each)
-            if gathered is not None:
-                unsteady = c.Block((c.If(GATHERS, c.Block((gathered,)), unsteady),))
-            rounded = [c.If(steady, c.Block(tuple(rounded)), unsteady)]
-        each = rounded
-    body = [*fetching, *each]
+    body = _in_turn(low, plan, scope, name, kind, (first, end))
+    steady = _steady(low, plan, scope)
+    if steady is not None:
+        body = [
+            c.If(steady, c.Block(tuple(_in_rounds(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body)))
+        ]
+    body = [*fetched(low, plan, scope, first, end, some=True), *body]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
-def _fetching_values(
-    low: Lowering, plan: Scan, scope: Scope, end: c.Expr, fetching: Sequence[c.Stmt], rounds: Sequence[c.Stmt]
-) -> list[c.Stmt]:
-    """The rounds, behind what fetches ahead for short segments; where there is more than caches hold and segments are
-    not short, others that fetch values in each round: index arrays are smaller, and a processor fetches them itself."""
-    ahead, plain = plan.ahead, [*fetching, *rounds]
-    match ahead.when if ahead is not None else ():
-        case (Compare(">=") as much, Compare("<=", left, right)):
-            when = (much, Compare(">", left, right))
-        case _:
-            return plain
-    if ahead is None or not {v for f in when for v in variables(f)} <= low.program.size_of.keys():
-        return plain
-    why = "long segments, more than caches hold: the values that come next are fetched all along"
-    streamed = low.chosen("const bool", "streamed", low.all(when, scope), why)
-    always = replace(plan, ahead=replace(ahead, arrays=ahead.arrays[:1], places=SOON, when=()))
-
-    def rule(node: object) -> c.Stmt | None:
-        match node:
-            case c.While(more, c.Block((*lines, c.Assign(c.Name() as at, "+=") as last))):
-                fetch = fetched(low, always, scope, at, end, some=True, function="spfgen_prefetch_soon")
-                return c.While(more, c.Block((*fetch, *lines, last)))
+def _steady(low: Lowering, plan: Scan, scope: Scope) -> c.Expr | None:
+    """Whether segments are long, or about as long as their neighbours, as samples say; None where nothing tells."""
+    long = plan.ahead.long if plan.ahead is not None else None
+    if not isinstance(long, Compare) or not variables(long) <= low.program.size_of.keys():
         return None
+    assert plan.ahead is not None
+    question = low.condition(long, scope)
+    if plan.ahead.begins is None:
+        return low.chosen("const bool", "steady", question, "segments are long, on the average")
+    first, rows = low.expr(plan.ahead.begins, scope), low.expr(plan.ahead.rows, scope)
+    assert isinstance(first, c.Load)
+    shorter = c.Bin("<", low.expr(long.left, scope), c.Bin("*", c.Int(VERY_SHORT), rows))
+    most = c.Select(shorter, c.Float(NEARLY), c.Float(MOSTLY))
+    samples = c.Call(f"spfgen_steady_{low.element_type(plan.ahead.begins).name}", (first.array, rows, most))
+    why = "segments are long, on the average, or about as long as their neighbours"
+    return low.chosen("const bool", "steady", c.Bin("||", question, samples), why)
 
-    other: c.Block = rewrite(rule, c.Block(tuple(rounds)), c.Stmt)
-    return [c.If(streamed, other, c.Block(tuple(plain)))]
 
-
-def _fetching_each(
-    low: Lowering,
-    plan: Scan,
-    scope: Scope,
-    total: tuple[str, ElementType],
-    limits: tuple[c.Expr, c.Expr],
-    plain: Sequence[c.Stmt],
-) -> c.Block:
-    """The plain loop; where there is more than caches hold, another one that fetches ahead in each round: some segments
-    are much longer than others."""
-    much = large(low, plan, scope)
-    if much is None or plan.ahead is None:
-        return c.Block(tuple(plain))
-    always = replace(plan, ahead=replace(plan.ahead, places=SOON, when=()))
-    at = c.Name(low.names[plan.dim])
-    fetching = fetched(low, always, scope, at, limits[1], some=True, function="spfgen_prefetch_soon")
-    other = _in_turn(low, plan, scope, *total, limits, fetching)
-    return c.Block((c.If(much, c.Block(tuple(other)), c.Block(tuple(plain))),))
+def _in_rounds(
+    low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
+) -> list[c.Stmt]:
+    """The loop in rounds of four values, in turn for two sums, and a loop over what is left."""
+    position, (first, end) = low.names[plan.dim], limits
+    at = c.Name(low.names.new(f"{position}_next"))
+    low.names.table[f"@{at.name}"] = at.name
+    sums = [c.Name(low.names.new(f"{name}_{k}")) for k in (1, 2)]
+    each: list[c.Stmt] = []
+    for k in range(TIMES):
+        place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
+        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name))
+    added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
+    declared = [c.Declare(kind.c, s.name, zero(kind)) for s in sums]
+    more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
+    return [
+        c.Comment("four at a time, so that one addition need not wait for the other"),
+        c.Declare(INT, at.name, first),
+        c.While(more, c.Block((*declared, *each, added, c.Assign(at, "+=", c.Int(TIMES))))),
+        loop(position, at, end, low.plan(plan.body, scope)),
+    ]
 
 
 def _in_turn(
@@ -496,71 +477,19 @@ def _in_steady_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end:
 
 
 def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
-    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers; or for
-    each of them several, added up in the end."""
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
     kind = low.compute_type(plan.body, plan.target)
     name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[plan.dim]
     row: c.Expr = c.Load(name, c.Name(at))
-    own = plan.added.tensor
-    value = row if plan.lanes == 1 else c.Name(low.names.new(f"{plan.target.tensor}_sum"))
-    stored = low.combine(low.place(plan.target, scope), plan.op, value, low.kinds[plan.target.tensor], kind)
-    rows = {**scope.rows, (own, plan.added.place): (row, kind)}
-    zeros: list[c.Stmt] = [c.Assign(row, "=", zero(kind))]
-    last: list[c.Stmt] = [stored]
-    if plan.lanes > 1:
-        assert isinstance(value, c.Name)
-        lane = c.Name(low.names.new("lane"))
-        for do in (n for n in walk(plan.body) if isinstance(n, Do)):
-            rows[own, do.target.place] = (c.Load(row, low.expr(do.target.place[-1], scope)), kind)
-        zeros = [loop(lane.name, c.Int(0), c.Int(plan.lanes), [c.Assign(c.Load(row, lane), "=", zero(kind))])]
-        added = low.combine(value, "+=", c.Load(row, lane), kind, kind)
-        total = loop(lane.name, c.Int(0), c.Int(plan.lanes), [added])
-        last = [c.Declare(kind.c, value.name, zero(kind)), total, stored]
-    number = plan.count * plan.lanes
-    body = low.plan(plan.body, replace(scope, rows=rows))
-    if kind.kind == "f" and plan.lanes >= PAIR // kind.bytes > 1:
-        body = [_lanes_in_vectors(low, s, plan.count, plan.lanes, kind) for s in body]
+    stored = low.combine(low.place(plan.target, scope), plan.op, row, low.kinds[plan.target.tensor], kind)
+    body = low.plan(plan.body, replace(scope, rows={**scope.rows, (plan.added.tensor, plan.added.place): (row, kind)}))
     return [
-        c.Comment(f"{number} sums, in registers: {plan.because}"),
-        c.Declare(kind.c, name.name, length=plan.count, width=plan.lanes if plan.lanes > 1 else 0),
-        loop(at, c.Int(0), c.Int(plan.count), zeros),
+        c.Comment(f"{plan.count} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name.name, length=plan.count),
+        loop(at, c.Int(0), c.Int(plan.count), [c.Assign(row, "=", zero(kind))]),
         *body,
-        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), last),
+        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), [stored]),
     ]
-
-
-def _lanes_in_vectors(low: Lowering, line: c.Stmt, count: int, lanes: int, kind: ElementType) -> c.Stmt:
-    """With the loops over rows of lanes written out as loops of vectors, as wide ones as there is place for, and what
-    is left. Compilers choose otherwise: none at all for three lanes, and vectors across the rows where there are as
-    many of them as lanes, which they put together value by value. Where a loop over rows has some inside they do not
-    keep all sums in registers."""
-
-    def rule(node: object) -> c.Stmt | None:
-        match node:
-            case c.For(
-                variable=name,
-                start=c.Int(0),
-                condition=c.Bin("<", _, c.Int(rows)),
-                body=c.Block((*above, c.For(start=c.Int(0), condition=c.Bin("<", _, c.Int(last)), step=1) as inner)),
-                pragmas=(),
-            ) if (rows, last, inner.pragmas) == (count, lanes, ()):
-                assert isinstance(inner.body, c.Block)
-                vectors, left = list[c.Stmt](), c.Int(0)
-                for width in (VECTOR // kind.bytes, PAIR // kind.bytes):
-                    while left.value + width <= lanes:
-                        after = c.Int(left.value + width)
-                        vectors.append(loop(inner.variable, left, after, inner.body.statements, SIMD))
-                        left = after
-                rest = between(low.names, inner.variable, left, c.Int(lanes), inner.body.statements, lanes)
-                if rest is None:
-                    return None
-                row = [*above, *vectors, *rest[1:]]
-                written = between(low.names, name, c.Int(0), c.Int(count), row, count)
-                return None if written is None else c.Block(tuple(written))
-        return None
-
-    result: c.Stmt = rewrite(rule, line)
-    return result
 
 
 def fetched(
@@ -597,18 +526,9 @@ def fetched(
 def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
     """Whether it pays to fetch ahead: found out once, where only sizes decide."""
     condition = low.all(ahead.when, scope)
-    spread = [_is_spread(low, s, scope) for s in ahead.spread]
-    condition = c.Bin("&&", condition, joined("||", spread)) if spread else condition
     if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
         return condition
     return low.chosen("const bool", ahead.name, condition, ahead.because)
-
-
-def _is_spread(low: Lowering, spread: Spread, scope: Scope) -> c.Expr:
-    first = low.expr(spread.array, scope)
-    assert isinstance(first, c.Load)
-    given = (first.array, low.expr(spread.count, scope), low.expr(spread.window, scope))
-    return c.Call(f"spfgen_spread_{low.element_type(spread.array).name}", given)
 
 
 def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
@@ -620,3 +540,18 @@ def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
 def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:
     """In braces, if something is declared."""
     return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
+
+
+def lanes_added(vector: c.Name, width: int) -> c.Expr:
+    """The sums of a vector together."""
+    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    return sums[0]
+
+
+def stands_in_order(read: Operand, dim: str) -> bool:
+    """Whether it is the same in a loop over this dimension, or its neighbours stand side by side."""
+    *others, last = [dim in variables(p) for p in read.place] or [False]
+    return not any(others) and (not last or read.place[-1] == Var(dim))

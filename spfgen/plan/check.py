@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Levels,
     Load,
     Locate,
-    Pick,
     Plan,
     Reach,
     Reduce,
@@ -223,8 +222,6 @@ class Reader:
                 self.read(inner)
             case Reduce(body=inner) | Reach(body=inner) | State(body=inner) | Table(body=inner):
                 self.read(inner)
-            case Pick():
-                pass
             case Do():
                 missing = set(self.instance.domain.space.names) - self.defined
                 if missing:

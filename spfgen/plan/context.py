@@ -10,7 +10,7 @@ from spfgen.errors import SpecError
 from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
-from spfgen.plan.nodes import PLANS, Bound, Clear, Find, Fold, Levels, Plan, Scan, Segment, Sweep
+from spfgen.plan.nodes import PLANS, Bound, Clear, Find, Fold, Levels, Plan, Scan, Segment
 from spfgen.space.nodes import ForcedFind, Mark, Program, size_values
 
 
@@ -121,8 +121,7 @@ def _check_loops(context: Context, plans: Sequence[Plan]) -> None:
     }
     nodes = [n for plan in plans for n in walk(plan, PLANS) if id(n) not in clearing]
     leveled = {n.dim for n in nodes if isinstance(n, Levels)}
-    loops = leveled | {n.dim for n in nodes if isinstance(n, Scan | Sweep)}
-    loops |= {n.row for n in nodes if isinstance(n, Sweep)}
+    loops = leveled | {n.dim for n in nodes if isinstance(n, Scan)}
     found = {n.dim for n in nodes if isinstance(n, Find | Segment)} - loops
     errors = []
     for mark in context.marks:

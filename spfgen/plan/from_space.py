@@ -34,7 +34,6 @@ from spfgen.plan.nodes import (
     PLANS,
     Choose,
     Clear,
-    Copied,
     Do,
     Find,
     Guard,
@@ -44,7 +43,6 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    Sweep,
     Tile,
     Variant,
     chain,
@@ -90,9 +88,8 @@ def plan_instance(instance: Instance, context: Context, store: bool) -> list[Pla
 def _is_as_said(context: Context, plan: Plan) -> bool:
     """Whether the plan has the loops of the schedule in all its nests of which one runs, in their order, and threads
     share those that they are to. Within a tile they cannot: its sums are in registers."""
-    if isinstance(plan, Choose | Copied):
-        nests = [v.body for v in plan.variants] if isinstance(plan, Choose) else [plan.copied, plan.plain]
-        return all(_is_as_said(context, n) for n in nests)
+    if isinstance(plan, Choose):
+        return all(_is_as_said(context, v.body) for v in plan.variants)
     in_tiles = (n for tile in walk(plan, PLANS) if isinstance(tile, Tile) for n in walk(tile, PLANS))
     loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan)]
     if any(isinstance(n, Scan) and n.parallel for n in in_tiles) or not {*context.named} <= {n.dim for n in loops}:
@@ -273,7 +270,7 @@ def scanned(plan: Plan) -> list[str]:
     clearing = [
         id(n) for c in walk(plan, PLANS) if isinstance(c, Clear) and c.part is not None for n in walk(c.part, PLANS)
     ]
-    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan | Sweep | Find | Levels) and id(n) not in clearing]
+    loops = [n for n in walk(plan, PLANS) if isinstance(n, Scan | Find | Levels) and id(n) not in clearing]
     return list(dict.fromkeys(n.dim for n in loops))
 
 

@@ -43,7 +43,6 @@ from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
-    Copied,
     Do,
     Find,
     Fold,
@@ -51,24 +50,18 @@ from spfgen.plan.nodes import (
     Kept,
     Key,
     Levels,
-    Listed,
     Load,
     Locate,
     Needs,
-    Pick,
-    PickRow,
     Plan,
     Prefetch,
     Reach,
     Reduce,
-    Row,
     Scan,
     Segment,
     Seq,
     Share,
-    Skip,
     State,
-    Sweep,
     Table,
     Tile,
     Together,
@@ -163,10 +156,6 @@ class _Interpreter:
         self.variables: dict[str, _Variable] = {}
         self.states: dict[str, _Kept] = {}
         self.tables: dict[str, _Table] = {}
-        self.sweeps: dict[str, tuple[int, int]] = {}
-        self.rows: list[dict[int, list[Picked]]] = []
-        self.picked: list[Picked] = []
-        self.vanishing = False
         self.needs: dict[int, set[int]] | None = None
         self.iteration = 0
         self.ended: list[dict[int, bool]] = []
@@ -244,10 +233,6 @@ class _Interpreter:
                     self.plan(body, env)
             case Table():
                 self.table(plan, env)
-            case Sweep():
-                self.sweep(plan, env)
-            case Row():
-                self.row(plan, env)
             case Prefetch(dim, ahead, high, _, start, body=body):
                 if env[dim] + ahead < self.fold(plan, high, env, min):
                     self.number(plan, start, env)
@@ -283,27 +268,6 @@ class _Interpreter:
                 self.plan(body, {**env, start: at})
             case Whole():
                 self.whole(plan, env)
-            case Skip(value, other, body=body):
-                nothing = self.choices.special and self.is_finite(other)
-                if not nothing or self.read(plan, value, env) != 0:
-                    self.plan(body, env)
-            case Copied():
-                self.copied(plan, env)
-            case PickRow(row, body):
-                number = self.number(plan, row, env)
-                outer, self.picked = self.picked, []
-                self.plan(body, env)
-                found = self.rows[-1]
-                if number in found:
-                    raise WrongPlan(plan, f"row {number} comes twice")
-                found[number] = self.picked
-                self.picked = outer
-            case Pick(values, keys):
-                number = self.read(plan, values, env)
-                if number != 0 or not self.vanishing:
-                    self.picked.append((tuple(self.number(plan, k, env) for k in keys), number))
-            case Listed():
-                self.listed(plan, env)
             case Do():
                 self.do(plan, env)
             case _:
@@ -314,9 +278,7 @@ class _Interpreter:
     def scan(self, plan: Scan, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.held(plan, plan.body, plan.held, env)
-        if plan.flat:
-            self.rises(plan, plan.flat, low, high)
-        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.apart, plan.share)
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.share)
         if plan.vector:
             watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
@@ -388,35 +350,6 @@ class _Interpreter:
         if holds:
             self.plan(plan.body, env)
 
-    def sweep(self, plan: Sweep, env: Env) -> None:
-        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
-        self.rises(plan, plan.pointer, low, high)
-        kinds = _claims(plan, plan.parallel, False, plan.share)
-        table = self.tables.get(plan.table)
-        if table is None:
-            raise WrongPlan(plan, f"there is no table {plan.table} around it")
-        with self.watched(kinds), self.loop(), _entry(self.sweeps, plan.row, (low, high)):
-            for row in range(low, high):
-                for watch in kinds:
-                    watch.starts(row)
-                for position in range(self.load(plan, plan.pointer, (row,)), self.load(plan, plan.pointer, (row + 1,))):
-                    inside = {**env, plan.dim: position}
-                    key, before = self.number(plan, plan.call, inside), self.done
-                    self.plan(plan.body, inside)
-                    if key not in table.positions and self.done > before:
-                        raise WrongPlan(plan, f"something is done at {position}, but {key} is not in {plan.table}")
-
-    def row(self, plan: Row, env: Env) -> None:
-        """The segment that holds the position, of which there is one."""
-        if plan.dim not in self.sweeps:
-            raise WrongPlan(plan, f"no sweep over {plan.dim} is around it")
-        at = env[plan.position]
-        rows = range(*self.sweeps[plan.dim])
-        found = [r for r in rows if self.load(plan, plan.pointer, (r,)) <= at < self.load(plan, plan.pointer, (r + 1,))]
-        if len(found) != 1:
-            raise WrongPlan(plan, f"position {at} lies in {len(found)} segments")
-        self.plan(plan.body, {**env, plan.dim: found[0]})
-
     def levels(self, plan: Levels, env: Env) -> None:
         """One iteration after another; or level by level, those of a level in any order, here the other one."""
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
@@ -455,7 +388,7 @@ class _Interpreter:
         if plan.key is not None:
             positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
         self.given(plan, [*range(low, high)], env)
-        kinds = _claims(plan, plan.parallel, plan.apart, plan.share)
+        kinds = _claims(plan, plan.parallel, plan.share)
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
@@ -619,18 +552,14 @@ class _Interpreter:
             at += width
 
     def small_sums(self, plan: SumsOf, env: Env) -> None:
-        lanes = [(k,) for k in range(plan.lanes)] if plan.lanes > 1 else [()]
-        numbers = {(d, *lane): self.zero(plan.added.tensor) for d in range(plan.count) for lane in lanes}
+        numbers: dict[tuple[int, ...], Number] = {(d,): self.zero(plan.added.tensor) for d in range(plan.count)}
         sums = Sums((plan.added.tensor, plan.added.array), numbers, len(self.watches))
         self.sums.append(sums)
         self.plan(plan.body, env)
         self.sums.pop()
         for dim in range(min(self.fold(plan, plan.high, env, min), plan.count)):
-            total = self.zero(plan.added.tensor)
-            for lane in lanes:
-                total = total + sums.places[dim, *lane]
-            inside = {**env, plan.dim: dim}
-            self.put(plan, plan.target, self.place(plan, plan.target, inside), plan.op, total)
+            place = self.place(plan, plan.target, {**env, plan.dim: dim})
+            self.put(plan, plan.target, place, plan.op, sums.places[(dim,)])
 
     def folded(self, plan: Fold, env: Env) -> None:
         starts = {s.tensor: s.value for s in plan.starts}
@@ -661,56 +590,6 @@ class _Interpreter:
             assert clear.part is not None
             self.clearing(clear.part, env)
 
-    def copied(self, plan: Copied, env: Env) -> None:
-        """The copy that `pick` makes, row by row, where zeros add nothing and no value stands in two rows."""
-        found: dict[int, list[Picked]] = {}
-        if self.choices.special and self.is_finite(plan.other):
-            self.vanishing = True
-            self.rows.append(found)
-            self.plan(plan.pick, env)
-            self.rows.pop()
-            rows = self.number(plan, plan.rows, env)
-            if not found.keys() <= set(range(rows)):
-                raise WrongPlan(plan, f"it has rows {sorted(found)}, but there are {rows}")
-            kept = [found.get(r, []) for r in range(rows)]
-            if sum(map(len, kept)) <= np.count_nonzero(self.memories[plan.source.tensor, plan.source.array].values):
-                self.with_copy(plan, kept, env)
-                return
-        self.plan(plan.plain, env)
-
-    def with_copy(self, plan: Copied, kept: Sequence[Sequence[Picked]], env: Env) -> None:
-        entries = [e for row in kept for e in row]
-        limit = self.number(plan, plan.limit, env)
-        if not all(0 <= k < limit for keys, _ in entries for k in keys):
-            raise WrongPlan(plan, f"a key of its copy is not below {limit}")
-        starts, columns, values = plan.arrays
-        made = {
-            starts: np.cumsum([0, *map(len, kept)]),
-            columns: np.array([k for keys, _ in entries for k in keys], np.int64),
-        }
-        key = plan.source.tensor, values.split(".", 1)[1]
-        with self.made({key: np.array([v for _, v in entries], self.kinds[key[0]])}), _entries(self.index, made):
-            self.plan(plan.copied, env)
-
-    def listed(self, plan: Listed, env: Env) -> None:
-        """Lists of some iterations, one after another."""
-        first, last, count = plan.names
-        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
-        for at in range(low, high, plan.each):
-            inside = {**env, first: at, last: min(at + plan.each, high)}
-            self.vanishing = self.choices.special and self.is_finite(plan.other)
-            self.picked = []
-            self.plan(plan.picked, inside)
-            entries = self.picked
-            made = {a: np.array([keys[k] for keys, _ in entries], np.int64) for k, a in enumerate(plan.arrays)}
-            key = plan.source.tensor, "listed"
-            with self.made({key: np.array([v for _, v in entries], self.kinds[key[0]])}), _entries(self.index, made):
-                self.plan(plan.body, {**inside, count: len(entries)})
-
-    def is_finite(self, other: Operand) -> bool:
-        """Whether zero times any value of the array is zero."""
-        return bool(np.all(np.isfinite(self.memories[other.tensor, other.array].values)))
-
     # --- memory ----------------------------------------------------------------------------------
 
     def clear(self, plan: Clear, env: Env) -> None:
@@ -726,18 +605,6 @@ class _Interpreter:
             raise WrongPlan(plan, "it clears a part for nothing")
         if plan.span is not None:  # cleared before the loop around
             self.plan(body, env)
-        elif plan.window:
-            assert isinstance(part, Scan)
-            assert isinstance(part.body, Do)
-            target = part.body.target
-            low, high = self.fold(plan, part.low, env, max), self.fold(plan, part.high, env, min)
-            if high - low > plan.window:
-                raise WrongPlan(plan, f"its part has {high - low} places, more than {plan.window}")
-            places = {self.place(plan, target, {**env, part.dim: v}): target for v in range(low, high)}
-            if places:
-                self.summed(plan, places, "=", body, env)
-            else:
-                self.plan(body, env)
         else:
             inner = body
             while isinstance(inner, Load | Locate):
@@ -889,7 +756,7 @@ class _Interpreter:
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
 
 
-def _claims(plan: Plan, is_parallel: bool, is_apart: bool, share: Share | None) -> list[Watch]:
+def _claims(plan: Plan, is_parallel: bool, share: Share | None) -> list[Watch]:
     """What a loop says of its iterations, watched."""
     found = []
     if is_parallel and share is not None and share.adds == "segments":
@@ -897,8 +764,6 @@ def _claims(plan: Plan, is_parallel: bool, is_apart: bool, share: Share | None) 
         found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
     elif is_parallel:
         found.append(Watch(plan, "in parallel", disjoint=share is None or not share.adds))
-    if is_apart:
-        found.append(Watch(plan, "apart", disjoint=True, races=False))
     return found
 
 

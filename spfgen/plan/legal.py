@@ -30,7 +30,6 @@ from spfgen.plan.nodes import (
     Reduce,
     Scan,
     Seq,
-    Sweep,
     with_body,
 )
 from spfgen.plan.prefetch import fetched_as_said
@@ -155,7 +154,7 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
     inside = [n for n in walk(scan.body) if isinstance(n, Plan)]
     clears = [n for n in inside if isinstance(n, Clear)]
     clearing = {n for clear in clears if clear.part is not None for n in walk(clear.part, PLANS)}
-    loop = next((n for n in inside if isinstance(n, Scan | Find | Sweep) and n not in clearing), None)
+    loop = next((n for n in inside if isinstance(n, Scan | Find) and n not in clearing), None)
     if loop is not None:
         hint = (f"vectorize `{loop.dim}`", f"or put `{mark.dim}` innermost: `order ..., {mark.dim}`")
         raise SpecError(f"expected the innermost loop, but `{loop.dim}` is inside of `{mark.dim}`", mark.span, hint)

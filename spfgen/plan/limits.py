@@ -33,7 +33,6 @@ from spfgen.plan.nodes import (
     Guard,
     Kept,
     Levels,
-    Listed,
     Load,
     Locate,
     Needs,
@@ -43,7 +42,6 @@ from spfgen.plan.nodes import (
     Segment,
     State,
     Sums,
-    Sweep,
     Table,
     Tile,
     Together,
@@ -96,8 +94,6 @@ def _steps(node: Plan) -> Iterator[Step]:
         case Table(dim=dim, low=low, high=high, call=call, extent=extent):
             yield Step((), dim, low, high)
             yield Step((call, extent))
-        case Sweep(row=row, low=low, high=high):
-            yield Step((), row, low, high)
         case Tile(dim, start, end, low, high):
             yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
         case Together(start, low, high):
@@ -105,8 +101,6 @@ def _steps(node: Plan) -> Iterator[Step]:
         case Sums(dim, count, high):
             yield Step(high)
             yield Step((), dim, (ZERO,), (Num(count),))
-        case Listed(names=(first, last, _), low=low, high=high):
-            yield from (Step((), name, low, high, end=True) for name in (first, last))
         case Needs(value):
             yield Step((value,))
         case Kept(sums):

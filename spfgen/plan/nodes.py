@@ -12,14 +12,7 @@
            | Reach(dim, low, high)  the body runs if a sorted index array has values there that lie within bounds
            | State(name)           where a find by sequential iteration stands, kept over the loops inside
            | Table(name)           where each value of an index array stands, for the finds inside
-           | Sweep(dim, row)       all segments of rows in one loop, in blocks that a bitmap may pass over
-           | Row(dim)              the segment that holds a position of the sweep
            | Prefetch(dim)         the beginning of a later iteration's segment is fetched
-           | Skip(value, other)    the body runs unless the value is zero, and the other factor is finite
-           | Copied(source, copied, plain) a copy of what is not zero, and a nest that uses it; or one that does not
-           | PickRow(row)          the body has what is in a row of the copy
-           | Listed(source, picked) what is not zero in some iterations is listed, then the body goes through the list
-           | Pick(values, keys)    a value that is not zero is copied or listed, with its keys
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
@@ -61,9 +54,8 @@ class Seq(Plan):
 class Clear(Plan):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
     places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
-    the loop around, from the one to before the other of these names: it is cleared once, before they run. `window`: the
-    part is a loop over so many places at most, which are summed in an array of their own and stored in the end.
-    `additions`: how many there are to all places, where that is known."""
+    the loop around, from the one to before the other of these names: it is cleared once, before they run. `additions`:
+    how many there are to all places, where that is known."""
 
     tensor: str
     because: str = ""
@@ -71,18 +63,7 @@ class Clear(Plan):
     body: Plan | None = None
     gaps: bool = False
     span: tuple[str, str] | None = None
-    window: int = 0
     additions: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """An index array of `count` elements, `array` the first one, whose numbers lie further apart than `window`, as
-    samples say."""
-
-    array: Call
-    count: Expr
-    window: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +71,8 @@ class Ahead:
     """Arrays that a loop reads place by place: what lies `places` further is fetched before each run, if the conditions
     hold: on how much there is, then on how short the runs are. What lies there for the first place of the run; or, with
     `each`, for one place out of so many. `long` says when the `rows` runs are long, on the average; `begins` is the
-    first element of the array that says where they begin, if there is one. What is read through index arrays is
-    fetched where one of those that are `spread` is so. `because` says what the conditions mean, `name` in a word."""
+    first element of the array that says where they begin, if there is one. `because` says what the conditions mean,
+    `name` in a word."""
 
     arrays: tuple[Call | Operand, ...]
     places: int
@@ -100,7 +81,6 @@ class Ahead:
     long: Formula | None = None
     rows: Expr = ONE
     begins: Call | None = None
-    spread: tuple[Spread, ...] = ()
     because: str = "many short segments, more than caches hold: what comes later is fetched"
     name: str = "far"
 
@@ -156,10 +136,7 @@ class Scan(Plan):
     ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
     loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
-    summed first; `flat`: an array f that never falls, where the body is a loop over [f(dim), f(dim + 1)): those of
-    several iterations may run as one; `apart`: no two iterations add to one place, within one iteration of the loops
-    around; `chained`: index arrays say which earlier iterations one needs; `scattered`: the place that an iteration
-    adds to, which may be fetched ahead."""
+    summed first; `chained`: index arrays say which earlier iterations one needs."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -175,10 +152,7 @@ class Scan(Plan):
     ahead: Ahead | None = None
     share: Share | None = None
     runs: tuple[Call, ...] = ()
-    flat: str = ""
-    apart: bool = False
     chained: bool = False
-    scattered: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +224,7 @@ class Find(Plan):
     `hit` runs for each of them; `miss` (when it is there) runs once if there is none. Without a key (the plain loop)
     the conditions say everything. `given` holds of every position in [low, high) because a segment says so. `place`
     names the state or the table that the algorithm uses; `at` are the subscripts of that state here.
-    `rejected` are the algorithms that were not taken. `held` and `apart` as for a Scan.
+    `rejected` are the algorithms that were not taken. `held` as for a Scan.
     """
 
     dim: str
@@ -270,7 +244,6 @@ class Find(Plan):
     rejected: tuple[Rejected, ...] = ()
     share: Share | None = None
     held: tuple[str, ...] = ()
-    apart: bool = False
 
     def calls(self) -> dict[str, Call]:
         """The loaded calls by their dimensions."""
@@ -375,36 +348,6 @@ class Table(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(Plan):
-    """The positions `dim` of all segments [pointer(row), pointer(row + 1)), low <= row < high, in one loop.
-
-    They run in blocks; a block is passed over when the bitmap `table` has none of the values that `call` holds there.
-    """
-
-    dim: str
-    row: str
-    pointer: str
-    low: tuple[Expr, ...]
-    high: tuple[Expr, ...]
-    call: Call
-    table: str
-    body: Plan
-    parallel: bool = False
-    because: str = ""
-    share: Share | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row(Plan):
-    """`dim` is advanced to the segment of `pointer` that holds the position."""
-
-    dim: str
-    pointer: str
-    position: str
-    body: Plan
-
-
-@dataclass(frozen=True, slots=True)
 class Prefetch(Plan):
     """What iteration `dim` + `ahead` will read of `arrays` at its first `position`, which is `start`, is fetched, if
     there is such an iteration: one below all of `high`."""
@@ -416,79 +359,6 @@ class Prefetch(Plan):
     start: Expr
     arrays: tuple[Call | Operand, ...]
     body: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Skip(Plan):
-    """The body runs unless `value` is zero and all values of the array `other` are finite: then it would add nothing.
-    Whether they are is asked if there are so many `additions` that it takes little beside them."""
-
-    value: Operand
-    other: Operand
-    additions: Expr
-    body: Plan
-    because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Copied(Plan):
-    """`copied` uses a copy of what is not zero of the array `source`, which `pick` makes; `plain` does not.
-
-    `arrays` are what the copy is called: where each of `rows` rows starts, the keys, below `limit`, and the values.
-    The copy is used where there are many `additions` beside what it takes to make it, all values of the array `other`
-    are finite, so that zeros add nothing, and enough values are zero beside the `width` of blocks, which the loops in
-    `plain` go through at once.
-    """
-
-    arrays: tuple[str, str, str]
-    source: Operand
-    other: Operand
-    rows: Expr
-    limit: Expr
-    additions: Expr
-    width: int
-    pick: Plan
-    copied: Plan
-    plain: Plan
-    because: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PickRow(Plan):
-    """The body has what is in the row of this number."""
-
-    row: Expr
-    body: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Pick(Plan):
-    """A value goes into the copy or the list with its keys, if it is not zero."""
-
-    values: Operand
-    keys: tuple[Expr, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed(Plan):
-    """So many iterations `each` of a loop from `low` to `high`, at a time: `picked` lists what is not zero of the array
-    `source`, or all of it where not all values of the array `other` are finite; the body goes through the list.
-
-    `names`: the first of these iterations, the one after the last, and how long the list is. `arrays` are what the list
-    says of each value.
-    """
-
-    arrays: tuple[str, ...]
-    source: Operand
-    other: Operand
-    additions: Expr
-    names: tuple[str, str, str]
-    low: tuple[Expr, ...]
-    high: tuple[Expr, ...]
-    each: int
-    picked: Plan
-    body: Plan
-    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,7 +481,6 @@ class Sums(Plan):
     added: Operand
     body: Plan
     because: str = ""
-    lanes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -673,13 +542,11 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Levels(body=inner) | Kept(body=inner):
             return inner
-        case Segment(body=inner) | State(body=inner) | Table(body=inner) | Sweep(body=inner) | Row(body=inner):
+        case Segment(body=inner) | State(body=inner) | Table(body=inner):
             return inner
         case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
         case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner) | Together(body=inner):
-            return inner
-        case Skip(body=inner) | Listed(body=inner) | PickRow(body=inner):
             return inner
         case Clear(body=part):
             return part

@@ -13,32 +13,24 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spfgen.ir import walk
-from spfgen.plan.apart import with_apart
 from spfgen.plan.blocks import fetched
 from spfgen.plan.blocks_apart import blocks_apart
 from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.ending import with_ends
-from spfgen.plan.flat import with_flat
 from spfgen.plan.legal import annotated
-from spfgen.plan.listed import with_lists
-from spfgen.plan.nodes import PLANS, Choose, Copied, Find, Plan, Scan, Seq, Variant, chain
+from spfgen.plan.nodes import PLANS, Choose, Find, Plan, Seq, Variant, chain
 from spfgen.plan.prefetch import fetched_ahead
-from spfgen.plan.prefetch_rows import rows_fetched
 from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step
-from spfgen.plan.scattered import with_scattered
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
-from spfgen.plan.small import with_lanes, with_sums
-from spfgen.plan.sweep import swept
+from spfgen.plan.small import with_sums
 from spfgen.plan.tile import tiled
 from spfgen.plan.together import together
 from spfgen.plan.transpose import with_transposed
-from spfgen.plan.window import with_windows
 from spfgen.plan.work import additions
-from spfgen.plan.zeros import zeros_left_out, zeros_skipped
 from spfgen.space.nodes import Instance
 
 
@@ -73,26 +65,12 @@ class Nests:
 
     @property
     def nests(self) -> list[Plan]:
-        """All nests: those of the variants, then those that use a copy."""
-        bodies = [v.body for v in self.variants]
-        return [*(_plain(b) for b in bodies), *(b.copied for b in bodies if isinstance(b, Copied))]
+        return [v.body for v in self.variants]
 
     def with_nests(self, nests: list[Plan]) -> Nests:
         """The same with these in their places."""
-        copied = iter(nests[len(self.variants) :])
-        found: list[Plan] = []
-        for variant, nest in zip(self.variants, nests, strict=False):
-            body = variant.body
-            found.append(replace(body, copied=next(copied), plain=nest) if isinstance(body, Copied) else nest)
-        return self.with_bodies(found)
-
-    def with_bodies(self, bodies: list[Plan]) -> Nests:
-        variants = (replace(v, body=body) for v, body in zip(self.variants, bodies, strict=True))
+        variants = (replace(v, body=nest) for v, nest in zip(self.variants, nests, strict=True))
         return replace(self, variants=tuple(variants))
-
-
-def _plain(body: Plan) -> Plan:
-    return body.plain if isinstance(body, Copied) else body
 
 
 Asked = TypeVar("Asked")
@@ -140,21 +118,6 @@ def _checked(given: Given, nests: Nests) -> Nests:
     return nests
 
 
-def _swept(given: Given, nest: Plan) -> Plan:
-    """The nest with segments in one loop, unless its loops are those of the schedule."""
-    said = any(isinstance(n, Scan) and n.dim in given.context.fixed for n in walk(nest, PLANS))
-    return nest if said else swept(given.instance, nest)
-
-
-def _with_copies(given: Given, nests: Nests) -> Nests:
-    """Each variant that gains by it with a nest that uses a copy without zeros."""
-    bodies: list[Plan] = []
-    for nest in nests.nests:
-        found = zeros_left_out(given.instance, nest, given.steps, given.context)
-        bodies.append(nest if found is None else replace(found[0], copied=found[1], plain=nest))
-    return nests.with_bodies(bodies)
-
-
 def _cleared_inside(given: Given, nests: Nests) -> Nests:
     """What is cleared first is cleared where it is added to, if any of the nests can."""
     if not nests.before:
@@ -167,19 +130,6 @@ def _cleared_inside(given: Given, nests: Nests) -> Nests:
     return replace(nests.with_nests(done), before=())
 
 
-def _simplified(given: Given, nests: Nests) -> Nests:
-    """Also what makes a copy."""
-    found = nests.with_nests([simplify(nest, given.names) for nest in nests.nests])
-    bodies = [v.body for v in found.variants]
-    return found.with_bodies(
-        [replace(b, pick=simplify(b.pick, given.names)) if isinstance(b, Copied) else b for b in bodies]
-    )
-
-
-def _apart(given: Given, nests: Nests) -> Nests:
-    return nests.with_nests(with_apart(given.instance, nests.nests, given.steps))
-
-
 def _with_sums(given: Given, nest: Plan) -> Plan:
     return with_sums(nest, partial(blocks_apart, given.instance, given.steps))
 
@@ -188,44 +138,21 @@ def _transposed(given: Given, nests: Nests) -> Nests:
     return replace(nests, variants=tuple(with_transposed(given.instance, nests.variants, given.context)))
 
 
-def _together(given: Given, nests: Nests) -> Nests:
-    return nests.with_bodies([together(v.body) for v in nests.variants])
-
-
 PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
     Pass("check", _checked, 0),
-    Pass("sweep", of_each(_swept), 2),
-    Pass("skip zeros", of_each(lambda given, nest: zeros_skipped(given.instance, nest, given.context)), 2),
-    Pass("copy without zeros", _with_copies, 2),
     Pass("clear inside", _cleared_inside, 1),
-    Pass("simplify", _simplified, 1),
+    Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
     Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
-    Pass("apart", _apart, 2),
     Pass("tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
     Pass("fetch ahead", of_each(lambda given, nest: fetched_ahead(nest)), 2),
-    Pass(
-        "fetch rows",
-        of_each(lambda given, nest: rows_fetched(nest, given.context.shapes, given.instance.sizes)),
-        2,
-    ),
     Pass("fetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
     Pass("threads", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
     Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
-    Pass("lists", of_each(lambda given, nest: with_lists(nest)), 2),
     Pass("sums of blocks", of_each(_with_sums), 2, fixed=False),
     Pass("runs", of_each(lambda given, nest: with_runs(nest)), 2, fixed=False),
-    Pass("lanes", of_each(lambda given, nest: with_lanes(given.instance, nest)), 2, fixed=False),
-    Pass("flat", of_each(lambda given, nest: with_flat(given.instance, nest)), 2, fixed=False),
-    Pass(
-        "scattered",
-        of_each(lambda given, nest: with_scattered(given.instance, nest, given.context.shapes)),
-        2,
-        fixed=False,
-    ),
-    Pass("windows", of_each(lambda given, nest: with_windows(nest, given.context.types)), 2, fixed=False),
     Pass("ends", of_each(lambda given, nest: with_ends(given.instance, nest)), 2),
     Pass("transpose", _transposed, 2, fixed=False),
-    Pass("together", _together, 2, fixed=False),
+    Pass("together", of_each(lambda given, nest: together(nest)), 2, fixed=False),
 )
 """All passes, the first one first."""

@@ -49,14 +49,12 @@ from spfgen.plan.nodes import (
     Plan,
     Prefetch,
     Reduce,
-    Row,
     Scan,
     Segment,
     Seq,
     Share,
     Slice,
     State,
-    Sweep,
     Table,
     Tile,
     Weight,
@@ -76,7 +74,7 @@ START = 20
 LEVEL = 4.0
 """Where an iteration clears what takes as long as so many positions, on the average of many sizes, no iteration is much
 longer than the others: none is split."""
-Loop = Scan | Find | Sweep
+Loop = Scan | Find
 
 
 def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
@@ -127,9 +125,7 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     share = replace(loop.share, fixed=context.deterministic)
     if loop.parallel:
         return _around(nodes[:first], replace(loop, share=_apart(instance, loop, share, context)))
-    names = [loop.dim, loop.row] if isinstance(loop, Sweep) else [loop.dim]
-    serial = any(context.is_serial(n) for n in names)
-    found = None if serial else _adding(instance, nodes, first, share, context)
+    found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, share, context)
     if found is not None:
         share, why = found
         return _around(nodes[:first], replace(loop, parallel=True, because=why, share=share))
@@ -308,7 +304,7 @@ def _one_behind_the_other(found: Slice, target: Operand) -> bool:
 def _above_loop(loop: Loop) -> Iterable[Plan]:
     """The nodes between a loop and the first one in it."""
     node = body(loop)
-    while node is not None and not isinstance(node, Scan | Find | Segment | Sweep | Do):
+    while node is not None and not isinstance(node, Scan | Find | Segment | Do):
         yield node
         node = body(node)
 
@@ -360,7 +356,7 @@ def _slice(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
                 top = next((e for e in high if variables(e) <= set(instance.sizes)), None)
                 if low == (ZERO,) and top is not None:
                     ranges[dim] = top
-            case Find() | Segment() | Sweep():
+            case Find() | Segment():
                 above = False
     located = {d: v for d, v in values.items() if d not in fixed}
     base: list[Expr] = []
@@ -418,7 +414,7 @@ def _adding(
     if any(o.tensor == target.tensor for o in instance.reads):
         return None
     outside = nodes[:first]
-    if any(isinstance(n, Scan | Find | Sweep) for n in outside) and any(isinstance(n, State) for n in outside):
+    if any(isinstance(n, Scan | Find) for n in outside) and any(isinstance(n, State) for n in outside):
         return None  # threads would share where a find stands
     share = replace(share, weight=_unit(share.weight))
     only = f"its iterations only add to {target.tensor}"
@@ -506,6 +502,4 @@ def _scattered(nodes: Sequence[Plan], do: Do) -> bool:
                 loaded.add(dim)
             case Find(loads=loads):
                 loaded |= {d for d, _ in loads}
-            case Row(dim):
-                loaded.add(dim)
     return bool(variables(do.target.place[-1]) & loaded)

@@ -9,32 +9,25 @@ from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
-    Copied,
     Do,
     Find,
     Fold,
     Guard,
     Kept,
     Levels,
-    Listed,
     Load,
     Locate,
     Needs,
-    Pick,
-    PickRow,
     Plan,
     Prefetch,
     Reach,
     Reduce,
-    Row,
     Scan,
     Segment,
     Seq,
     Share,
-    Skip,
     State,
     Sums,
-    Sweep,
     Table,
     Tile,
     Together,
@@ -123,37 +116,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Table(_, kind, dim, low, high, call, _, _, body, because=why):
             add(f"build a {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
             _lines(body, depth, lines)
-        case Sweep(dim, row, pointer, low, high, call, body=body, parallel=parallel, because=why, share=share):
-            text = f"sweep {dim} over the segments of {pointer} for {row} in {interval(low, high)}"
-            add(f"{text}, in blocks{_shared(share) if parallel else ''}", why)
-            add(f"  pass over blocks where the bitmap has no {show(call)}")
-            _lines(body, depth + 1, lines)
-        case Row(dim, pointer, position, body):
-            add(f"advance {dim} to the segment of {pointer} that holds {position}")
-            _lines(body, depth, lines)
         case Prefetch(dim, ahead, position=position, start=start, body=body):
             add(f"fetch from {position} = {show(start)} on, for {dim} + {ahead}")
             _lines(body, depth, lines)
-        case Skip(value, body=body, because=why):
-            add(f"unless {show_operand(value)} is zero", why)
-            _lines(body, depth + 1, lines)
-        case Copied(source=source, pick=pick, copied=copied, plain=plain, because=why):
-            add(f"copy what is not zero of {source.tensor}, where most values are zero", why)
-            _lines(pick, depth + 1, lines)
-            add("with the copy:")
-            _lines(copied, depth + 1, lines)
-            add("without it:")
-            _lines(plain, depth + 1, lines)
-        case PickRow(row, body):
-            add(f"row {show(row)} of the copy begins")
-            _lines(body, depth + 1, lines)
-        case Pick(values, keys):
-            add(f"copy {show_operand(values)} with {', '.join(map(show, keys))} unless it is zero")
-        case Listed(source=source, low=low, high=high, each=each, picked=picked, body=body, because=why):
-            add(f"list what is not zero of {source.tensor}, {each} at a time in {interval(low, high)}", why)
-            _lines(picked, depth + 1, lines)
-            add("then go through the list:")
-            _lines(body, depth + 1, lines)
         case Choose(variants, why):
             for number, variant in enumerate(variants, 1):
                 add(f"variant {number} of {len(variants)}", why if number == 1 else "")

@@ -24,25 +24,19 @@ from spfgen.plan.nodes import (
     Kept,
     Key,
     Levels,
-    Listed,
     Load,
     Loaded,
     Locate,
     Needs,
-    Pick,
-    PickRow,
     Plan,
     Prefetch,
     Reach,
     Reduce,
-    Row,
     Scan,
     Segment,
     Seq,
-    Skip,
     State,
     Sums,
-    Sweep,
     Table,
     Tile,
     Whole,
@@ -125,15 +119,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return replace(plan, dim=name, low=low, high=high, body=body, inspect=inspect)
         case Needs(value):
             return Needs(new(value))
-        case Skip(value=value, body=body):
-            return replace(plan, value=_placed(new(value)), body=_renamed(body, names, values, indices))
-        case PickRow(row, body):
-            return PickRow(new(row), _renamed(body, names, values, indices))
-        case Pick(operand, keys):
-            return Pick(_placed(new(operand)), many(keys))
-        case Listed(low=low, high=high, picked=picked, body=body):
-            picked, body = (_renamed(part, names, values, indices) for part in (picked, body))
-            return replace(plan, low=many(low), high=many(high), picked=picked, body=body)
         case Reduce(_, "+=", body) if not any(map(_repeats, walk(body))):
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
@@ -155,16 +140,6 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 at=many(plan.at),
                 body=_renamed(body, names, values, indices),
             )
-        case Sweep(dim, row, low=low, high=high, call=call, body=body):
-            low, high = many(low), many(high)
-            position, names = _named(dim, body, names, indices)
-            row, names = _named(row, body, names, indices)
-            call = _in_terms(rename(call, names), values)
-            body = _renamed(body, names, values, indices)
-            return replace(plan, dim=position, row=row, low=low, high=high, call=call, body=body)
-        case Row(dim, position=position, body=body):
-            body = _renamed(body, names, values, indices)
-            return replace(plan, dim=names.get(dim, dim), position=names.get(position, position), body=body)
         case Bound(dim=dim, low=low, high=high, call=call, value=value, body=body):
             name, own = _named(dim, body, names, indices)
             call = _in_terms(rename(call, own), values)
@@ -242,7 +217,7 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=kept) if dim in used(kept) else kept
         case Scan(body=body) | Guard(body=body) | Reduce(body=body) | State(body=body) | Table(body=body):
             return replace(plan, body=without_unused(body))
-        case Segment(body=body) | Sweep(body=body) | Row(body=body) | Bound(body=body) | Reach(body=body):
+        case Segment(body=body) | Bound(body=body) | Reach(body=body):
             return replace(plan, body=without_unused(body))
         case Fold(body=body, then=then, after=after):
             last = None if after is None else without_unused(after)
@@ -251,10 +226,6 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
         case Kept(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
             return replace(plan, body=without_unused(body))
-        case Skip(body=body) | PickRow(body=body):
-            return replace(plan, body=without_unused(body))
-        case Listed(picked=picked, body=body):
-            return replace(plan, picked=without_unused(picked), body=without_unused(body))
         case Whole(whole=whole, body=body):
             return replace(plan, whole=without_unused(whole), body=without_unused(body))
         case Clear(body=body) if body is not None:

@@ -9,13 +9,12 @@ Each value of a whole block has a sum of its own, where the registers hold so ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, show, substitute, variables
-from spfgen.facts.prove import implied
-from spfgen.ir import children, rewrite, walk
+from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, substitute, variables
+from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
     Clear,
@@ -28,7 +27,6 @@ from spfgen.plan.nodes import (
     Reduce,
     Scan,
     Sums,
-    Sweep,
     Whole,
     chain,
     with_body,
@@ -36,7 +34,7 @@ from spfgen.plan.nodes import (
 from spfgen.plan.simplify import without_unused
 from spfgen.sets.affine import Affine, NotAffine, expression
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Instance, Read
+from spfgen.space.nodes import Read
 
 WHY = "all blocks but the last ones are whole"
 MOST = 16
@@ -74,7 +72,7 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
 
 
 def _defined(plan: Plan) -> set[str]:
-    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate | Find | Sweep)}
+    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate | Find)}
 
 
 def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
@@ -219,84 +217,8 @@ def _in_wholes(sums: Sums, given: Scan) -> Plan:
     return Whole(needs, whole, given, WHY)
 
 
-def with_lanes(instance: Instance, plan: Plan) -> Plan:
-    """The plan with a sum for each value of a block, where a size says that all blocks are whole along the loop that
-    adds to each place: what blocks come to is added up in the end, and the loop's additions are vectors that need not
-    wait for one another. Were it asked of each block, compilers would not keep so many sums in registers."""
-    for sums in [n for n in walk(plan, PLANS) if isinstance(n, Sums)]:
-        made = _laned(instance, sums, [*(_path(plan, sums) or []), *chain(sums.body)])
-        if made is not None:
-            plan = rewrite(partial(_replaced, sums, made), plan)
-    return plan
-
-
 def _replaced(old: Plan, new: Plan, node: object) -> Plan | None:
     return new if node == old else None
-
-
-def _path(plan: Plan, end: Plan) -> list[Plan] | None:
-    """The nodes from the first one to before the last one."""
-    if plan is end:
-        return []
-    for child in children(plan):
-        below = _path(child, end) if isinstance(child, Plan) else None
-        if below is not None:
-            return [plan, *below]
-    return None
-
-
-def _laned(instance: Instance, sums: Sums, around: Sequence[Plan]) -> Plan | None:
-    needs: dict[Formula, None] = {}
-    lanes: set[int] = set()
-
-    def rule(node: object) -> Plan | None:
-        match node:
-            case Whole(when, Scan(dim) as scan) if dim == sums.dim and when:
-                conditions = [_by_size(instance, around, f) for f in when]
-                needs.update((f, None) for f in conditions if f is not None)
-                return None if None in conditions else scan
-            case Reduce(target, "+=", Scan(dim, high=(Num(count),)) as scan) if target == sums.added:
-                if _count(scan) != count or not all(isinstance(n, Load | Locate | Do) for n in chain(scan.body)):
-                    return None
-                lanes.add(count)
-                apart = replace(sums.added, place=(*sums.added.place, Var(dim)))
-                result: Plan = rewrite(lambda n: apart if n == sums.added else None, scan)
-                return result
-        return None
-
-    body: Plan = rewrite(rule, sums.body)
-    if len(lanes) != 1 or any(isinstance(n, Whole | Guard | Reduce) for n in walk(body)):
-        return None
-    (count,) = lanes
-    if sums.count * count > LANES:
-        return None
-    made = replace(sums, body=body, lanes=count)
-    return Whole(tuple(needs), made, sums, "then all blocks are whole along their rows") if needs else made
-
-
-def _by_size(instance: Instance, around: Sequence[Plan], need: Formula) -> Formula | None:
-    """What a size must be for a condition s - C*b >= C to hold for each block b: that C divides s."""
-    if not isinstance(need, Compare) or need.op != ">=" or not isinstance(need.right, Num):
-        return None
-    try:
-        form = linear(need.left)
-    except NotAffine:
-        return None
-    count, size = need.right.value, form
-    for name in form.names() - set(instance.sizes):
-        if form.coefficient(name) % count:
-            return None
-        size = size.without(name)
-    divides = Compare("=", Bin("%", expression(size), Num(count)), Num(0))
-    known: list[Formula] = [divides, *(Compare(">=", Var(s), Num(0)) for s in instance.sizes)]
-    for node in around:
-        match node:
-            case Scan(dim, low, high):
-                known += [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
-            case Load(dim, value) | Locate(dim, value):
-                known.append(Compare("=", Var(dim), value))
-    about = f"all blocks are whole where {count} divides {show(expression(size))}"
-    return divides if implied(known, instance.axioms, need, about=about).proved else None
 
 
 def _needs(scan: Scan) -> tuple[Formula, ...]:

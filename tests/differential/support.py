@@ -29,7 +29,7 @@ from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
-from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq, Sweep
+from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq
 from spfgen.run.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
@@ -157,7 +157,7 @@ def drivers(plan: Plan) -> set[str]:
             return drivers(variants[0].body)
         case Clear():
             return set()
-    first = next((n.dim for n in walk(plan) if isinstance(n, Scan | Sweep)), None)
+    first = next((n.dim for n in walk(plan) if isinstance(n, Scan)), None)
     return set() if first is None else {first}
 
 

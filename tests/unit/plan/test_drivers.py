@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Choose, Find, Plan, Scan, Sweep
+from spfgen.plan.nodes import Choose, Find, Plan, Scan
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
 
 
@@ -19,7 +19,7 @@ def loops(kernel: spfgen.Kernel) -> list[list[str]]:
     result = []
     for nest in nests:
         nodes = list(walk(nest))
-        result.append([n.dim for n in nodes if isinstance(n, Scan | Sweep) or (isinstance(n, Find) and n.key is None)])
+        result.append([n.dim for n in nodes if isinstance(n, Scan) or (isinstance(n, Find) and n.key is None)])
     return result
 
 

@@ -154,7 +154,7 @@ def test_a_name_that_nothing_binds() -> None:
 
 def test_a_parallel_loop_whose_iterations_meet() -> None:
     def parallel(node: object) -> Plan | None:
-        return replace(node, parallel=True, share=None, apart=False) if isinstance(node, Scan) else None
+        return replace(node, parallel=True, share=None) if isinstance(node, Scan) else None
 
     with pytest.raises(WrongPlan, match=r"two iterations, 1 the later one, write y.val\[0\] \(in parallel\)"):
         run(ADDED.replace("y[i] =", "y[i] +="), parallel, A=entries([0, 0, 1], [0, 2, 1]), x=X, y=vector([1, 1]))

@@ -21,7 +21,8 @@ from spfgen.space.nodes import Program
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
           "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
-          "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch", "quotient", "remainder")  # fmt: skip
+          "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch", "quotient",
+          "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),

@@ -96,17 +96,6 @@ static inline double spfgen_least(double a, double b) {
     return a < b ? a : b;
 }
 
-/* Whether all of so many values are finite: zero times another value is not zero. */
-static inline bool spfgen_finite_float64(const double *values, int64_t count, int threads) {
-    double sum = 0.0;
-    #pragma omp parallel for simd reduction(+ : sum) num_threads(threads)
-    for (int64_t p = 0; p < count; p++) {
-        sum += 0.0 * values[p];
-    }
-    (void)threads;
-    return sum == 0.0;
-}
-
 /* The product of two numbers of elements; the largest there is, of which there is never memory, where it is beyond. */
 static inline int64_t spfgen_times(int64_t a, int64_t b) {
     return a > 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
@@ -339,7 +328,6 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
     const int32_t *restrict A_bcolidx,
     int64_t nrow,
     int64_t ncol,
-    bool B_finite,
     const double *restrict A_val,
     int64_t *B_idx_1_end,
     int64_t *B_idx_1_at,
@@ -375,64 +363,15 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
                 const int64_t bcolidx_pb = A_bcolidx[pb];
                 for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                     for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                        /* a zero of A adds nothing where all of B is finite */
-                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            const double A_value = A_val[(pb * 2 + r) * 2 + c];
-                            /*
-                             * find p with B_idx_1[p] == j by position array: B.idx_1 rises
-                             * within these bounds: equal values stand side by side
-                             */
-                            const int64_t p_after = B_idx_1_end[j];
-                            int64_t p_next = B_idx_1_at[j];
-                            if (p_after - p_next >= 12) {
-                                /*
-                                 * a long segment: four at a time are read, added to and stored,
-                                 * as no two of their places are the same
-                                 */
-                                while (p_next + 4 <= p_after) {
-                                    double C_values[2];
-                                    double C_values_2[2];
-                                    C_values[0] = C_row[r * n_2 + B_idx_2[p_next]];
-                                    C_values[1] = C_row[r * n_2 + B_idx_2[p_next + 1]];
-                                    C_values_2[0] = C_row[r * n_2 + B_idx_2[p_next + 2]];
-                                    C_values_2[1] = C_row[r * n_2 + B_idx_2[p_next + 3]];
-                                    #pragma omp simd
-                                    for (int lane = 0; lane < 2; lane++) {
-                                        C_values[lane] += A_value * B_val[p_next + lane];
-                                        C_values_2[lane] += A_value * B_val[p_next + lane + 2];
-                                    }
-                                    C_row[r * n_2 + B_idx_2[p_next]] = C_values[0];
-                                    C_row[r * n_2 + B_idx_2[p_next + 1]] = C_values[1];
-                                    C_row[r * n_2 + B_idx_2[p_next + 2]] = C_values_2[0];
-                                    C_row[r * n_2 + B_idx_2[p_next + 3]] = C_values_2[1];
-                                    p_next += 4;
-                                }
-                            }
-                            /* 4 iterations over p in each round, then what is left */
-                            int64_t p_next_2 = p_next;
-                            while (p_next_2 + 4 <= p_after) {
-                                {
-                                    const int64_t p = p_next_2;
-                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                                }
-                                {
-                                    const int64_t p = p_next_2 + 1;
-                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                                }
-                                {
-                                    const int64_t p = p_next_2 + 2;
-                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                                }
-                                {
-                                    const int64_t p = p_next_2 + 3;
-                                    C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                                }
-                                p_next_2 += 4;
-                            }
-                            for (int64_t p = p_next_2; p < p_after; p++) {
-                                C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
-                            }
+                        const int64_t j = 2 * bcolidx_pb + c;
+                        const double A_value = A_val[(pb * 2 + r) * 2 + c];
+                        /*
+                         * find p with B_idx_1[p] == j by position array: B.idx_1 rises within
+                         * these bounds: equal values stand side by side
+                         */
+                        const int64_t p_after = B_idx_1_end[j];
+                        for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
+                            C_row[r * n_2 + B_idx_2[p]] += A_value * B_val[p];
                         }
                     }
                 }
@@ -457,11 +396,10 @@ static SPFGEN_ALONE void bcsr_times_coo_part_2(
     const int32_t *restrict A_bcolidx,
     int64_t nrow,
     int64_t ncol,
-    bool B_finite,
-    const double *restrict A_val,
     const int32_t *restrict B_idx_1,
     int64_t nnz,
     const int32_t *restrict B_idx_2,
+    const double *restrict A_val,
     const double *restrict B_val)
 {
     int64_t bi_from_2;
@@ -493,18 +431,14 @@ static SPFGEN_ALONE void bcsr_times_coo_part_2(
                 const int64_t bcolidx_pb = A_bcolidx[pb];
                 for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                     for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                        /* a zero of A adds nothing where all of B is finite */
-                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            /*
-                             * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
-                             * these bounds (by Z3 from the declared properties)
-                             */
-                            for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
-                                    && B_idx_1[p] == j; p++) {
-                                C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                        + c] * B_val[p];
-                            }
+                        const int64_t j = 2 * bcolidx_pb + c;
+                        /*
+                         * find p with B_idx_1[p] == j by binary search: B.idx_1 rises within
+                         * these bounds (by Z3 from the declared properties)
+                         */
+                        for (int64_t p = spfgen_search_int32(B_idx_1, 0, 0, nnz, j); p < nnz
+                                && B_idx_1[p] == j; p++) {
+                            C_row_2[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
                         }
                     }
                 }
@@ -529,14 +463,13 @@ static SPFGEN_ALONE void bcsr_times_coo_part_3(
     const int32_t *restrict A_bcolidx,
     int64_t nrow,
     int64_t ncol,
-    bool B_finite,
-    const double *restrict A_val,
     struct spfgen_slot *B_idx_1_slots,
     uint64_t *B_idx_1_filter,
     int p_shift,
     int64_t nnz,
     const int32_t *restrict B_idx_1,
     const int32_t *restrict B_idx_2,
+    const double *restrict A_val,
     const double *restrict B_val)
 {
     int64_t bi_from_3;
@@ -568,19 +501,15 @@ static SPFGEN_ALONE void bcsr_times_coo_part_3(
                 const int64_t bcolidx_pb = A_bcolidx[pb];
                 for (int64_t r = 0; r < spfgen_min(2, nrow - 2 * bi); r++) {
                     for (int64_t c = 0; c < spfgen_min(2, ncol - 2 * bcolidx_pb); c++) {
-                        /* a zero of A adds nothing where all of B is finite */
-                        if (!(B_finite && A_val[(pb * 2 + r) * 2 + c] == 0.0)) {
-                            const int64_t j = 2 * bcolidx_pb + c;
-                            /*
-                             * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within
-                             * these bounds: equal values stand side by side
-                             */
-                            for (int64_t p =
-                                    spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter,
-                                    p_shift, nnz, j); p < nnz && B_idx_1[p] == j; p++) {
-                                C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2
-                                        + c] * B_val[p];
-                            }
+                        const int64_t j = 2 * bcolidx_pb + c;
+                        /*
+                         * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within these
+                         * bounds: equal values stand side by side
+                         */
+                        for (int64_t p =
+                                spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter, p_shift,
+                                nnz, j); p < nnz && B_idx_1[p] == j; p++) {
+                            C_row_3[r * n_2 + B_idx_2[p]] += A_val[(pb * 2 + r) * 2 + c] * B_val[p];
                         }
                     }
                 }
@@ -654,9 +583,6 @@ int bcsr_times_coo(
             + ((double)nrow + 1.0) * ratio_2 + ((double)nrow + 1.0) * ratio_2 * 2.0
             + 5.0 * ((double)nrow + 1.0) * ratio_2 * 2.0
             + 3.0 * (((double)nrow + 1.0) * ratio_2 * 2.0 * ratio), 8);
-    /* zero times any value of B is zero if all are finite */
-    const bool B_finite = ((double)nrow + 1.0) * ratio_2 * 2.0 * ratio > (double)nnz
-            && spfgen_finite_float64(B_val, nnz, threads);
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
@@ -726,13 +652,13 @@ int bcsr_times_coo(
                 for (int part = spfgen_own_part(parts, threads); part < parts; part =
                         spfgen_part_after(part, parts_taken, parts, threads)) {
                     bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, B_finite, A_val,
+                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, A_val,
                             B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
                 }
             } else {
                 for (int part = 0; part < parts; part++) {
                     bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, B_finite, A_val,
+                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, A_val,
                             B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
                 }
             }
@@ -764,14 +690,14 @@ int bcsr_times_coo(
                 for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
                         spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
                     bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
-                            A_val, B_idx_1, nnz, B_idx_2, B_val);
+                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz,
+                            B_idx_2, A_val, B_val);
                 }
             } else {
                 for (int part_3 = 0; part_3 < parts; part_3++) {
                     bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
-                            A_val, B_idx_1, nnz, B_idx_2, B_val);
+                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz,
+                            B_idx_2, A_val, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -806,15 +732,15 @@ int bcsr_times_coo(
                 for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
                         spfgen_part_after(part_5, part_5s_taken, parts, threads)) {
                     bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
-                            A_val, B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2,
+                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol,
+                            B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val,
                             B_val);
                 }
             } else {
                 for (int part_5 = 0; part_5 < parts; part_5++) {
                     bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_finite,
-                            A_val, B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2,
+                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol,
+                            B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val,
                             B_val);
                 }
             }

@@ -17,13 +17,6 @@
 #define SPFGEN_ALONE
 #endif
 
-/* Puts a function into its callers, where numbers that it is given are known. */
-#ifdef __GNUC__
-#define SPFGEN_INLINE __attribute__((always_inline))
-#else
-#define SPFGEN_INLINE
-#endif
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. Nobody asked for threads where the choice is
    OpenMP's: then the gain has to be sure, also on a machine that is busy, where a team waits for a thread that has no
@@ -180,136 +173,25 @@ static inline int64_t spfgen_split_int64(const int64_t *array, int64_t low, int6
     return i;
 }
 
-/* Whether of most of `count` segments, which end at ends[0], ends[1], ... one behind the other, the next seven are as
-   long, and none is longer than 8: 32 of them say so. */
-static inline bool spfgen_even_int64(const int64_t *ends, int64_t count) {
+/* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
+   differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
+   lengths. */
+static inline bool spfgen_steady_int64(const int64_t *begins, int64_t count, double most) {
     if (count < 256) {
-        return false;
+        return true;
     }
-    const int64_t step = (count - 8) / 32;
-    int even = 0;
+    const int64_t step = (count - 2) / 32;
+    double apart = 0.0;
+    int seen = 0;
     for (int k = 0; k < 32; k++) {
-        const int64_t *const at = ends + k * step;
-        const int64_t length = (int64_t)at[1] - at[0];
-        even += length > 0 && length <= 8 && (int64_t)at[8] - at[0] == 8 * length;
-    }
-    return even >= 16;
-}
-
-/* Iterations over i that have a count, one at least; answers the first that has another. */
-static inline SPFGEN_INLINE int64_t mixed_types_run(
-    int64_t count,
-    int64_t i,
-    int64_t last,
-    int64_t pj_begin,
-    const int64_t *i_ends,
-    int64_t i_first,
-    double *i_places,
-    bool far,
-    const float *restrict A_val,
-    const int32_t *restrict A_colidx,
-    const float *restrict x_val)
-{
-    while (true) {
-        double *y_row = i_places + (i - i_first);
-        double y_sum = 0.0;
-        if (0 < count) {
-            if (far) {
-                spfgen_prefetch_far(A_val, (pj_begin + 2048) * 4);
-                spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
-            }
-            /* four at a time, so that one addition need not wait for the other */
-            for (int64_t k = 0; k < count; k += 4) {
-                double y_sum_1 = 0.0;
-                y_sum_1 += (double)A_val[pj_begin + k] * (double)x_val[A_colidx[pj_begin + k]];
-                if (k + 1 < count) {
-                    double y_sum_2 = 0.0;
-                    y_sum_2 += (double)A_val[pj_begin + k
-                            + 1] * (double)x_val[A_colidx[pj_begin + k + 1]];
-                    if (k + 2 < count) {
-                        y_sum_1 += (double)A_val[pj_begin + k
-                                + 2] * (double)x_val[A_colidx[pj_begin + k + 2]];
-                        if (k + 3 < count) {
-                            y_sum_2 += (double)A_val[pj_begin + k
-                                    + 3] * (double)x_val[A_colidx[pj_begin + k + 3]];
-                        }
-                    }
-                    y_sum_1 += y_sum_2;
-                }
-                y_sum += y_sum_1;
-            }
-        }
-        y_row[0] += y_sum;
-        pj_begin += count;
-        i++;
-        if (i == last || i_ends[i - i_first] - pj_begin != count) {
-            break;
+        const int64_t *const at = begins + k * step;
+        const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
+        if (length + other > 0.0) {
+            apart += (length < other ? other - length : length - other) / (length + other);
+            seen++;
         }
     }
-    return i;
-}
-
-/*
- * Iterations over i, many of whose segments are as long as their neighbours; answers where they
- * end.
- */
-static SPFGEN_ALONE int64_t mixed_types_runs(
-    int64_t i,
-    int64_t last,
-    int64_t pj_begin,
-    const int64_t *i_ends,
-    int64_t i_first,
-    double *i_places,
-    bool far,
-    const float *restrict A_val,
-    const int32_t *restrict A_colidx,
-    const float *restrict x_val)
-{
-    while (i < last) {
-        const int64_t count = i_ends[i - i_first] - pj_begin;
-        /* where 8 have as many, the loop for that number, if there is one */
-        const int64_t known = i + 7 < last && i_ends[i + 7 - i_first] - pj_begin == 8 * count
-                ? count : 0;
-        if (known == 1) {
-            i =
-                    mixed_types_run(1, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 2) {
-            i =
-                    mixed_types_run(2, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 3) {
-            i =
-                    mixed_types_run(3, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 4) {
-            i =
-                    mixed_types_run(4, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 5) {
-            i =
-                    mixed_types_run(5, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 6) {
-            i =
-                    mixed_types_run(6, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 7) {
-            i =
-                    mixed_types_run(7, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else if (known == 8) {
-            i =
-                    mixed_types_run(8, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        } else {
-            i =
-                    mixed_types_run(count, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        }
-        pj_begin = i_ends[i - 1 - i_first];
-    }
-    return pj_begin;
+    return apart <= seen * most;
 }
 
 /* One part of a loop that threads share. */
@@ -326,6 +208,7 @@ static SPFGEN_ALONE void mixed_types_part(
     bool far,
     const float *restrict A_val,
     const int32_t *restrict A_colidx,
+    bool steady,
     const float *restrict x_val)
 {
     int64_t i_from;
@@ -349,21 +232,35 @@ static SPFGEN_ALONE void mixed_types_part(
         const int64_t i_last = piece ? i_stop : i_end;
         const int64_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
         double *i_places = piece ? y_part : y_val + i_first;
-        if (spfgen_even_int64(i_ends, i_last - i_first)) {
-            /* short segments of equal length: loops that are written out for it */
-            pj_begin =
-                    mixed_types_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far,
-                    A_val, A_colidx, x_val);
-        } else {
-            for (int64_t i = i_first; i < i_last; i++) {
-                double *y_row = i_places + (i - i_first);
-                const int64_t pj_end = i_ends[i - i_first];
-                double y_sum = 0.0;
-                if (pj_begin < pj_end) {
-                    if (far) {
-                        spfgen_prefetch_far(A_val, (pj_begin + 2048) * 4);
-                        spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
+        for (int64_t i = i_first; i < i_last; i++) {
+            double *y_row = i_places + (i - i_first);
+            const int64_t pj_end = i_ends[i - i_first];
+            double y_sum = 0.0;
+            if (pj_begin < pj_end) {
+                if (far) {
+                    spfgen_prefetch_far(A_val, (pj_begin + 2048) * 4);
+                    spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
+                }
+                if (steady) {
+                    /* four at a time, so that one addition need not wait for the other */
+                    int64_t pj_next = pj_begin;
+                    while (pj_next + 4 <= pj_end) {
+                        double y_sum_1_2 = 0.0;
+                        double y_sum_2_2 = 0.0;
+                        y_sum_1_2 += (double)A_val[pj_next] * (double)x_val[A_colidx[pj_next]];
+                        y_sum_2_2 += (double)A_val[pj_next
+                                + 1] * (double)x_val[A_colidx[pj_next + 1]];
+                        y_sum_1_2 += (double)A_val[pj_next
+                                + 2] * (double)x_val[A_colidx[pj_next + 2]];
+                        y_sum_2_2 += (double)A_val[pj_next
+                                + 3] * (double)x_val[A_colidx[pj_next + 3]];
+                        y_sum += y_sum_1_2 + y_sum_2_2;
+                        pj_next += 4;
                     }
+                    for (int64_t pj = pj_next; pj < pj_end; pj++) {
+                        y_sum += (double)A_val[pj] * (double)x_val[A_colidx[pj]];
+                    }
+                } else {
                     /* four at a time, so that one addition need not wait for the other */
                     for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
                         double y_sum_1 = 0.0;
@@ -383,9 +280,9 @@ static SPFGEN_ALONE void mixed_types_part(
                         y_sum += y_sum_1;
                     }
                 }
-                y_row[0] += y_sum;
-                pj_begin = pj_end;
             }
+            y_row[0] += y_sum;
+            pj_begin = pj_end;
         }
     }
 }
@@ -427,6 +324,9 @@ int mixed_types(
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
+    /* segments are long, on the average, or about as long as their neighbours */
+    const bool steady = nnz >= 24 * nrow
+            || spfgen_steady_int64(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     /* the first part of each thread is larger than those that it takes when it is done early */
@@ -450,12 +350,12 @@ int mixed_types(
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
             mixed_types_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val,
-                    far, A_val, A_colidx, x_val);
+                    far, A_val, A_colidx, steady, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             mixed_types_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val,
-                    far, A_val, A_colidx, x_val);
+                    far, A_val, A_colidx, steady, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

@@ -32,10 +32,6 @@
 #define SPFGEN_WIDE false
 #endif
 
-static inline int64_t spfgen_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. Nobody asked for threads where the choice is
    OpenMP's: then the gain has to be sure, also on a machine that is busy, where a team waits for a thread that has no
@@ -89,17 +85,6 @@ static inline void spfgen_apart(void) {
 #endif
 }
 
-/* Asks for memory `bytes` behind the start of an array, needed soon, to the first cache. It may lie outside of the array:
-   no pointer to it is made, and nothing is read. */
-static inline void spfgen_prefetch_soon(const void *array, int64_t bytes) {
-#ifdef __GNUC__
-    __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 3);
-#else
-    (void)array;
-    (void)bytes;
-#endif
-}
-
 /* A zero that compilers do not know to be one. They would clear and copy a few sums as memory, by memset and memcpy; those
    that begin with this zero, and are stored less it, stay in registers. Nothing else changes: x - 0.0 is x for all x. */
 static inline double spfgen_zero(void) {
@@ -135,11 +120,6 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
     (void)far;
 #endif
     memset(at, 0, bytes);
-}
-
-/* a / n rounded down; 0 where n is not positive: what is stored nowhere is not divided. */
-static inline int64_t spfgen_quotient(int64_t a, int64_t n) {
-    return n > 0 ? a / n - (a % n < 0) : 0;
 }
 
 /* The number of the calling thread in its team: 0 for the first, and where there is only one. */
@@ -244,26 +224,6 @@ static inline int64_t spfgen_outer_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
-/* Whether an index array of `count` numbers leads far apart: in most of eight stretches of twice `window` numbers, of
-   which up to 32 are looked at, the least and the largest differ by more than `window`. */
-static inline bool spfgen_spread_int32(const int32_t *array, int64_t count, int64_t window) {
-    window = window > 2 ? window : 2;
-    if (count < 2 * window) {
-        return false;
-    }
-    int far = 0;
-    for (int k = 0; k < 8; k++) {
-        const int32_t *at = array + (count - 2 * window) / 7 * k;
-        int64_t least = at[0], largest = at[0];
-        for (int64_t n = 0; n < 2 * window; n += 1 + window / 16) {
-            least = at[n] < least ? at[n] : least;
-            largest = at[n] > largest ? at[n] : largest;
-        }
-        far += largest - least > window;
-    }
-    return far >= 4;
-}
-
 /* One tile of so many places. */
 static inline SPFGEN_INLINE void mttkrp_tile(
     int64_t width,
@@ -274,12 +234,10 @@ static inline SPFGEN_INLINE void mttkrp_tile(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    bool near,
-    const double *restrict C_val,
-    int64_t nnz_3,
+    const double *restrict B_val,
     int64_t B_n_2,
     int64_t l_from,
-    const double *restrict B_val,
+    const double *restrict C_val,
     double *restrict D_val,
     int64_t i)
 {
@@ -297,13 +255,6 @@ static inline SPFGEN_INLINE void mttkrp_tile(
             const int64_t k = A_idx_3[p_3];
             const double A_value = A_val[p_3];
             spfgen_apart();
-            if (near) {
-                for (int64_t l_in_ahead = 0; l_in_ahead < width; l_in_ahead += 8) {
-                    spfgen_prefetch_soon(C_val,
-                            (A_idx_3[spfgen_min(p_3 + 4, nnz_3 - 1)] * B_n_2
-                            + (l_from + l_in_ahead)) * 8);
-                }
-            }
             #pragma omp simd
             for (int64_t l_in = 0; l_in < width; l_in++) {
                 D_tile[l_in] += A_value * B_val[j * B_n_2 + (l_from + l_in)] * C_val[k * B_n_2
@@ -328,47 +279,45 @@ static inline SPFGEN_INLINE void mttkrp_tiles(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    bool near,
-    const double *restrict C_val,
-    int64_t nnz_3,
     const double *restrict B_val,
+    const double *restrict C_val,
     double *restrict D_val,
     int64_t i)
 {
     int64_t l_from = 0;
     while (SPFGEN_WIDE && l_from + 64 <= B_n_2) {
-        mttkrp_tile(64, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(64, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 64;
     }
     while (l_from + 32 <= B_n_2) {
-        mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(32, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 32;
     }
     if (l_from + 16 <= B_n_2) {
-        mttkrp_tile(16, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(16, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 16;
     }
     if (l_from + 8 <= B_n_2) {
-        mttkrp_tile(8, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(8, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 8;
     }
     if (l_from + 4 <= B_n_2) {
-        mttkrp_tile(4, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(4, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 4;
     }
     if (l_from + 2 <= B_n_2) {
-        mttkrp_tile(2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from += 2;
     }
     if (l_from + 1 <= B_n_2) {
-        mttkrp_tile(1, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_n_2, l_from, B_val, D_val, i);
+        mttkrp_tile(1, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                B_n_2, l_from, C_val, D_val, i);
         l_from++;
     }
 }
@@ -391,10 +340,8 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    bool near,
-    const double *restrict C_val,
-    int64_t nnz_3,
-    const double *restrict B_val)
+    const double *restrict B_val,
+    const double *restrict C_val)
 {
     const int64_t p_1_begin =
             spfgen_outer_int32(A_ptr_2, 0, nnz_1,
@@ -431,8 +378,8 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
          * tiles of 32, 16, ... l, and of 64 where registers are wide: the sums of so many
          * neighbouring places of D fit into registers
          */
-        mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, near,
-                C_val, nnz_3, B_val, D_val, i);
+        mttkrp_tiles(B_n_2, zero, A_ptr_2_p_1, ptr_2_p_1_1, A_ptr_3, A_idx_2, A_idx_3, A_val, B_val,
+                C_val, D_val, i);
         A_ptr_2_p_1 = ptr_2_p_1_1;
     }
 }
@@ -455,23 +402,21 @@ static SPFGEN_ALONE void mttkrp_part(
     const int32_t *restrict A_idx_2,
     const int32_t *restrict A_idx_3,
     const double *restrict A_val,
-    bool near,
-    const double *restrict C_val,
-    int64_t nnz_3,
-    const double *restrict B_val)
+    const double *restrict B_val,
+    const double *restrict C_val)
 {
     if (SPFGEN_WIDE && B_n_2 == 64) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 64,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else if (B_n_2 == 32) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 32,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else if (B_n_2 == 16) {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 16,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, false, C_val, nnz_3, B_val);
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else {
         mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     }
 }
 
@@ -506,8 +451,8 @@ int mttkrp(
     const int64_t B_n_2 = B->n_2;
     const int64_t nnz_2 = A->nnz_2;
     const int64_t nnz_3 = A->nnz_3;
-    const int64_t n_3 = A->n_3;
     const int64_t A_n_2 = A->n_2;
+    const int64_t n_3 = A->n_3;
     const double *restrict A_val = A->val;
     const int32_t *restrict A_idx_1 = A->idx_1;
     const int32_t *restrict A_ptr_2 = A->ptr_2;
@@ -538,9 +483,6 @@ int mttkrp(
             && 32.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();
-    /* rows that the second cache holds, but not the first: those that come later are fetched */
-    const bool near = B_n_2 > 16 && n_3 * B_n_2 <= 1048576
-            && spfgen_spread_int32(A_idx_3, nnz_3, spfgen_quotient(6144, B_n_2));
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
     if (!parts_taken) {
         free(parts_taken);
@@ -570,12 +512,12 @@ int mttkrp(
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
             mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, near, C_val, nnz_3, B_val);
+                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
     }
     free(parts_taken);

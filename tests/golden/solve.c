@@ -26,42 +26,6 @@ static inline void spfgen_branch(void) {
 #endif
 }
 
-/* Whether vectors of what lies scattered, or of a part of it, are read as fast as the values one by one: so on processors
-   with this feature. Others that can read such vectors take longer for them. */
-#ifdef __AVX512FP16__
-#include <immintrin.h>
-#define SPFGEN_GATHERS true
-#define SPFGEN_GATHER_float64_int32(some, x, places) \
-    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), some, _mm256_maskz_loadu_epi32(some, places), x, 8)
-#define SPFGEN_GATHER_float64_int64(some, x, places) \
-    _mm512_mask_i64gather_pd(_mm512_setzero_pd(), some, _mm512_maskz_loadu_epi64(some, places), x, 8)
-#define SPFGEN_GATHER_float32_int32(some, x, places) \
-    _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), some, _mm256_maskz_loadu_epi32(some, places), x, 4)
-#define SPFGEN_GATHER_float32_int64(some, x, places) \
-    _mm512_mask_i64gather_ps(_mm256_setzero_ps(), some, _mm512_maskz_loadu_epi64(some, places), x, 4)
-#else
-#define SPFGEN_GATHERS false
-#endif
-
-/* The sum of values[k]*x[places[k]] for 0 <= k < count, which is a multiple of eight. */
-static inline double spfgen_eights_float64_int32(const double *values, const double *x, const int32_t *places,
-                                                int64_t count) {
-#ifdef __AVX512FP16__
-    __m512d sums = _mm512_setzero_pd();
-    for (int64_t k = 0; k < count; k += 8) {
-        const __m512d found = SPFGEN_GATHER_float64_int32(255, x, places + k);
-        sums = _mm512_fmadd_pd(_mm512_loadu_pd(values + k), found, sums);
-    }
-    return _mm512_reduce_add_pd(sums);
-#else
-    double sum = 0.0;
-    for (int64_t k = 0; k < count; k++) {
-        sum += values[k] * x[places[k]];
-    }
-    return sum;
-#endif
-}
-
 /* solve, one after another over i. */
 static SPFGEN_AS_IS void solve_serial(
     bool near,
@@ -85,22 +49,12 @@ static SPFGEN_AS_IS void solve_serial(
             if (L_rowptr_i < rowptr_i_1 && L_colidx[rowptr_i_1 - 1] == i) {
                 {
                     int64_t pj_next = L_rowptr_i;
-                    if ((SPFGEN_GATHERS ? 16 : 24) <= rowptr_i_1 - 1 - L_rowptr_i) {
+                    if (24 <= rowptr_i_1 - 1 - L_rowptr_i) {
                         /* four sums, so that one addition need not wait for the other */
                         double x_sum_1 = 0.0;
                         double x_sum_2_2 = 0.0;
                         double x_sum_3 = 0.0;
                         double x_sum_4 = 0.0;
-                        if (SPFGEN_GATHERS) {
-                            /*
-                             * the last values may be just computed: vectors of those would wait
-                             * for them
-                             */
-                            const int64_t far = ((rowptr_i_1 - 1 - pj_next - 8) / 8) * 8;
-                            x_sum -= spfgen_eights_float64_int32(L_val + pj_next, x_val, L_colidx
-                                    + pj_next, far);
-                            pj_next += far;
-                        }
                         while (pj_next + 4 <= rowptr_i_1 - 1) {
                             x_sum_1 -= L_val[pj_next] * x_val[L_colidx[pj_next]];
                             x_sum_2_2 -= L_val[pj_next + 1] * x_val[L_colidx[pj_next + 1]];
@@ -147,22 +101,12 @@ static SPFGEN_AS_IS void solve_serial(
             if (L_rowptr_i_2 < rowptr_i_1 && L_colidx[rowptr_i_1 - 1] == i) {
                 {
                     int64_t pj_next = L_rowptr_i_2;
-                    if ((SPFGEN_GATHERS ? 16 : 24) <= rowptr_i_1 - 1 - L_rowptr_i_2) {
+                    if (24 <= rowptr_i_1 - 1 - L_rowptr_i_2) {
                         /* four sums, so that one addition need not wait for the other */
                         double x_sum_1 = 0.0;
                         double x_sum_2_2 = 0.0;
                         double x_sum_3 = 0.0;
                         double x_sum_4 = 0.0;
-                        if (SPFGEN_GATHERS) {
-                            /*
-                             * the last values may be just computed: vectors of those would wait
-                             * for them
-                             */
-                            const int64_t far = ((rowptr_i_1 - 1 - pj_next - 8) / 8) * 8;
-                            x_sum -= spfgen_eights_float64_int32(L_val + pj_next, x_val, L_colidx
-                                    + pj_next, far);
-                            pj_next += far;
-                        }
                         while (pj_next + 4 <= rowptr_i_1 - 1) {
                             x_sum_1 -= L_val[pj_next] * x_val[L_colidx[pj_next]];
                             x_sum_2_2 -= L_val[pj_next + 1] * x_val[L_colidx[pj_next + 1]];

@@ -17,13 +17,6 @@
 #define SPFGEN_ALONE
 #endif
 
-/* Puts a function into its callers, where numbers that it is given are known. */
-#ifdef __GNUC__
-#define SPFGEN_INLINE __attribute__((always_inline))
-#else
-#define SPFGEN_INLINE
-#endif
-
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
    one when there is so little work that starting a team would take longer. Nobody asked for threads where the choice is
    OpenMP's: then the gain has to be sure, also on a machine that is busy, where a team waits for a thread that has no
@@ -75,17 +68,6 @@ static inline int spfgen_unit(int part, int parts, int threads) {
 static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 #ifdef __GNUC__
     __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 2);
-#else
-    (void)array;
-    (void)bytes;
-#endif
-}
-
-/* Asks for memory `bytes` behind the start of an array, needed soon, to the first cache. It may lie outside of the array:
-   no pointer to it is made, and nothing is read. */
-static inline void spfgen_prefetch_soon(const void *array, int64_t bytes) {
-#ifdef __GNUC__
-    __builtin_prefetch((const void *)((uintptr_t)array + (uintptr_t)bytes), 0, 3);
 #else
     (void)array;
     (void)bytes;
@@ -191,22 +173,6 @@ static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int6
     return i;
 }
 
-/* Whether of most of `count` segments, which end at ends[0], ends[1], ... one behind the other, the next seven are as
-   long, and none is longer than 8: 32 of them say so. */
-static inline bool spfgen_even_int32(const int32_t *ends, int64_t count) {
-    if (count < 256) {
-        return false;
-    }
-    const int64_t step = (count - 8) / 32;
-    int even = 0;
-    for (int k = 0; k < 32; k++) {
-        const int32_t *const at = ends + k * step;
-        const int64_t length = (int64_t)at[1] - at[0];
-        even += length > 0 && length <= 8 && (int64_t)at[8] - at[0] == 8 * length;
-    }
-    return even >= 16;
-}
-
 /* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
    differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
    lengths. */
@@ -228,172 +194,6 @@ static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, dou
     return apart <= seen * most;
 }
 
-/* Whether vectors of what lies scattered, or of a part of it, are read as fast as the values one by one: so on processors
-   with this feature. Others that can read such vectors take longer for them. */
-#ifdef __AVX512FP16__
-#include <immintrin.h>
-#define SPFGEN_GATHERS true
-#define SPFGEN_GATHER_float64_int32(some, x, places) \
-    _mm512_mask_i32gather_pd(_mm512_setzero_pd(), some, _mm256_maskz_loadu_epi32(some, places), x, 8)
-#define SPFGEN_GATHER_float64_int64(some, x, places) \
-    _mm512_mask_i64gather_pd(_mm512_setzero_pd(), some, _mm512_maskz_loadu_epi64(some, places), x, 8)
-#define SPFGEN_GATHER_float32_int32(some, x, places) \
-    _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), some, _mm256_maskz_loadu_epi32(some, places), x, 4)
-#define SPFGEN_GATHER_float32_int64(some, x, places) \
-    _mm512_mask_i64gather_ps(_mm256_setzero_ps(), some, _mm512_maskz_loadu_epi64(some, places), x, 4)
-#else
-#define SPFGEN_GATHERS false
-#endif
-
-/* The sum of values[k]*x[places[k]] for 0 <= k < count. Vectors of eight, the last one in part: no question is asked that
-   a processor may foresee wrongly but how many there are. If the arrays are `large`, what comes next is fetched. */
-static inline double spfgen_dot_float64_int32(const double *values, const double *x, const int32_t *places, int64_t count,
-                                             bool large) {
-#ifdef __AVX512FP16__
-    const __m512i lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    __m512d sums = _mm512_setzero_pd();
-    for (int64_t k = 0; k < count; k += 8) {
-        if (large) {
-            spfgen_prefetch_soon(values, (k + 256) * 8);
-            spfgen_prefetch_soon(places, (k + 256) * (int64_t)sizeof *places);
-        }
-        const __mmask8 some = _mm512_cmplt_epi64_mask(lanes, _mm512_set1_epi64(count - k));
-        const __m512d found = SPFGEN_GATHER_float64_int32(some, x, places + k);
-        sums = _mm512_fmadd_pd(_mm512_maskz_loadu_pd(some, values + k), found, sums);
-    }
-    return _mm512_reduce_add_pd(sums);
-#else
-    double sum = 0.0;
-    (void)large;
-    for (int64_t k = 0; k < count; k++) {
-        sum += values[k] * x[places[k]];
-    }
-    return sum;
-#endif
-}
-
-/* Iterations over i that have a count, one at least; answers the first that has another. */
-static inline SPFGEN_INLINE int64_t spmv_run(
-    int64_t count,
-    int64_t i,
-    int64_t last,
-    int64_t pj_begin,
-    const int32_t *i_ends,
-    int64_t i_first,
-    double *i_places,
-    bool far,
-    const double *restrict A_val,
-    const int32_t *restrict A_colidx,
-    const double *restrict x_val)
-{
-    while (true) {
-        double *y_row = i_places + (i - i_first);
-        double y_sum = 0.0;
-        if (0 < count) {
-            if (far) {
-                spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
-                spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
-            }
-            /* four at a time, with vectors of what stands in order */
-            int64_t k = 0;
-            while (k + 4 <= count) {
-                double x_values[2];
-                double x_values_2[2];
-                x_values[0] = x_val[A_colidx[pj_begin + k]];
-                x_values[1] = x_val[A_colidx[pj_begin + k + 1]];
-                x_values_2[0] = x_val[A_colidx[pj_begin + k + 2]];
-                x_values_2[1] = x_val[A_colidx[pj_begin + k + 3]];
-                #pragma omp simd
-                for (int lane = 0; lane < 2; lane++) {
-                    x_values[lane] = A_val[pj_begin + k + lane] * x_values[lane];
-                    x_values[lane] += A_val[pj_begin + k + lane + 2] * x_values_2[lane];
-                }
-                y_sum += x_values[0] + x_values[1];
-                k += 4;
-            }
-            if (k < count) {
-                y_sum += A_val[pj_begin + k] * x_val[A_colidx[pj_begin + k]];
-                if (k + 1 < count) {
-                    y_sum += A_val[pj_begin + k + 1] * x_val[A_colidx[pj_begin + k + 1]];
-                    if (k + 2 < count) {
-                        y_sum += A_val[pj_begin + k + 2] * x_val[A_colidx[pj_begin + k + 2]];
-                    }
-                }
-            }
-        }
-        y_row[0] = y_sum;
-        pj_begin += count;
-        i++;
-        if (i == last || i_ends[i - i_first] - pj_begin != count) {
-            break;
-        }
-    }
-    return i;
-}
-
-/*
- * Iterations over i, many of whose segments are as long as their neighbours; answers where they
- * end.
- */
-static SPFGEN_ALONE int64_t spmv_runs(
-    int64_t i,
-    int64_t last,
-    int64_t pj_begin,
-    const int32_t *i_ends,
-    int64_t i_first,
-    double *i_places,
-    bool far,
-    const double *restrict A_val,
-    const int32_t *restrict A_colidx,
-    const double *restrict x_val)
-{
-    while (i < last) {
-        const int64_t count = i_ends[i - i_first] - pj_begin;
-        /* where 8 have as many, the loop for that number, if there is one */
-        const int64_t known = i + 7 < last && i_ends[i + 7 - i_first] - pj_begin == 8 * count
-                ? count : 0;
-        if (known == 1) {
-            i =
-                    spmv_run(1, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 2) {
-            i =
-                    spmv_run(2, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 3) {
-            i =
-                    spmv_run(3, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 4) {
-            i =
-                    spmv_run(4, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 5) {
-            i =
-                    spmv_run(5, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 6) {
-            i =
-                    spmv_run(6, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 7) {
-            i =
-                    spmv_run(7, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else if (known == 8) {
-            i =
-                    spmv_run(8, i, last, pj_begin, i_ends, i_first, i_places, far, A_val, A_colidx,
-                    x_val);
-        } else {
-            i =
-                    spmv_run(count, i, last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                    A_colidx, x_val);
-        }
-        pj_begin = i_ends[i - 1 - i_first];
-    }
-    return pj_begin;
-}
-
 /* One part of a loop that threads share. */
 static SPFGEN_ALONE void spmv_part(
     int part,
@@ -405,13 +205,11 @@ static SPFGEN_ALONE void spmv_part(
     int64_t *i_shared,
     double *y_parts,
     double *restrict y_val,
-    bool steady,
-    bool streamed,
-    const double *restrict A_val,
-    const double *restrict x_val,
-    const int32_t *restrict A_colidx,
     bool far,
-    bool large)
+    const double *restrict A_val,
+    const int32_t *restrict A_colidx,
+    bool steady,
+    const double *restrict x_val)
 {
     int64_t i_from;
     int64_t i_to;
@@ -434,156 +232,53 @@ static SPFGEN_ALONE void spmv_part(
         const int64_t i_last = piece ? i_stop : i_end;
         const int32_t *i_ends = piece ? &i_until : A_rowptr + (i_first + 1);
         double *i_places = piece ? y_part : y_val + i_first;
-        if (steady) {
-            if (streamed) {
-                for (int64_t i = i_first; i < i_last; i++) {
-                    double *y_row = i_places + (i - i_first);
-                    const int64_t pj_end = i_ends[i - i_first];
-                    double y_sum = 0.0;
-                    if (pj_begin < pj_end) {
-                        /* four at a time, with vectors of what stands in order */
-                        int64_t pj_next = pj_begin;
-                        while (pj_next + 4 <= pj_end) {
-                            spfgen_prefetch_soon(A_val, (pj_next + 64) * 8);
-                            double x_values[2];
-                            double x_values_2[2];
-                            x_values[0] = x_val[A_colidx[pj_next]];
-                            x_values[1] = x_val[A_colidx[pj_next + 1]];
-                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
-                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
-                            #pragma omp simd
-                            for (int lane = 0; lane < 2; lane++) {
-                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
-                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
-                            }
-                            y_sum += x_values[0] + x_values[1];
-                            pj_next += 4;
-                        }
-                        if (pj_next < pj_end) {
-                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
-                            if (pj_next + 1 < pj_end) {
-                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
-                                if (pj_next + 2 < pj_end) {
-                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
-                                }
-                            }
-                        }
-                    }
-                    y_row[0] = y_sum;
-                    pj_begin = pj_end;
+        for (int64_t i = i_first; i < i_last; i++) {
+            double *y_row = i_places + (i - i_first);
+            const int64_t pj_end = i_ends[i - i_first];
+            double y_sum = 0.0;
+            if (pj_begin < pj_end) {
+                if (far) {
+                    spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
+                    spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
-            } else if (spfgen_even_int32(i_ends, i_last - i_first)) {
-                /* short segments of equal length: loops that are written out for it */
-                pj_begin =
-                        spmv_runs(i_first, i_last, pj_begin, i_ends, i_first, i_places, far, A_val,
-                        A_colidx, x_val);
-            } else {
-                for (int64_t i = i_first; i < i_last; i++) {
-                    double *y_row = i_places + (i - i_first);
-                    const int64_t pj_end = i_ends[i - i_first];
-                    double y_sum = 0.0;
-                    if (pj_begin < pj_end) {
-                        if (far) {
-                            spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
-                            spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
-                        }
-                        /* four at a time, with vectors of what stands in order */
-                        int64_t pj_next = pj_begin;
-                        while (pj_next + 4 <= pj_end) {
-                            double x_values[2];
-                            double x_values_2[2];
-                            x_values[0] = x_val[A_colidx[pj_next]];
-                            x_values[1] = x_val[A_colidx[pj_next + 1]];
-                            x_values_2[0] = x_val[A_colidx[pj_next + 2]];
-                            x_values_2[1] = x_val[A_colidx[pj_next + 3]];
-                            #pragma omp simd
-                            for (int lane = 0; lane < 2; lane++) {
-                                x_values[lane] = A_val[pj_next + lane] * x_values[lane];
-                                x_values[lane] += A_val[pj_next + lane + 2] * x_values_2[lane];
-                            }
-                            y_sum += x_values[0] + x_values[1];
-                            pj_next += 4;
-                        }
-                        if (pj_next < pj_end) {
-                            y_sum += A_val[pj_next] * x_val[A_colidx[pj_next]];
-                            if (pj_next + 1 < pj_end) {
-                                y_sum += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
-                                if (pj_next + 2 < pj_end) {
-                                    y_sum += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                if (steady) {
+                    /* four at a time, so that one addition need not wait for the other */
+                    int64_t pj_next = pj_begin;
+                    while (pj_next + 4 <= pj_end) {
+                        double y_sum_1_2 = 0.0;
+                        double y_sum_2_2 = 0.0;
+                        y_sum_1_2 += A_val[pj_next] * x_val[A_colidx[pj_next]];
+                        y_sum_2_2 += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                        y_sum_1_2 += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
+                        y_sum_2_2 += A_val[pj_next + 3] * x_val[A_colidx[pj_next + 3]];
+                        y_sum += y_sum_1_2 + y_sum_2_2;
+                        pj_next += 4;
+                    }
+                    for (int64_t pj = pj_next; pj < pj_end; pj++) {
+                        y_sum += A_val[pj] * x_val[A_colidx[pj]];
+                    }
+                } else {
+                    /* four at a time, so that one addition need not wait for the other */
+                    for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
+                        double y_sum_1 = 0.0;
+                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
+                        if (pj + 1 < pj_end) {
+                            double y_sum_2 = 0.0;
+                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            if (pj + 2 < pj_end) {
+                                y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
+                                if (pj + 3 < pj_end) {
+                                    y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
                                 }
                             }
+                            y_sum_1 += y_sum_2;
                         }
+                        y_sum += y_sum_1;
                     }
-                    y_row[0] = y_sum;
-                    pj_begin = pj_end;
                 }
             }
-        } else if (large) {
-            for (int64_t i = i_first; i < i_last; i++) {
-                double *y_row = i_places + (i - i_first);
-                const int64_t pj_end = i_ends[i - i_first];
-                double y_sum = 0.0;
-                if (pj_begin < pj_end) {
-                    if (SPFGEN_GATHERS) {
-                        y_sum += spfgen_dot_float64_int32(A_val + pj_begin, x_val, A_colidx
-                                + pj_begin, pj_end - pj_begin, large);
-                    } else {
-                        /* four at a time, so that one addition need not wait for the other */
-                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                            spfgen_prefetch_soon(A_val, (pj + 64) * 8);
-                            spfgen_prefetch_soon(A_colidx, (pj + 64) * 4);
-                            double y_sum_1_2 = 0.0;
-                            y_sum_1_2 += A_val[pj] * x_val[A_colidx[pj]];
-                            if (pj + 1 < pj_end) {
-                                double y_sum_2_2 = 0.0;
-                                y_sum_2_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                                if (pj + 2 < pj_end) {
-                                    y_sum_1_2 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                    if (pj + 3 < pj_end) {
-                                        y_sum_2_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                    }
-                                }
-                                y_sum_1_2 += y_sum_2_2;
-                            }
-                            y_sum += y_sum_1_2;
-                        }
-                    }
-                }
-                y_row[0] = y_sum;
-                pj_begin = pj_end;
-            }
-        } else {
-            for (int64_t i = i_first; i < i_last; i++) {
-                double *y_row = i_places + (i - i_first);
-                const int64_t pj_end = i_ends[i - i_first];
-                double y_sum = 0.0;
-                if (pj_begin < pj_end) {
-                    if (SPFGEN_GATHERS) {
-                        y_sum += spfgen_dot_float64_int32(A_val + pj_begin, x_val, A_colidx
-                                + pj_begin, pj_end - pj_begin, large);
-                    } else {
-                        /* four at a time, so that one addition need not wait for the other */
-                        for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                            double y_sum_1 = 0.0;
-                            y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
-                            if (pj + 1 < pj_end) {
-                                double y_sum_2 = 0.0;
-                                y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
-                                if (pj + 2 < pj_end) {
-                                    y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
-                                    if (pj + 3 < pj_end) {
-                                        y_sum_2 += A_val[pj + 3] * x_val[A_colidx[pj + 3]];
-                                    }
-                                }
-                                y_sum_1 += y_sum_2;
-                            }
-                            y_sum += y_sum_1;
-                        }
-                    }
-                }
-                y_row[0] = y_sum;
-                pj_begin = pj_end;
-            }
+            y_row[0] = y_sum;
+            pj_begin = pj_end;
         }
     }
 }
@@ -621,16 +316,11 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
     const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
-    /* more than caches hold: where segments are of many lengths, all that comes next is fetched */
-    const bool large = nnz >= 1048576;
-    /* segments are short and as long as their neighbours, or else long */
-    const bool steady = SPFGEN_GATHERS ? nnz < 12 * nrow
-            && spfgen_steady_int32(A_rowptr, nrow, 0.08) : nnz >= 24 * nrow
+    /* segments are long, on the average, or about as long as their neighbours */
+    const bool steady = nnz >= 24 * nrow
             || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    /* long segments, more than caches hold: the values that come next are fetched all along */
-    const bool streamed = nnz >= 1048576 && nnz > 8 * nrow;
     /* the first part of each thread is larger than those that it takes when it is done early */
     const int units = spfgen_units(parts, threads);
     int *parts_taken = spfgen_memory(16, threads, sizeof(int));
@@ -651,13 +341,13 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         #pragma omp parallel num_threads(threads)
         for (int part = spfgen_own_part(parts, threads); part < parts; part =
                 spfgen_part_after(part, parts_taken, parts, threads)) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    streamed, A_val, x_val, A_colidx, far, large);
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, far,
+                    A_val, A_colidx, steady, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, steady,
-                    streamed, A_val, x_val, A_colidx, far, large);
+            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, far,
+                    A_val, A_colidx, steady, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

@@ -26,8 +26,8 @@ def fetched(kernel: spfgen.Kernel) -> set[str]:
         (
             PRODUCT,
             {"A": "csr", "B": "bcsr", "C": "dense"},
-            {"B.pb", "B.q"},
-        ),  # in the blocks, or in a copy without zeros
+            {"B.pb"},
+        ),
         (PRODUCT, {"A": "ell", "B": "csr", "C": "dense"}, set()),  # a place without a column has no row of B
         (PRODUCT, {"A": "dense", "B": "csr", "C": "dense"}, set()),  # the rows come one after the other
         ("y[i] = A[i, j]*x[j]", {"A": "csr", "x": "dense", "y": "dense"}, set()),

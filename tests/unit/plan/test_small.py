@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -71,26 +69,6 @@ def test_results(layout: str, kind: type, op: str) -> None:
         given = y.copy() if op == "+=" else np.ones(shape[0], kind)
         result = kernel(A=dense, x=x, y=given)
         assert np.array_equal(given if result is None else result, expected)
-
-
-@pytest.mark.parametrize(
-    ("layout", "kind", "vectors"),
-    [
-        ("bcsr{}(R=2,C=2)", "double", [2] * 2),
-        ("bcsr{}(R=4,C=4)", "double", [4] * 4),
-        ("bcsr{}(R=2,C=7)", "double", [4, 2] * 2),
-        ("bcsr{}(R=2,C=8)", "double", [4, 4] * 2),
-        ("bcsr{}(R=2,C=5)", "float", [4] * 2),
-        ("bcsr{}(R=2,C=3)", "float", []),  # no vector is as narrow
-        ("bcsr{}(R=2,C=2)", "int32", []),
-        ("sell{}(C=4)", "double", []),  # one value for each sum
-    ],
-)
-def test_rows_of_blocks_are_vectors_and_what_is_left(layout: str, kind: str, vectors: list[int]) -> None:
-    dense = f"dense<{kind}>"
-    kernel = spfgen.compile(STATEMENT, A=layout.format(f"<{kind}>"), x=dense, y=dense)
-    loops = re.findall(r"omp simd\n *for \(int64_t c = (\d+); c < (\d+)", kernel.source)
-    assert [int(end) - int(begin) for begin, end in loops] == vectors
 
 
 @pytest.mark.parametrize("threads", [2, 7])

@@ -16,6 +16,11 @@ layout even_columns(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (exists k : b = 2*k) }
     value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
 }
+layout one_in_four_rows(nrow, ncol) {
+    relation { [b, r] -> [i, j] : 0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
+    index col[ceil(nrow/4)] { range 0 <= col(p) <= ncol }
+    value val[ceil(nrow/4)] at [b]
+}
 layout bidiagonal(n, m) {
     relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
     value val[n] at [p]
@@ -37,6 +42,9 @@ TEXTS = {
     "  schedule { tile k by 3 as kk; order kk, l, k }",
     "a value that is the same in fused loops": "tensor Y : dense  tensor b : dense  Y[k, i] += b[k]"
     "  schedule { fuse k, i }",
+    "an array that may be empty": "size n  size m  size l  tensor C[n, n] : one_in_four_rows"
+    "  tensor D[n, m] : one_in_four_rows  tensor E[n, n, n] : coo  tensor Y[l, l, n] : dense"
+    "  Y[0, j, i + 1] += C[i, i]*D[i, i + 1]*E[i, i, i] where (0 <= i < j or i >= 4) or (3*i - 1) % 3 < 0",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

@@ -34,9 +34,8 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
-from spfgen.plan.scan import is_quotient
 from spfgen.sets.named import Piece, Space
-from spfgen.sets.uf import comparisons, linear
+from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance
 
 
@@ -206,7 +205,6 @@ class Reader:
             case Locate(dim, value, inner):
                 self.define(dim)
                 self.require(Compare("=", Var(dim), value))
-                self.quotient(dim)
                 self.read(inner)
             case Load(dim, call, inner):
                 self.load(dim, call)
@@ -233,26 +231,13 @@ class Reader:
             case _:
                 raise InternalError(f"unknown plan node {plan!r}")
 
-    def quotient(self, dim: str) -> None:
-        """Extents of arrays are quotients: one that is known already has to be what its definition says."""
-        if dim in self.instance.quotients:
-            numerator, divisor = self.instance.quotients[dim]
-            if variables(numerator) <= self.defined:
-                known = self.known()
-                if not all(map(known.implies, is_quotient(dim, linear(numerator), divisor))):
-                    raise _Fault(f"{dim} has another value than its definition says")
-
-    def known(self) -> Piece:
-        """What is enforced so far, and what is declared of that."""
-        return self.enforced.with_constraints(
-            c for c in comparisons(self.instance.facts) if c.value.names() <= self.defined
-        )
-
     def load(self, name: str, call: Call) -> None:
         """What is known here must imply that the arguments lie within the array."""
         if call != self.instance.calls.get(name):
             raise _Fault(f"{name} is read from {show(call)}")
-        known = self.known()
+        known = self.enforced.with_constraints(
+            c for c in comparisons(self.instance.facts) if c.value.names() <= self.defined
+        )
         for formula in self.instance.domains[name]:
             for constraint in comparisons(getattr(formula, "parts", (formula,))):
                 if not known.implies(constraint):

@@ -110,11 +110,11 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
     reach = [*prefix, dim]
     whole = domain.project(reach).intersect(domain.restrict(reach))
     about = whole.speaking_of(dim).gist(known).constraints(dim)
-    single = _divided(instance, dim, prefix) or single_value(about, dim)
+    single = single_value(about, dim) or _divided(instance, dim, prefix)
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
-        return Step(dim, "locate", value, (), (), (), known.with_constraints(is_quotient(dim, numerator, divisor)))
+        return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
     lower, upper = bounds(about, dim)
     if not (lower and upper):  # a quotient of the dimension is bounded, from which it follows for the dimension
         lower, upper = bounds(whole.without_floors().gist(known).constraints(dim), dim)
@@ -126,8 +126,8 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
 
 
 def _divided(instance: Instance, dim: str, prefix: Sequence[str]) -> tuple[Affine, int] | None:
-    """What a quotient is by its definition, where the numerator is known. The domain may know more of it, from what
-    comes later; but extents of arrays are quotients too, which hold whatever comes."""
+    """What a quotient is by its definition, where the numerator is known: constraints of the domain that are tighter on
+    one side need not say so."""
     if dim not in instance.quotients:
         return None
     numerator, divisor = instance.quotients[dim]
@@ -139,8 +139,8 @@ def _original(instance: Instance, call: str) -> str:
     return instance.aliases.get(call, call)
 
 
-def is_quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
-    """That dim = floor(numerator / divisor)."""
+def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
+    """dim = floor(numerator / divisor)."""
     rest = numerator - Affine(((dim, divisor),))
     if divisor == 1:
         return [Constraint(True, rest)]

@@ -16,6 +16,12 @@ layout even_columns(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (exists k : b = 2*k) }
     value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
 }
+layout and_its_reverse(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and (i = idx(p) or i = n - 1 - idx(p)) }
+    index idx[nnz] { range 0 <= idx(p) < n }
+    value val[nnz] at [p]
+}
 layout bidiagonal(n, m) {
     relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
     value val[n] at [p]
@@ -37,6 +43,8 @@ TEXTS = {
     "  schedule { tile k by 3 as kk; order kk, l, k }",
     "a value that is the same in fused loops": "tensor Y : dense  tensor b : dense  Y[k, i] += b[k]"
     "  schedule { fuse k, i }",
+    "an index that is two things in sums of one loop": "tensor v : and_its_reverse  tensor x, y : dense"
+    "  y[i] = v[i + 1]*sum(j: v[j]*x[j])",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

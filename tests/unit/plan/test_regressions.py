@@ -22,6 +22,12 @@ layout and_its_reverse(n) {
     index idx[nnz] { range 0 <= idx(p) < n }
     value val[nnz] at [p]
 }
+layout one_in_four_rows(nrow, ncol) {
+    relation { [b, r] -> [i, j] :
+        0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
+    index col[ceil(nrow/4)] { range 0 <= col(p) <= ncol }
+    value val[ceil(nrow/4)] at [b]
+}
 layout bidiagonal(n, m) {
     relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
     value val[n] at [p]
@@ -45,6 +51,8 @@ TEXTS = {
     "  schedule { fuse k, i }",
     "an index that is two things in sums of one loop": "tensor v : and_its_reverse  tensor x, y : dense"
     "  y[i] = v[i + 1]*sum(j: v[j]*x[j])",
+    "an extent that is a quotient, of a size that may be 0": "tensor C, D : one_in_four_rows  tensor y : dense"
+    "  y[j] += C[i, i]*D[i, i + 1] where 0 <= i < j or i >= 4",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

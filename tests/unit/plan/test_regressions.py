@@ -53,6 +53,8 @@ TEXTS = {
     "  y[i] = v[i + 1]*sum(j: v[j]*x[j])",
     "an extent that is a quotient, of a size that may be 0": "tensor C, D : one_in_four_rows  tensor y : dense"
     "  y[j] += C[i, i]*D[i, i + 1] where 0 <= i < j or i >= 4",
+    "a loop of the schedule that only a quotient bounds": "tensor A : one_in_four_rows  tensor B : csr"
+    "  tensor C : dense  C[i, j] = B[i, j]*A[i, j]  schedule { order i, A.b }",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

@@ -239,7 +239,7 @@ class Reader:
             c for c in comparisons(self.instance.facts) if c.value.names() <= self.defined
         )
         for formula in self.instance.domains[name]:
-            for constraint in comparisons(getattr(formula, "parts", (formula,))):
-                if not known.implies(constraint):
-                    raise _Fault(f"{name} may be read outside its array: {show(formula)} is not enforced")
+            meanings = [c for n in sorted(variables(formula)) for c in self.instance.meaning(n, self.defined)]
+            if not all(map(known.implies, [*comparisons(getattr(formula, "parts", (formula,))), *meanings])):
+                raise _Fault(f"{name} may be read outside its array: {show(formula)} is not enforced")
         self.define(name)

@@ -259,10 +259,7 @@ def _quotients(instance: Instance) -> list[str]:
 def _meanings(instance: Instance) -> Iterator[Constraint]:
     """What they are."""
     for name in _quotients(instance):
-        numerator, divisor = instance.quotients[name]
-        rest = linear(numerator) - Affine(((name, divisor),))
-        yield Constraint(False, rest)
-        yield Constraint(False, rest.scaled(-1).plus(divisor - 1))
+        yield from instance.meaning(name, instance.sizes)
 
 
 def _bounds(scan: Scan) -> Iterator[Constraint]:

@@ -213,9 +213,9 @@ class _Interpreter:
             case Scan():
                 self.scan(plan, env)
             case Locate(dim, value, body):
-                self.plan(body, {**env, dim: self.number(plan, value, env)})
+                self.plan(body, _bound(plan, env, dim, self.number(plan, value, env)))
             case Load(dim, call, body):
-                self.plan(body, {**env, dim: self.number(plan, call, env)})
+                self.plan(body, _bound(plan, env, dim, self.number(plan, call, env)))
             case Guard():
                 self.guard(plan, env)
             case Find():
@@ -289,7 +289,7 @@ class _Interpreter:
             values = range(first, past)
             with self.watched(watches), self.loop():
                 for value in reversed(values) if plan.down else values:
-                    inside = {**env, plan.dim: value}
+                    inside = _bound(plan, env, plan.dim, value)
                     for watch in watches:
                         watch.starts(value)
                     if plan.runs:
@@ -392,11 +392,11 @@ class _Interpreter:
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
-                inside = {**env, plan.dim: position}
+                inside = _bound(plan, env, plan.dim, position)
                 for watch in kinds:
                     watch.starts(position)
                 for dim, call in plan.loads:
-                    inside[dim] = self.number(plan, call, inside)
+                    inside = _bound(plan, inside, dim, self.number(plan, call, inside))
                 if self.all(plan, plan.conditions, inside):
                     found = True
                     self.plan(plan.hit, inside)
@@ -807,6 +807,13 @@ def _wide(own: str, kinds: Sequence[str]) -> str:
 
 def _converted(value: Number, kind: Any) -> Number:
     return np.asarray(value).astype(kind)[()]
+
+
+def _bound(plan: Plan, env: Env, dim: str, value: int) -> Env:
+    """What is known with a value more: nothing may be hidden, or C would read the one where the other is meant."""
+    if dim in env:
+        raise WrongPlan(plan, f"{dim} is bound where it has a value already")
+    return {**env, dim: value}
 
 
 def _names(env: Env) -> str:

@@ -39,7 +39,8 @@ def scan_order(
         if not search.unknown:
             return tuple(search.order)
         pending = [w for w in wanted if w in search.unknown]
-        candidates = search.bounded(pending[:1] or search.preferred())
+        possible = pending[:1] or search.preferred()
+        candidates = search.bounded(possible) or search.bounded(possible, by_quotients=True)
         if not candidates and pending:
             raise Unsupported(
                 f"the loop over `{pending[0]}` cannot stand here: its bounds depend on loops that come later",
@@ -132,8 +133,15 @@ class _Search:
             self.seen[name] = self.instance.domain.said_of(name, frozenset(self.touched(name) - {name}))
         return self.seen[name]
 
-    def bounded(self, names: Iterable[str]) -> list[str]:
-        return [n for n in names if n not in self.calls and all(bounds(self.about(n), n))]
+    def bounded(self, names: Iterable[str], by_quotients: bool = False) -> list[str]:
+        """Those that have bounds; or of which a quotient has some, from which theirs follow."""
+        about = self.about_by_quotients if by_quotients else self.about
+        return [n for n in names if n not in self.calls and all(bounds(about(n), n))]
+
+    def about_by_quotients(self, name: str) -> list[Constraint]:
+        hidden = self.touched(name) - {name}
+        kept = self.instance.domain.project(n for n in self.instance.domain.space.names if n not in hidden)
+        return kept.without_floors().constraints(name)
 
     def preferred(self) -> list[str]:
         """Unknown dimensions that may become loops, best first."""

@@ -52,22 +52,27 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...], outer: 
     if steps:
         known = known.intersect(steps[-1].known)
     known, pending = _learn(known, pending, set(prefix))
-    first = _guards(domain.restrict(prefix).gist(known))
+    first = _asked(domain.restrict(prefix).gist(known).constraints(), known)
     known = known.intersect(domain.restrict(prefix))
     if first or outer:
-        conditions = tuple(with_quotients(condition(c), known) for c in first)
-        steps.append(Step("", "guard", None, (), (), conditions, known))
+        steps.append(Step("", "guard", None, (), (), first, known))
     for dim in dims[len(prefix) - len(instance.sizes) :]:
         known = _made_safe(instance, dim, steps, known)
         steps.append(replace(_step(instance, domain, prefix, dim, known), before=known))
         prefix.append(dim)
         known, pending = _learn(steps[-1].known, pending, set(prefix))
-        own = domain.restrict(prefix)
-        needed = _guards(own.speaking_of(dim).gist(known))  # the others were guards before
-        known = known.intersect(own)
-        guards = tuple(with_quotients(condition(c), known) for c in needed)
+        # Arrays have extents that are quotients; that a quotient is one may only follow from what comes later.
+        own, meaning = domain.restrict(prefix), instance.meaning(dim, prefix)
+        needed = own.speaking_of(dim).with_constraints(meaning)  # the others were guards before
+        guards = _asked(needed.gist(known).constraints(), known)
+        known = known.intersect(own).with_constraints(meaning)
         steps[-1] = replace(steps[-1], guards=guards, known=known)
     return steps
+
+
+def _asked(constraints: Iterable[Constraint], known: Piece) -> tuple[Formula, ...]:
+    """Constraints as conditions that are asked where this is known, and nothing of what they say."""
+    return tuple(with_quotients(condition(c), known) for c in constraints)
 
 
 def _moved(step: Step, space: Space) -> Step:
@@ -88,8 +93,8 @@ def _made_safe(instance: Instance, dim: str, steps: list[Step], known: Piece) ->
     missing = [c for c in wanted if not known.implies(c)]
     if not missing:
         return known
+    conditions = _asked(missing, known)
     known = known.with_constraints(missing)
-    conditions = tuple(with_quotients(condition(c), known) for c in missing)
     if steps:
         steps[-1] = replace(steps[-1], guards=(*steps[-1].guards, *conditions), known=known)
     else:
@@ -167,10 +172,6 @@ def _learn(
     """Take in the facts that speak of known dimensions only."""
     ready = [c for names, c in pending if names <= prefix]
     return known.with_constraints(ready), [p for p in pending if not p[0] <= prefix]
-
-
-def _guards(needed: Piece) -> list[Constraint]:
-    return needed.constraints()
 
 
 def condition(constraint: Constraint) -> Formula:

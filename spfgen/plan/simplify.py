@@ -188,12 +188,31 @@ def _in_terms(node: Any, values: Mapping[Expr, str]) -> Any:
 
 
 def _named(dim: str, body: Plan, names: Mapping[str, str], indices: frozenset[str]) -> tuple[str, dict[str, str]]:
-    """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it."""
-    if dim not in indices:
-        for node in walk(body, PLANS):
-            if isinstance(node, Locate) and node.dim in indices and node.value == Var(dim):
-                return node.dim, {**names, dim: node.dim}
-    return dim, dict(names)
+    """The index that copies `dim`, if there is one and it is free, else `dim`; and the names with it. Where several
+    sums share loops an index may be one thing in this sum and another in that: then it is not free."""
+    copies = {dim}
+    found: list[str] = []
+    others: set[str] = set()
+    for node in walk(body, PLANS) if dim not in indices else ():
+        if isinstance(node, Locate) and isinstance(node.value, Var) and node.value.name in copies:
+            copies.add(node.dim)
+            found += [node.dim] if node.dim in indices and node.value.name == dim else []
+        else:
+            others |= _bound(node)
+    free = next((name for name in found if name not in others), dim)
+    return free, {**names, dim: free} if free != dim else dict(names)
+
+
+def _bound(node: object) -> set[str]:
+    """The dimensions that a node gives a value to."""
+    match node:
+        case Find(dim, loads=loads):
+            return {dim, *(loaded for loaded, _ in loads)}
+        case Scan(dim) | Locate(dim) | Load(dim) | Levels(dim):
+            return {dim}
+        case Sweep(dim, row):
+            return {dim, row}
+    return set()
 
 
 def _loaded(

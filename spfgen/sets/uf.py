@@ -51,11 +51,7 @@ class Encoder:
 
     def definitions(self) -> list[Formula]:
         """What makes each quotient variable a quotient."""
-        result = []
-        for name, (numerator, divisor) in self.quotients.items():
-            scaled = Bin("*", Num(divisor), Var(name))
-            result.append(within(numerator, scaled, Bin("+", scaled, Num(divisor))))
-        return result
+        return [is_quotient(name, *quotient) for name, quotient in self.quotients.items()]
 
     def _rewrite(self, node: Any, bound: set[str]) -> Any:
         from dataclasses import replace
@@ -144,6 +140,12 @@ def _no_call(call: Call) -> str:
 def linear(expr: Expr) -> Affine:
     """An encoded expression as an affine one. Raises NotAffine."""
     return affine(expr, _no_call)
+
+
+def is_quotient(name: str, numerator: Expr, divisor: int) -> Formula:
+    """What makes a variable this quotient."""
+    scaled = Bin("*", Num(divisor), Var(name))
+    return within(numerator, scaled, Bin("+", scaled, Num(divisor)))
 
 
 def comparisons(formulas: Iterable[Formula]) -> list[Constraint]:

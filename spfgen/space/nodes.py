@@ -12,16 +12,17 @@ a quotient, a call (the value of an index array), or made by the schedule (a til
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from spfgen.errors import Span
-from spfgen.facts.formula import Call, Expr, Formula, Num, Var
+from spfgen.facts.formula import Call, Expr, Formula, Num, Var, conjuncts, variables
 from spfgen.facts.prove import Facts
 from spfgen.facts.reach import Limits
 from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.layout.nodes import Layout
-from spfgen.sets.named import Piece
+from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.uf import comparisons, is_quotient
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,12 @@ class Instance:
     value: Value
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
+
+    def meaning(self, dim: str, known: Collection[str]) -> list[Constraint]:
+        """What makes the dimension a quotient, if it is one and the numerator is known."""
+        if dim not in self.quotients or not variables(self.quotients[dim][0]) <= {*known}:
+            return []
+        return comparisons(conjuncts(is_quotient(dim, *self.quotients[dim])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,32 @@ def test_shipped_layouts(layout: str) -> None:
         assert not wrong, wrong
 
 
+# --- what random testing found ------------------------------------------------------------------------
+
+EMPTY = Data((("n0", 0), ("n1", 3), ("n2", 4)), (), 1.0, 1)
+FOUND = {
+    "an index that is two things in one loop": case(
+        "y[i] = v[i + 1]*sum(j: v[j]*x[j])",
+        {"v": "vector_and_its_reverse", "x": "dense", "y": "dense"},
+        {"v": "i", "x": "i", "y": "i"},
+    ),
+    "an index array without elements": case(
+        "y[j] += C[i, i]*D[i, i + 1] where 0 <= i < j or i >= 4",
+        {"C": "one_in_four_rows", "D": "one_in_four_rows", "y": "dense"},
+        {"C": "ii", "D": "ik", "y": "j"},
+    ),
+    "a quotient of what may be -1": case(
+        "s += A[i, j]*B[i, j]", {"A": "even_columns", "B": "band"}, {"A": "ij", "B": "ij"}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_wrong_once(name: str) -> None:
+    found = replace(FOUND[name], data=(EMPTY, *FOUND[name].data))
+    assert problem(found) == ("", "")
+
+
 # --- after each pass ----------------------------------------------------------------------------------
 
 STEPS = {

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spfgen.facts.formula import Num
+from spfgen.facts.formula import Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan.interpret import Choices, interpret
 from spfgen.plan.memory import WrongPlan
-from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Plan, Reduce, Scan, Seq, Whole
+from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Reduce, Scan, Seq, Whole
 from spfgen.space.from_lang import join
 
 Change = Callable[[object], Plan | None]
@@ -150,6 +150,16 @@ def test_a_name_that_nothing_binds() -> None:
 
     with pytest.raises(WrongPlan, match="is used before it is bound"):
         run(PRODUCT, unbound, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
+
+
+def test_a_name_that_is_bound_twice() -> None:
+    """C would read the inner one where the outer one is meant."""
+
+    def hidden(node: object) -> Plan | None:
+        return Locate("i", Var("i"), node) if isinstance(node, Do) else None
+
+    with pytest.raises(WrongPlan, match="Locate i: i is bound where it has a value already"):
+        run(PRODUCT, hidden, A=rows([0, 2, 3], [0, 2, 1]), x=X, y=Y)
 
 
 def test_a_parallel_loop_whose_iterations_meet() -> None:

@@ -18,6 +18,15 @@ layout even_columns(nrow, ncol) {
 }
 layout one_in_four_rows(nrow, ncol) {
     relation { [b, r] -> [i, j] : 0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
+layout and_its_reverse(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and (i = idx(p) or i = n - 1 - idx(p)) }
+    index idx[nnz] { range 0 <= idx(p) < n }
+    value val[nnz] at [p]
+}
+layout one_in_four_rows(nrow, ncol) {
+    relation { [b, r] -> [i, j] :
+        0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
     index col[ceil(nrow/4)] { range 0 <= col(p) <= ncol }
     value val[ceil(nrow/4)] at [b]
 }
@@ -45,6 +54,12 @@ TEXTS = {
     "an array that may be empty": "size n  size m  size l  tensor C[n, n] : one_in_four_rows"
     "  tensor D[n, m] : one_in_four_rows  tensor E[n, n, n] : coo  tensor Y[l, l, n] : dense"
     "  Y[0, j, i + 1] += C[i, i]*D[i, i + 1]*E[i, i, i] where (0 <= i < j or i >= 4) or (3*i - 1) % 3 < 0",
+    "an index that is two things in sums of one loop": "tensor v : and_its_reverse  tensor x, y : dense"
+    "  y[i] = v[i + 1]*sum(j: v[j]*x[j])",
+    "an extent that is a quotient, of a size that may be 0": "tensor C, D : one_in_four_rows  tensor y : dense"
+    "  y[j] += C[i, i]*D[i, i + 1] where 0 <= i < j or i >= 4",
+    "a loop of the schedule that only a quotient bounds": "tensor A : one_in_four_rows  tensor B : csr"
+    "  tensor C : dense  C[i, j] = B[i, j]*A[i, j]  schedule { order i, A.b }",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

@@ -98,6 +98,39 @@ def test_every_change_is_noticed(nest: tuple[Instance, Plan], name: str) -> None
             check_nest(instance, candidate)
 
 
+QUOTIENT = """
+layout fourths(n) {
+    relation { [b, r] -> [i] : 0 <= 4*b < n and 0 <= r < min(4, n - 4*b) and i = 4*b + r and i = at(b) }
+    index at[ceil(n/4)] { range 0 <= at(b) < n }
+    value val[ceil(n/4)] at [b]
+}
+kernel k {
+    tensor A : fourths
+    tensor y : dense
+    y[j] += A[i] where 0 <= i < j or i >= 4
+}
+"""
+
+
+def test_the_extent_of_an_array_must_be_enforced() -> None:
+    """It is a quotient, which is 1 where anything is done at all, but 0 where the size is."""
+    from spfgen.plan.from_space import plan_instance
+
+    positive = Compare(">", Var("A.n"), Num(0))
+    tree = parse_tree(QUOTIENT)
+    kernel = tree.kernels["k"]
+    program = join(kernel, resolve(kernel, tree))
+    seen = 0
+    for instance in program.groups[0].instances:
+        (plan,) = plan_instance(instance, Context(stop_after="check"), store=False)
+        for without in changed(plan, Guard, lambda n: n.body if n.conditions == (positive,) else None):
+            if without != plan:
+                seen += 1
+                with pytest.raises(InternalError, match="outside its array"):
+                    check_nest(instance, without)
+    assert seen
+
+
 def test_the_error_shows_a_point(nest: tuple[Instance, Plan]) -> None:
     instance, plan = nest
     kind, change = CHANGES["a condition too many"]

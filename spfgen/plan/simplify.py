@@ -210,8 +210,6 @@ def _bound(node: object) -> set[str]:
             return {dim, *(loaded for loaded, _ in loads)}
         case Scan(dim) | Locate(dim) | Load(dim) | Levels(dim):
             return {dim}
-        case Sweep(dim, row):
-            return {dim, row}
     return set()
 
 

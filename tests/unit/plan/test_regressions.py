@@ -16,8 +16,6 @@ layout even_columns(nrow, ncol) {
     relation { [a, b] -> [i, j] : 0 <= a < nrow and 0 <= b < ncol and i = a and j = b and (exists k : b = 2*k) }
     value val[nrow, ceil(ncol/2)] at [a, floor(b/2)]
 }
-layout one_in_four_rows(nrow, ncol) {
-    relation { [b, r] -> [i, j] : 0 <= 4*b < nrow and 0 <= r < min(4, nrow - 4*b) and i = 4*b + r and j = col(b) }
 layout and_its_reverse(n) {
     size nnz
     relation { [p] -> [i] : 0 <= p < nnz and (i = idx(p) or i = n - 1 - idx(p)) }

@@ -19,7 +19,7 @@ from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
 _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
-          "parts", "turns", "next_part", "units", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
+          "parts", "turns", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
           "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
           "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch", "quotient",
           "remainder")  # fmt: skip
@@ -31,8 +31,6 @@ _PLAIN = {
         for n in ("kept", "asks", "pair", "order", "clock", "done", "alone", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
-    "unit": "units",
-    **dict.fromkeys(("untaken", "own_part", "part_after"), "own_parts"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
@@ -45,7 +43,6 @@ _NEEDS = {
     "levels": ("max", "min", "least", "most", "alone", "lists"),
     "hash_filter_build": ("hash", "hash_filter"),
     "split": ("share",),
-    "own_parts": ("thread",),
     "outer_split": ("outer",),
     "large_memory": ("memory",),
 }

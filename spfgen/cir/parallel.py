@@ -50,11 +50,8 @@ if TYPE_CHECKING:
 
 THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads({})"
-IN_TURN = "omp parallel num_threads(threads)"
-"""Threads take parts when they are free (rt/own_parts.h; rt/next_part.h where what finds keep from part to part must
-only go on, or the number of parts depends on the work alone)."""
-LINE = 16
-"""Counters of threads lie so far apart: each in a cache line of its own."""
+IN_TURN = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
+"""A thread that is done takes the next part: a later one, as what finds keep from part to part must only go on."""
 EACH = 8
 """The most parts for each thread: one that is done early takes another."""
 MOST = 64
@@ -146,13 +143,6 @@ class _Parts:
         names = low.names
         name = names[plan.dim]
         self.part = c.Name(names.new("part"))
-        share = plan.share
-        in_order = share is None or share.fixed or share.uneven or any(s.extents for s in self.outside.waiting)
-        self.owned = self.pragma == IN_TURN and not in_order
-        if self.owned:
-            self.taken = _workspace(low, f"{self.part.name}s_taken", "int", c.Int(LINE), self.outside, True)
-        elif self.pragma == IN_TURN:
-            self.taken = c.Name(names.new(f"{self.part.name}s_taken"))
         self.start, self.stop = c.Name(names.new(f"{name}_begin")), c.Name(names.new(f"{name}_end"))
         self.name = name
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
@@ -182,8 +172,7 @@ class _Parts:
     def comment(self) -> c.Stmt:
         weight = self.plan.share.weight if self.plan.share is not None else None
         if weight is None:
-            larger = ", but for each thread's first part" if self.owned else ""
-            return c.Comment(f"the iterations in equal parts{larger}")
+            return c.Comment("the iterations in equal parts")
         text = f"each part takes about the same of {self.array(weight.pointer)[0].name}'s differences"
         if weight.deeper:
             text += f", measured by {self.array(weight.deeper[-1])[0].name}"
@@ -196,25 +185,17 @@ class _Parts:
         kind = dict(self.low.program.tensor(tensor).index_types)[array]
         return c.Name(self.low.array_names[tensor, array]), kind
 
-    def unit(self, part: c.Expr) -> tuple[c.Expr, c.Expr]:
-        """Where a part begins, and where the last one ends: both in what all parts are measured in."""
-        if not self.owned:
-            return part, self.count
-        comment = "the first part of each thread is larger than those that it takes when it is done early"
-        units = self.low.chosen("const int", "units", c.Call("spfgen_units", (self.count, THREADS)), comment)
-        return c.Call("spfgen_unit", (part, self.count, THREADS)), units
-
     def begin(self, part: c.Expr) -> c.Expr:
         """Where a part begins."""
         weight = self.plan.share.weight if self.plan.share is not None else None
         if weight is None:
-            return c.Call("spfgen_part", (self.bottom, self.top, *self.unit(part)))
+            return c.Call("spfgen_part", (self.bottom, self.top, part, self.count))
         array, kind = self.array(weight.pointer)
         if not weight.deeper:
-            arguments = (array, self.bottom, self.top, self.each(), *self.unit(part))
+            arguments = (array, self.bottom, self.top, self.each(), part, self.count)
             return c.Call(f"spfgen_share_{kind}", arguments)
         position = self.position(part)
-        return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, *self.unit(part)))
+        return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, part, self.count))
 
     def split(self, part: c.Expr, at: c.Name) -> c.Expr:
         """The same; the part may begin within an iteration, at `at`."""
@@ -223,10 +204,10 @@ class _Parts:
         array, kind = self.array(weight.pointer)
         place = c.Un("&", at)
         if not weight.deeper:
-            arguments = (array, self.bottom, self.top, self.each(), *self.unit(part), place)
+            arguments = (array, self.bottom, self.top, self.each(), part, self.count, place)
             return c.Call(f"spfgen_split_{kind}", arguments)
         position = self.position(part)
-        return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, *self.unit(part), place))
+        return c.Call(f"spfgen_outer_split_{kind}", (array, self.bottom, self.top, position, part, self.count, place))
 
     def within(self, at: c.Name, end: c.Name, past: c.Name, goes_on: c.Expr, then: str = "") -> list[c.Stmt]:
         """Where the part begins and ends, within an iteration each; `past` is behind the last one it has any of."""
@@ -249,10 +230,10 @@ class _Parts:
             array, _ = self.array(function)
             ends.append((c.Load(array, ends[-1][0]), c.Load(array, ends[-1][1])))
         array, kind = self.array(functions[-1])
-        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), *self.unit(part)))
+        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
         for function, (bottom, top) in zip(functions[-2:0:-1], ends[-2:0:-1], strict=True):
             array, kind = self.array(function)
-            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, *self.unit(part)))
+            found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, part, self.count))
         return found
 
     def each(self) -> c.Expr:
@@ -267,19 +248,8 @@ class _Parts:
         return self.cost
 
     def loop(self, body: list[c.Stmt]) -> list[c.Stmt]:
-        """The loop over parts, below what says that no thread has taken more than its first one."""
-        part, more, lines = self.part, c.Bin("<", self.part, self.count), c.Block(tuple(body))
-        if self.pragma != IN_TURN:
-            return [c.For("int", part.name, c.Int(0), more, 1, lines, (self.pragma,))]
-        if self.owned:
-            above: c.Stmt = c.Do(c.Call("spfgen_untaken", (self.taken, THREADS)))
-            first = c.Call("spfgen_own_part", (self.count, THREADS))
-            following = c.Call("spfgen_part_after", (part, self.taken, self.count, THREADS))
-        else:
-            above = c.Declare("int", self.taken.name, c.Int(0))
-            first = c.Call("spfgen_thread", ())
-            following = c.Call("spfgen_next_part", (c.Un("&", self.taken), self.count))
-        return [above, c.For("int", part.name, first, more, following, lines, (self.pragma,))]
+        more, lines = c.Bin("<", self.part, self.count), c.Block(tuple(body))
+        return [c.For("int", self.part.name, c.Int(0), more, 1, lines, (self.pragma,))]
 
 
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:

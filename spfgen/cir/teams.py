@@ -20,7 +20,7 @@ from spfgen.cir.alone import ALONE
 from spfgen.cir.outline import names_in, params_for, types_of
 from spfgen.ir import children, fresh, rewrite, walk
 
-_TEAM = re.compile(r"omp parallel (?:for schedule\(static, 1\) )?num_threads\((\w+)\)")
+_TEAM = re.compile(r"omp parallel (?:for schedule\([a-z: ]+, 1\) )?num_threads\((\w+)\)")
 """Before a loop over parts; the name is the size of the team."""
 _THREAD = c.Call("spfgen_thread", ())
 

@@ -63,19 +63,6 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
-/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
-   threads that are done early. */
-static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 5 * threads : parts;
-}
-
-/* At which of these units a part begins. */
-static inline int spfgen_unit(int part, int parts, int threads) {
-    const int each = parts / threads;
-    const int later = part % each > 0 ? 5 : 0;
-    return parts > threads ? part + 5 * (part / each) + later : part;
-}
-
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
 static inline double spfgen_log2(double x) {
     double whole = 0.0;
@@ -145,62 +132,6 @@ static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64
         slots[s].key = 0;
         slots[s].position = high;
     }
-}
-
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
-   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
-   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
-static inline void spfgen_untaken(int *taken, int threads) {
-    for (int k = 0; k < threads; k++) {
-        taken[16 * k] = 0;
-    }
-}
-
-/* The part that the calling thread begins with. */
-static inline int spfgen_own_part(int parts, int threads) {
-    return spfgen_thread() * (parts / threads);
-}
-
-/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
-   first parts of those that are missing are taken like the others. */
-static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
-#ifdef _OPENMP
-    const int each = parts / threads;
-    const int own = omp_get_thread_num(), team = omp_get_num_threads();
-    int owner = part / each;
-    if (each == 1 && team == threads) {
-        return parts;
-    }
-    do {
-        const int first = owner < team;
-        int count;
-#pragma omp atomic read
-        count = taken[16 * owner];
-        if (first + count < each) {
-#pragma omp atomic capture
-            count = taken[16 * owner]++;
-            if (first + count < each) {
-                return owner * each + first + count;
-            }
-        }
-        owner = owner + 1 < threads ? owner + 1 : 0;
-    } while (owner != own);
-    return parts;
-#else
-    (void)taken;
-    (void)parts;
-    (void)threads;
-    return part + 1;
-#endif
 }
 
 /* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
@@ -319,8 +250,6 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
     const int32_t *restrict A_browptr,
     int64_t floor_nrow_1_2,
     int parts,
-    int threads,
-    int units,
     int64_t *bi_shared,
     double *C_parts,
     int64_t n_2,
@@ -337,11 +266,9 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
     int64_t bi_from;
     int64_t bi_to;
     const int64_t bi_begin =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part, parts, threads),
-            units, &bi_from);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part, parts, &bi_from);
     const int64_t bi_end =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-            spfgen_unit(part + 1, parts, threads), units, &bi_to);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part + 1, parts, &bi_to);
     /* the last bi may go on in the next part: what this part has of it is kept apart */
     const int64_t bi_stop = bi_to > A_browptr[bi_end] ? bi_end + 1 : bi_end;
     bi_shared[part] = bi_to > A_browptr[bi_end] ? bi_end : -1;
@@ -387,8 +314,6 @@ static SPFGEN_ALONE void bcsr_times_coo_part_2(
     const int32_t *restrict A_browptr,
     int64_t floor_nrow_1_2,
     int parts,
-    int threads,
-    int units,
     int64_t *bi_shared_2,
     double *C_parts_2,
     int64_t n_2,
@@ -405,11 +330,9 @@ static SPFGEN_ALONE void bcsr_times_coo_part_2(
     int64_t bi_from_2;
     int64_t bi_to_2;
     const int64_t bi_begin_2 =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part_3, parts, threads),
-            units, &bi_from_2);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3, parts, &bi_from_2);
     const int64_t bi_end_2 =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-            spfgen_unit(part_3 + 1, parts, threads), units, &bi_to_2);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_3 + 1, parts, &bi_to_2);
     /* the last bi may go on in the next part: what this part has of it is kept apart */
     const int64_t bi_stop_2 = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 + 1 : bi_end_2;
     bi_shared_2[part_3] = bi_to_2 > A_browptr[bi_end_2] ? bi_end_2 : -1;
@@ -454,8 +377,6 @@ static SPFGEN_ALONE void bcsr_times_coo_part_3(
     const int32_t *restrict A_browptr,
     int64_t floor_nrow_1_2,
     int parts,
-    int threads,
-    int units,
     int64_t *bi_shared_3,
     double *C_parts_3,
     int64_t n_2,
@@ -475,11 +396,9 @@ static SPFGEN_ALONE void bcsr_times_coo_part_3(
     int64_t bi_from_3;
     int64_t bi_to_3;
     const int64_t bi_begin_3 =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, spfgen_unit(part_5, parts, threads),
-            units, &bi_from_3);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5, parts, &bi_from_3);
     const int64_t bi_end_3 =
-            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1,
-            spfgen_unit(part_5 + 1, parts, threads), units, &bi_to_3);
+            spfgen_split_int32(A_browptr, 0, floor_nrow_1_2, 1, part_5 + 1, parts, &bi_to_3);
     /* the last bi may go on in the next part: what this part has of it is kept apart */
     const int64_t bi_stop_3 = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 + 1 : bi_end_3;
     bi_shared_3[part_5] = bi_to_3 > A_browptr[bi_end_3] ? bi_end_3 : -1;
@@ -583,16 +502,12 @@ int bcsr_times_coo(
             + ((double)nrow + 1.0) * ratio_2 + ((double)nrow + 1.0) * ratio_2 * 2.0
             + 5.0 * ((double)nrow + 1.0) * ratio_2 * 2.0
             + 3.0 * (((double)nrow + 1.0) * ratio_2 * 2.0 * ratio), 8);
-    /* the first part of each thread is larger than those that it takes when it is done early */
-    const int units = spfgen_units(parts, threads);
     int64_t *B_idx_1_at = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
     int64_t *B_idx_1_end = spfgen_workspace(variant == 1 ? ncol : 0, 1, sizeof(int64_t));
-    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts =
             spfgen_memory(variant == 1 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
             sizeof(double));
-    int *part_3s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts_2 =
             spfgen_memory(variant == 2 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
@@ -602,25 +517,20 @@ int bcsr_times_coo(
             sizeof(struct spfgen_slot));
     uint64_t *B_idx_1_filter =
             spfgen_workspace(variant == 3 ? spfgen_hash_filter_words(nnz) : 0, 1, sizeof(uint64_t));
-    int *part_5s_taken = spfgen_memory(variant == 3 ? 16 : 0, threads, sizeof(int));
     int64_t *bi_shared_3 = spfgen_memory(variant == 3 ? parts : 0, 1, sizeof(int64_t));
     double *C_parts_3 =
             spfgen_memory(variant == 3 ? spfgen_times(parts, spfgen_times(2, n_2)) : 0, 1,
             sizeof(double));
-    if (!B_idx_1_at || !B_idx_1_end || !parts_taken || !bi_shared || !C_parts || !part_3s_taken
-            || !bi_shared_2 || !C_parts_2 || !B_idx_1_slots || !B_idx_1_filter || !part_5s_taken
-            || !bi_shared_3 || !C_parts_3) {
+    if (!B_idx_1_at || !B_idx_1_end || !bi_shared || !C_parts || !bi_shared_2 || !C_parts_2
+            || !B_idx_1_slots || !B_idx_1_filter || !bi_shared_3 || !C_parts_3) {
         free(B_idx_1_at);
         free(B_idx_1_end);
-        free(parts_taken);
         free(bi_shared);
         free(C_parts);
-        free(part_3s_taken);
         free(bi_shared_2);
         free(C_parts_2);
         free(B_idx_1_slots);
         free(B_idx_1_filter);
-        free(part_5s_taken);
         free(bi_shared_3);
         free(C_parts_3);
         return SPFGEN_ERROR_MEMORY;
@@ -646,20 +556,18 @@ int bcsr_times_coo(
         if (0 < floor_nrow_1_2) {
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            spfgen_untaken(parts_taken, threads);
             if (threads > 1) {
-                #pragma omp parallel num_threads(threads)
-                for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                        spfgen_part_after(part, parts_taken, parts, threads)) {
-                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, A_val,
-                            B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
+                #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+                for (int part = 0; part < parts; part++) {
+                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, bi_shared, C_parts,
+                            n_2, C_val, A_bcolidx, nrow, ncol, A_val, B_idx_1_end, B_idx_1_at,
+                            B_idx_2, B_val);
                 }
             } else {
                 for (int part = 0; part < parts; part++) {
-                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared, C_parts, n_2, C_val, A_bcolidx, nrow, ncol, A_val,
-                            B_idx_1_end, B_idx_1_at, B_idx_2, B_val);
+                    bcsr_times_coo_part(part, A_browptr, floor_nrow_1_2, parts, bi_shared, C_parts,
+                            n_2, C_val, A_bcolidx, nrow, ncol, A_val, B_idx_1_end, B_idx_1_at,
+                            B_idx_2, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -684,20 +592,18 @@ int bcsr_times_coo(
         if (0 < floor_nrow_1_2) {
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            spfgen_untaken(part_3s_taken, threads);
             if (threads > 1) {
-                #pragma omp parallel num_threads(threads)
-                for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
-                        spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
-                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz,
-                            B_idx_2, A_val, B_val);
+                #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+                for (int part_3 = 0; part_3 < parts; part_3++) {
+                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, bi_shared_2,
+                            C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz, B_idx_2,
+                            A_val, B_val);
                 }
             } else {
                 for (int part_3 = 0; part_3 < parts; part_3++) {
-                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_2, C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz,
-                            B_idx_2, A_val, B_val);
+                    bcsr_times_coo_part_2(part_3, A_browptr, floor_nrow_1_2, parts, bi_shared_2,
+                            C_parts_2, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1, nnz, B_idx_2,
+                            A_val, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -726,22 +632,18 @@ int bcsr_times_coo(
         if (0 < floor_nrow_1_2) {
             /* each part takes about the same of A_browptr's differences */
             /* where one bi takes long, several threads share it */
-            spfgen_untaken(part_5s_taken, threads);
             if (threads > 1) {
-                #pragma omp parallel num_threads(threads)
-                for (int part_5 = spfgen_own_part(parts, threads); part_5 < parts; part_5 =
-                        spfgen_part_after(part_5, part_5s_taken, parts, threads)) {
-                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol,
-                            B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val,
-                            B_val);
+                #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+                for (int part_5 = 0; part_5 < parts; part_5++) {
+                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, bi_shared_3,
+                            C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1_slots,
+                            B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val, B_val);
                 }
             } else {
                 for (int part_5 = 0; part_5 < parts; part_5++) {
-                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, threads, units,
-                            bi_shared_3, C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol,
-                            B_idx_1_slots, B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val,
-                            B_val);
+                    bcsr_times_coo_part_3(part_5, A_browptr, floor_nrow_1_2, parts, bi_shared_3,
+                            C_parts_3, n_2, C_val, A_bcolidx, nrow, ncol, B_idx_1_slots,
+                            B_idx_1_filter, p_shift, nnz, B_idx_1, B_idx_2, A_val, B_val);
                 }
             }
             /* what parts have of an iteration over bi that goes on in the next one, in order */
@@ -763,15 +665,12 @@ int bcsr_times_coo(
     }
     free(B_idx_1_at);
     free(B_idx_1_end);
-    free(parts_taken);
     free(bi_shared);
     free(C_parts);
-    free(part_3s_taken);
     free(bi_shared_2);
     free(C_parts_2);
     free(B_idx_1_slots);
     free(B_idx_1_filter);
-    free(part_5s_taken);
     free(bi_shared_3);
     free(C_parts_3);
     return SPFGEN_OK;

@@ -58,33 +58,11 @@ static inline void *spfgen_workspace(int64_t count, int64_t threads, size_t size
     return calloc((size_t)(count > 0 ? count : 1) * (size_t)threads, size);
 }
 
-/* The same with any bytes: the threads that use it clear it, and so touch it first. */
-static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
-    const size_t most = SIZE_MAX / size / (size_t)threads;
-    if (count > 0 && (uint64_t)count > most) {
-        return NULL;
-    }
-    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
-}
-
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
    `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
-}
-
-/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
-   threads that are done early. */
-static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 5 * threads : parts;
-}
-
-/* At which of these units a part begins. */
-static inline int spfgen_unit(int part, int parts, int threads) {
-    const int each = parts / threads;
-    const int later = part % each > 0 ? 5 : 0;
-    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* The logarithm to base 2, at least 0, exact for powers of two and linear between them. */
@@ -166,53 +144,6 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
     memset(at, 0, bytes);
 }
 
-/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
-   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
-   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
-static inline void spfgen_untaken(int *taken, int threads) {
-    for (int k = 0; k < threads; k++) {
-        taken[16 * k] = 0;
-    }
-}
-
-/* The part that the calling thread begins with. */
-static inline int spfgen_own_part(int parts, int threads) {
-    return spfgen_thread() * (parts / threads);
-}
-
-/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
-   first parts of those that are missing are taken like the others. */
-static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
-#ifdef _OPENMP
-    const int each = parts / threads;
-    const int own = omp_get_thread_num(), team = omp_get_num_threads();
-    int owner = part / each;
-    if (each == 1 && team == threads) {
-        return parts;
-    }
-    do {
-        const int first = owner < team;
-        int count;
-#pragma omp atomic read
-        count = taken[16 * owner];
-        if (first + count < each) {
-#pragma omp atomic capture
-            count = taken[16 * owner]++;
-            if (first + count < each) {
-                return owner * each + first + count;
-            }
-        }
-        owner = owner + 1 < threads ? owner + 1 : 0;
-    } while (owner != own);
-    return parts;
-#else
-    (void)taken;
-    (void)parts;
-    (void)threads;
-    return part + 1;
-#endif
-}
-
 /* The first position p in [low, high) with array[base + p] >= key, or high; the array rises there. */
 static inline int64_t spfgen_search_int32(const int32_t *array, int64_t base, int64_t low, int64_t high, int64_t key) {
     while (low < high) {
@@ -277,8 +208,6 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     int64_t nrow,
     int64_t i_cost,
     int parts,
-    int threads,
-    int units,
     double *restrict C_val,
     int64_t ncol,
     bool C_far,
@@ -290,11 +219,8 @@ static SPFGEN_ALONE void csr_times_bcsr_part(
     const double *restrict A_val,
     const double *restrict B_val)
 {
-    const int64_t i_begin =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part, parts, threads), units);
-    const int64_t i_end =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part + 1, parts, threads),
-            units);
+    const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part, parts);
+    const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part + 1, parts);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i = i_begin < i_end ? A_rowptr[i_begin] : 0;
     for (int64_t i = i_begin; i < i_end; i++) {
@@ -341,8 +267,6 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     int64_t nrow,
     int64_t i_cost,
     int parts,
-    int threads,
-    int units,
     double *restrict C_val,
     int64_t ncol,
     bool C_far,
@@ -352,12 +276,8 @@ static SPFGEN_ALONE void csr_times_bcsr_part_2(
     const double *restrict A_val,
     const double *restrict B_val)
 {
-    const int64_t i_begin_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2, parts, threads),
-            units);
-    const int64_t i_end_2 =
-            spfgen_share_int32(A_rowptr, 0, nrow, i_cost, spfgen_unit(part_2 + 1, parts, threads),
-            units);
+    const int64_t i_begin_2 = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2, parts);
+    const int64_t i_end_2 = spfgen_share_int32(A_rowptr, 0, nrow, i_cost, part_2 + 1, parts);
     /* where one segment ends the next one begins */
     int64_t A_rowptr_i_2 = i_begin_2 < i_end_2 ? A_rowptr[i_begin_2] : 0;
     for (int64_t i = i_begin_2; i < i_end_2; i++) {
@@ -443,67 +363,55 @@ int csr_times_bcsr(
             + 3.0 * ((double)nnz * ratio_2), 8);
     /* what an iteration clears, in iterations of the loop inside */
     const int64_t i_cost = (int64_t)(1.0 + spfgen_over((double)ncol, 1.0 + (5.0 + 3.0 * ratio_2)));
-    /* the first part of each thread is larger than those that it takes when it is done early */
-    const int units = spfgen_units(parts, threads);
     /* C is more than caches hold, and few of its lines are added to: zeros go past them */
     const bool C_far = (double)nrow * (double)ncol >= 33554432.0
             && 32.0 * (double)nnz <= (double)nrow * (double)ncol;
-    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     uint64_t *B_bcolidx_bits =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(uint64_t));
     int64_t *B_bcolidx_first =
             spfgen_workspace(variant == 1 ? spfgen_bitmap_words(spfgen_floor_div(ncol + 1, 2)) : 0,
             threads, sizeof(int64_t));
-    int *part_2s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
-    if (!parts_taken || !B_bcolidx_bits || !B_bcolidx_first || !part_2s_taken) {
-        free(parts_taken);
+    if (!B_bcolidx_bits || !B_bcolidx_first) {
         free(B_bcolidx_bits);
         free(B_bcolidx_first);
-        free(part_2s_taken);
         return SPFGEN_ERROR_MEMORY;
     }
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        spfgen_untaken(parts_taken, threads);
         if (threads > 1) {
-            #pragma omp parallel num_threads(threads)
-            for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                    spfgen_part_after(part, parts_taken, parts, threads)) {
-                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, threads,
-                        units, C_val, ncol, C_far, B_browptr, B_bcolidx_bits, B_bcolidx_first,
-                        B_bcolidx, A_colidx, A_val, B_val);
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part = 0; part < parts; part++) {
+                csr_times_bcsr_part(part, spfgen_thread(), A_rowptr, nrow, i_cost, parts, C_val,
+                        ncol, C_far, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
+                        A_colidx, A_val, B_val);
             }
         } else {
             for (int part = 0; part < parts; part++) {
-                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
-                        ncol, C_far, B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx,
-                        A_colidx, A_val, B_val);
+                csr_times_bcsr_part(part, 0, A_rowptr, nrow, i_cost, parts, C_val, ncol, C_far,
+                        B_browptr, B_bcolidx_bits, B_bcolidx_first, B_bcolidx, A_colidx, A_val,
+                        B_val);
             }
         }
     } else {
         /* parallel over i: its iterations write different places of C */
         /* each part takes about the same of A_rowptr's differences */
-        spfgen_untaken(part_2s_taken, threads);
         if (threads > 1) {
-            #pragma omp parallel num_threads(threads)
-            for (int part_2 = spfgen_own_part(parts, threads); part_2 < parts; part_2 =
-                    spfgen_part_after(part_2, part_2s_taken, parts, threads)) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
-                        ncol, C_far, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part_2 = 0; part_2 < parts; part_2++) {
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, C_val, ncol, C_far,
+                        B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         } else {
             for (int part_2 = 0; part_2 < parts; part_2++) {
-                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, threads, units, C_val,
-                        ncol, C_far, B_browptr, A_colidx, B_bcolidx, A_val, B_val);
+                csr_times_bcsr_part_2(part_2, A_rowptr, nrow, i_cost, parts, C_val, ncol, C_far,
+                        B_browptr, A_colidx, B_bcolidx, A_val, B_val);
             }
         }
     }
-    free(parts_taken);
     free(B_bcolidx_bits);
     free(B_bcolidx_first);
-    free(part_2s_taken);
     return SPFGEN_OK;
 }

@@ -38,15 +38,6 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* The same with any bytes: the threads that use it clear it, and so touch it first. */
 static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
@@ -61,24 +52,6 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
-}
-
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken, when each has
-   begun with that of its own number. It is a later one in any case. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
 }
 
 /* The smaller of two numbers of nanoseconds or iterations. */
@@ -212,11 +185,9 @@ int lower_sum(const dia_f64_i32_t *A, scalar_f64_t *s, int threads)
      * sums are added
      */
     /* the iterations in equal parts */
-    int parts_taken = 0;
     if (threads > 1) {
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_thread(); part < parts; part =
-                spfgen_next_part(&parts_taken, parts)) {
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
             lower_sum_part(part, ndiag, parts, A_offset, ncol, nrow, A_val, s_parts);
         }
     } else {

@@ -1,7 +1,6 @@
 /* mttkrp, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. */
 
 #include "mttkrp.h"
-#include <stdlib.h>
 #include <string.h>
 
 #ifdef _OPENMP
@@ -49,33 +48,11 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The same with any bytes: the threads that use it clear it, and so touch it first. */
-static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
-    const size_t most = SIZE_MAX / size / (size_t)threads;
-    if (count > 0 && (uint64_t)count > most) {
-        return NULL;
-    }
-    return malloc((size_t)(count > 0 ? count : 1) * (size_t)threads * size);
-}
-
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
    `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
-}
-
-/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
-   threads that are done early. */
-static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 5 * threads : parts;
-}
-
-/* At which of these units a part begins. */
-static inline int spfgen_unit(int part, int parts, int threads) {
-    const int each = parts / threads;
-    const int later = part % each > 0 ? 5 : 0;
-    return parts > threads ? part + 5 * (part / each) + later : part;
 }
 
 /* Keeps the iterations of the loop around apart: gcc would merge some of them, and lose the sums from its registers. */
@@ -120,62 +97,6 @@ static inline void spfgen_clear(void *array, int64_t count, size_t size, bool fa
     (void)far;
 #endif
     memset(at, 0, bytes);
-}
-
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
-   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
-   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
-static inline void spfgen_untaken(int *taken, int threads) {
-    for (int k = 0; k < threads; k++) {
-        taken[16 * k] = 0;
-    }
-}
-
-/* The part that the calling thread begins with. */
-static inline int spfgen_own_part(int parts, int threads) {
-    return spfgen_thread() * (parts / threads);
-}
-
-/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
-   first parts of those that are missing are taken like the others. */
-static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
-#ifdef _OPENMP
-    const int each = parts / threads;
-    const int own = omp_get_thread_num(), team = omp_get_num_threads();
-    int owner = part / each;
-    if (each == 1 && team == threads) {
-        return parts;
-    }
-    do {
-        const int first = owner < team;
-        int count;
-#pragma omp atomic read
-        count = taken[16 * owner];
-        if (first + count < each) {
-#pragma omp atomic capture
-            count = taken[16 * owner]++;
-            if (first + count < each) {
-                return owner * each + first + count;
-            }
-        }
-        owner = owner + 1 < threads ? owner + 1 : 0;
-    } while (owner != own);
-    return parts;
-#else
-    (void)taken;
-    (void)parts;
-    (void)threads;
-    return part + 1;
-#endif
 }
 
 /* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
@@ -329,8 +250,6 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
     int64_t nnz_1,
     const int32_t *restrict A_ptr_3,
     int parts,
-    int threads,
-    int units,
     const int32_t *restrict A_idx_1,
     double *restrict D_val,
     int64_t B_n_2,
@@ -345,13 +264,11 @@ static inline SPFGEN_INLINE void mttkrp_part_for(
 {
     const int64_t p_1_begin =
             spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
-            spfgen_unit(part, parts, threads), units), spfgen_unit(part, parts, threads), units);
+            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part, parts), part, parts);
     const int64_t p_1_end =
             spfgen_outer_int32(A_ptr_2, 0, nnz_1,
-            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1,
-            spfgen_unit(part + 1, parts, threads), units), spfgen_unit(part + 1, parts, threads),
-            units);
+            spfgen_share_int32(A_ptr_3, A_ptr_2[0], A_ptr_2[nnz_1], 1, part + 1, parts), part + 1,
+            parts);
     /* where one segment ends the next one begins */
     int64_t A_ptr_2_p_1 = p_1_begin < p_1_end ? A_ptr_2[p_1_begin] : 0;
     for (int64_t p_1 = p_1_begin; p_1 < p_1_end; p_1++) {
@@ -391,8 +308,6 @@ static SPFGEN_ALONE void mttkrp_part(
     int64_t nnz_1,
     const int32_t *restrict A_ptr_3,
     int parts,
-    int threads,
-    int units,
     const int32_t *restrict A_idx_1,
     double *restrict D_val,
     int64_t B_n_2,
@@ -406,17 +321,17 @@ static SPFGEN_ALONE void mttkrp_part(
     const double *restrict C_val)
 {
     if (SPFGEN_WIDE && B_n_2 == 64) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 64,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, 64, D_far, n_1, zero,
+                A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else if (B_n_2 == 32) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 32,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, 32, D_far, n_1, zero,
+                A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else if (B_n_2 == 16) {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, 16,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, 16, D_far, n_1, zero,
+                A_idx_2, A_idx_3, A_val, B_val, C_val);
     } else {
-        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+        mttkrp_part_for(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, B_n_2, D_far, n_1,
+                zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
     }
 }
 
@@ -476,18 +391,11 @@ int mttkrp(
     const int parts =
             spfgen_turns(threads, (double)nnz_1 + 0.2 * ((double)nnz_1 * (double)B_n_2)
             + 0.2 * ((double)B_n_2 * (double)nnz_2) + 0.7 * ((double)B_n_2 * (double)nnz_3), 8);
-    /* the first part of each thread is larger than those that it takes when it is done early */
-    const int units = spfgen_units(parts, threads);
     /* D is more than caches hold, and few of its lines are added to: zeros go past them */
     const bool D_far = (double)n_1 * (double)B_n_2 >= 33554432.0
             && 32.0 * ((double)nnz_1 * (double)B_n_2) <= (double)n_1 * (double)B_n_2;
     /* with a zero that compilers do not know they keep sums in registers */
     const double zero = spfgen_zero();
-    int *parts_taken = spfgen_memory(16, threads, sizeof(int));
-    if (!parts_taken) {
-        free(parts_taken);
-        return SPFGEN_ERROR_MEMORY;
-    }
     /* D[i, l] = A[i, j, k]*B[j, l]*C[k, l] */
     if (nnz_1 == 0) {
         if (threads > 1) {
@@ -506,20 +414,17 @@ int mttkrp(
      * properties)
      */
     /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
-    spfgen_untaken(parts_taken, threads);
     if (threads > 1) {
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                spfgen_part_after(part, parts_taken, parts, threads)) {
-            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, B_n_2, D_far, n_1,
+                    zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
-            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, threads, units, A_idx_1, D_val, B_n_2,
-                    D_far, n_1, zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
+            mttkrp_part(part, A_ptr_2, nnz_1, A_ptr_3, parts, A_idx_1, D_val, B_n_2, D_far, n_1,
+                    zero, A_idx_2, A_idx_3, A_val, B_val, C_val);
         }
     }
-    free(parts_taken);
     return SPFGEN_OK;
 }

@@ -50,19 +50,6 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
-/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
-   threads that are done early. */
-static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 5 * threads : parts;
-}
-
-/* At which of these units a part begins. */
-static inline int spfgen_unit(int part, int parts, int threads) {
-    const int each = parts / threads;
-    const int later = part % each > 0 ? 5 : 0;
-    return parts > threads ? part + 5 * (part / each) + later : part;
-}
-
 /* Asks for memory `bytes` behind the start of an array, needed later, to a cache behind the first one. It may lie
    outside of the array: no pointer to it is made, and nothing is read. */
 static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
@@ -71,62 +58,6 @@ static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 #else
     (void)array;
     (void)bytes;
-#endif
-}
-
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
-   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
-   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
-static inline void spfgen_untaken(int *taken, int threads) {
-    for (int k = 0; k < threads; k++) {
-        taken[16 * k] = 0;
-    }
-}
-
-/* The part that the calling thread begins with. */
-static inline int spfgen_own_part(int parts, int threads) {
-    return spfgen_thread() * (parts / threads);
-}
-
-/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
-   first parts of those that are missing are taken like the others. */
-static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
-#ifdef _OPENMP
-    const int each = parts / threads;
-    const int own = omp_get_thread_num(), team = omp_get_num_threads();
-    int owner = part / each;
-    if (each == 1 && team == threads) {
-        return parts;
-    }
-    do {
-        const int first = owner < team;
-        int count;
-#pragma omp atomic read
-        count = taken[16 * owner];
-        if (first + count < each) {
-#pragma omp atomic capture
-            count = taken[16 * owner]++;
-            if (first + count < each) {
-                return owner * each + first + count;
-            }
-        }
-        owner = owner + 1 < threads ? owner + 1 : 0;
-    } while (owner != own);
-    return parts;
-#else
-    (void)taken;
-    (void)parts;
-    (void)threads;
-    return part + 1;
 #endif
 }
 
@@ -200,8 +131,6 @@ static SPFGEN_ALONE void spmv_part(
     const int32_t *restrict A_rowptr,
     int64_t nrow,
     int parts,
-    int threads,
-    int units,
     int64_t *i_shared,
     double *y_parts,
     double *restrict y_val,
@@ -213,12 +142,8 @@ static SPFGEN_ALONE void spmv_part(
 {
     int64_t i_from;
     int64_t i_to;
-    const int64_t i_begin =
-            spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part, parts, threads), units,
-            &i_from);
-    const int64_t i_end =
-            spfgen_split_int32(A_rowptr, 0, nrow, 6, spfgen_unit(part + 1, parts, threads), units,
-            &i_to);
+    const int64_t i_begin = spfgen_split_int32(A_rowptr, 0, nrow, 6, part, parts, &i_from);
+    const int64_t i_end = spfgen_split_int32(A_rowptr, 0, nrow, 6, part + 1, parts, &i_to);
     /* the last i may go on in the next part: what this part has of it is kept apart */
     const int64_t i_stop = i_to > A_rowptr[i_end] ? i_end + 1 : i_end;
     i_shared[part] = i_to > A_rowptr[i_end] ? i_end : -1;
@@ -321,13 +246,9 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
-    /* the first part of each thread is larger than those that it takes when it is done early */
-    const int units = spfgen_units(parts, threads);
-    int *parts_taken = spfgen_memory(16, threads, sizeof(int));
     int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
     double *y_parts = spfgen_memory(parts, 1, sizeof(double));
-    if (!parts_taken || !i_shared || !y_parts) {
-        free(parts_taken);
+    if (!i_shared || !y_parts) {
         free(i_shared);
         free(y_parts);
         return SPFGEN_ERROR_MEMORY;
@@ -336,18 +257,16 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* parallel over i: its iterations write different places of y */
     /* each part takes about the same of A_rowptr's differences */
     /* where one i takes long, several threads share it */
-    spfgen_untaken(parts_taken, threads);
     if (threads > 1) {
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                spfgen_part_after(part, parts_taken, parts, threads)) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, far,
-                    A_val, A_colidx, steady, x_val);
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
+            spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
+                    steady, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
-            spmv_part(part, A_rowptr, nrow, parts, threads, units, i_shared, y_parts, y_val, far,
-                    A_val, A_colidx, steady, x_val);
+            spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
+                    steady, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */
@@ -357,7 +276,6 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
             y_val[i] += y_parts[part_2];
         }
     }
-    free(parts_taken);
     free(i_shared);
     free(y_parts);
     return SPFGEN_OK;

@@ -60,19 +60,6 @@ static inline int spfgen_turns(int threads, double work, int each) {
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
 
-/* Of how many units the parts are, when the first one of each thread is of six and its others are of one: those are for
-   threads that are done early. */
-static inline int spfgen_units(int parts, int threads) {
-    return parts > threads ? parts + 5 * threads : parts;
-}
-
-/* At which of these units a part begins. */
-static inline int spfgen_unit(int part, int parts, int threads) {
-    const int each = parts / threads;
-    const int later = part % each > 0 ? 5 : 0;
-    return parts > threads ? part + 5 * (part / each) + later : part;
-}
-
 /* a / b, where b counts as at least 1. */
 static inline double spfgen_over(double a, double b) {
     return a / (b > 1.0 ? b : 1.0);
@@ -144,62 +131,6 @@ static inline void spfgen_hash_clear(struct spfgen_slot *slots, int shift, int64
         slots[s].key = 0;
         slots[s].position = high;
     }
-}
-
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
-/* Loops whose parts belong to threads, the same number to each: a thread takes its own ones in order, then those that
-   others have not begun. So what it works on stays in its cache from call to call. The first part of a thread is for
-   itself alone; `taken` counts how many of its others are taken, in a cache line for each thread. */
-static inline void spfgen_untaken(int *taken, int threads) {
-    for (int k = 0; k < threads; k++) {
-        taken[16 * k] = 0;
-    }
-}
-
-/* The part that the calling thread begins with. */
-static inline int spfgen_own_part(int parts, int threads) {
-    return spfgen_thread() * (parts / threads);
-}
-
-/* The part that it goes on with; `parts` where all are taken. A team may have fewer threads than were asked for: then the
-   first parts of those that are missing are taken like the others. */
-static inline int spfgen_part_after(int part, int *taken, int parts, int threads) {
-#ifdef _OPENMP
-    const int each = parts / threads;
-    const int own = omp_get_thread_num(), team = omp_get_num_threads();
-    int owner = part / each;
-    if (each == 1 && team == threads) {
-        return parts;
-    }
-    do {
-        const int first = owner < team;
-        int count;
-#pragma omp atomic read
-        count = taken[16 * owner];
-        if (first + count < each) {
-#pragma omp atomic capture
-            count = taken[16 * owner]++;
-            if (first + count < each) {
-                return owner * each + first + count;
-            }
-        }
-        owner = owner + 1 < threads ? owner + 1 : 0;
-    } while (owner != own);
-    return parts;
-#else
-    (void)taken;
-    (void)parts;
-    (void)threads;
-    return part + 1;
-#endif
 }
 
 /* A filter before a hash table: eight bits for each slot, so that most keys that are not there are known by one bit. */
@@ -274,8 +205,6 @@ static SPFGEN_ALONE void three_vectors_part(
     int part,
     int64_t x_nnz,
     int parts,
-    int threads,
-    int units,
     const int32_t *restrict x_idx,
     const int32_t *restrict y_idx,
     int64_t y_nnz,
@@ -284,8 +213,8 @@ static SPFGEN_ALONE void three_vectors_part(
     const double *restrict y_val,
     double *s_parts)
 {
-    const int64_t x_p_begin = spfgen_part(0, x_nnz, spfgen_unit(part, parts, threads), units);
-    const int64_t x_p_end = spfgen_part(0, x_nnz, spfgen_unit(part + 1, parts, threads), units);
+    const int64_t x_p_begin = spfgen_part(0, x_nnz, part, parts);
+    const int64_t x_p_end = spfgen_part(0, x_nnz, part + 1, parts);
     double s_part = 0.0;
     int64_t p_state = -1;
     for (int64_t x_p = x_p_begin; x_p < x_p_end; x_p++) {
@@ -315,8 +244,6 @@ static SPFGEN_ALONE void three_vectors_part_2(
     int part_3,
     int64_t x_nnz,
     int parts,
-    int threads,
-    int units,
     const int32_t *restrict x_idx,
     struct spfgen_slot *y_idx_slots,
     uint64_t *y_idx_filter,
@@ -331,8 +258,8 @@ static SPFGEN_ALONE void three_vectors_part_2(
     const double *restrict z_val,
     double *s_parts_2)
 {
-    const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, spfgen_unit(part_3, parts, threads), units);
-    const int64_t x_p_end_2 = spfgen_part(0, x_nnz, spfgen_unit(part_3 + 1, parts, threads), units);
+    const int64_t x_p_begin_2 = spfgen_part(0, x_nnz, part_3, parts);
+    const int64_t x_p_end_2 = spfgen_part(0, x_nnz, part_3 + 1, parts);
     double s_part_2 = 0.0;
     for (int64_t x_p = x_p_begin_2; x_p < x_p_end_2; x_p++) {
         const int64_t i = x_idx[x_p];
@@ -413,10 +340,7 @@ int three_vectors(
     const int parts =
             spfgen_turns(threads, (double)x_nnz + 5.0 * (double)x_nnz + 5.0 * (double)x_nnz * ratio
             + 3.0 * ((double)x_nnz * ratio * ratio_2), 8);
-    /* the first part of each thread is larger than those that it takes when it is done early */
-    const int units = spfgen_units(parts, threads);
     double *z_idx_workspace = spfgen_workspace(variant == 1 ? n : 0, 1, sizeof(double));
-    int *parts_taken = spfgen_memory(variant == 1 ? 16 : 0, threads, sizeof(int));
     double *s_parts = spfgen_memory(variant == 1 ? parts : 0, 1, sizeof(double));
     struct spfgen_slot *y_idx_slots =
             spfgen_workspace(variant == 2 ? spfgen_hash_slots(y_nnz) : 0, 1,
@@ -430,18 +354,15 @@ int three_vectors(
     uint64_t *z_idx_filter =
             spfgen_workspace(variant == 2 ? spfgen_hash_filter_words(z_nnz) : 0, 1,
             sizeof(uint64_t));
-    int *part_3s_taken = spfgen_memory(variant == 2 ? 16 : 0, threads, sizeof(int));
     double *s_parts_2 = spfgen_memory(variant == 2 ? parts : 0, 1, sizeof(double));
-    if (!z_idx_workspace || !parts_taken || !s_parts || !y_idx_slots || !y_idx_filter
-            || !z_idx_slots || !z_idx_filter || !part_3s_taken || !s_parts_2) {
+    if (!z_idx_workspace || !s_parts || !y_idx_slots || !y_idx_filter || !z_idx_slots
+            || !z_idx_filter || !s_parts_2) {
         free(z_idx_workspace);
-        free(parts_taken);
         free(s_parts);
         free(y_idx_slots);
         free(y_idx_filter);
         free(z_idx_slots);
         free(z_idx_filter);
-        free(part_3s_taken);
         free(s_parts_2);
         return SPFGEN_ERROR_MEMORY;
     }
@@ -463,19 +384,17 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        /* the iterations in equal parts, but for each thread's first part */
-        spfgen_untaken(parts_taken, threads);
+        /* the iterations in equal parts */
         if (threads > 1) {
-            #pragma omp parallel num_threads(threads)
-            for (int part = spfgen_own_part(parts, threads); part < parts; part =
-                    spfgen_part_after(part, parts_taken, parts, threads)) {
-                three_vectors_part(part, x_nnz, parts, threads, units, x_idx, y_idx, y_nnz,
-                        z_idx_workspace, x_val, y_val, s_parts);
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part = 0; part < parts; part++) {
+                three_vectors_part(part, x_nnz, parts, x_idx, y_idx, y_nnz, z_idx_workspace, x_val,
+                        y_val, s_parts);
             }
         } else {
             for (int part = 0; part < parts; part++) {
-                three_vectors_part(part, x_nnz, parts, threads, units, x_idx, y_idx, y_nnz,
-                        z_idx_workspace, x_val, y_val, s_parts);
+                three_vectors_part(part, x_nnz, parts, x_idx, y_idx, y_nnz, z_idx_workspace, x_val,
+                        y_val, s_parts);
             }
         }
         for (int part_2 = 0; part_2 < parts; part_2++) {
@@ -496,21 +415,19 @@ int three_vectors(
          * parallel over x_p: its iterations only add to s, which each part does for itself; then
          * the sums are added
          */
-        /* the iterations in equal parts, but for each thread's first part */
-        spfgen_untaken(part_3s_taken, threads);
+        /* the iterations in equal parts */
         if (threads > 1) {
-            #pragma omp parallel num_threads(threads)
-            for (int part_3 = spfgen_own_part(parts, threads); part_3 < parts; part_3 =
-                    spfgen_part_after(part_3, part_3s_taken, parts, threads)) {
-                three_vectors_part_2(part_3, x_nnz, parts, threads, units, x_idx, y_idx_slots,
-                        y_idx_filter, y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
-                        x_val, y_val, z_val, s_parts_2);
+            #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+            for (int part_3 = 0; part_3 < parts; part_3++) {
+                three_vectors_part_2(part_3, x_nnz, parts, x_idx, y_idx_slots, y_idx_filter,
+                        y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz, x_val, y_val,
+                        z_val, s_parts_2);
             }
         } else {
             for (int part_3 = 0; part_3 < parts; part_3++) {
-                three_vectors_part_2(part_3, x_nnz, parts, threads, units, x_idx, y_idx_slots,
-                        y_idx_filter, y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz,
-                        x_val, y_val, z_val, s_parts_2);
+                three_vectors_part_2(part_3, x_nnz, parts, x_idx, y_idx_slots, y_idx_filter,
+                        y_p_shift, y_nnz, z_idx_slots, z_idx_filter, z_p_shift, z_nnz, x_val, y_val,
+                        z_val, s_parts_2);
             }
         }
         for (int part_4 = 0; part_4 < parts; part_4++) {
@@ -519,13 +436,11 @@ int three_vectors(
         s_val[0] = s_sum_2;
     }
     free(z_idx_workspace);
-    free(parts_taken);
     free(s_parts);
     free(y_idx_slots);
     free(y_idx_filter);
     free(z_idx_slots);
     free(z_idx_filter);
-    free(part_3s_taken);
     free(s_parts_2);
     return SPFGEN_OK;
 }

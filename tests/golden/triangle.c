@@ -42,38 +42,11 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The number of the calling thread in its team: 0 for the first, and where there is only one. */
-static inline int spfgen_thread(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
    `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
 static inline int spfgen_turns(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
-}
-
-/* The part after one that the calling thread is done with: the first that no thread of the team has taken, when each has
-   begun with that of its own number. It is a later one in any case. */
-static inline int spfgen_next_part(int *taken, int parts) {
-#ifdef _OPENMP
-    const int team = omp_get_num_threads();
-    int next = parts;
-    if (parts > team) {
-#pragma omp atomic capture
-        next = (*taken)++;
-        next += team;
-    }
-    return next;
-#else
-    (void)parts;
-    return ++*taken;
-#endif
 }
 
 /* The smaller of two numbers of nanoseconds or iterations. */
@@ -162,11 +135,9 @@ int triangle(const lower_f64_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     /* the iterations in equal parts */
-    int parts_taken = 0;
     if (threads > 1) {
-        #pragma omp parallel num_threads(threads)
-        for (int part = spfgen_thread(); part < parts; part =
-                spfgen_next_part(&parts_taken, parts)) {
+        #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
+        for (int part = 0; part < parts; part++) {
             triangle_part(part, nrow, parts, ncol, A_val, x_val, y_val);
         }
     } else {

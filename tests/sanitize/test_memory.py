@@ -11,10 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spfgen.plan import scattered
 from spfgen.run.compile import find_compiler
 from spfgen.run.sanitized import ENVIRONMENT, FLAGS
-from tests.fuzz.programs import Data
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import (
@@ -66,19 +64,6 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     assert code == 0, told(calls, output)
     problems = differences(calls, tmp_path / "results")
     assert not problems, "\n".join(problems[:3])
-
-
-def test_what_is_fetched_ahead_has_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The places of later additions are looked up no further than index arrays go; so few are fetched nowhere else."""
-    monkeypatch.setattr(scattered, "MUCH", 4)
-    monkeypatch.setattr(scattered, "WINDOW", 2)
-    layouts = ("csc", "csc_unsorted", "coo_unsorted", "dcsc")
-    data = (Data((("n0", 20), ("n1", 9), ("n2", 1)), (("w", 2),), 0.6, 1), *DATA)
-    build, calls = prepared([case("y[i] += 2*A[i, j]*x[j]", {"A": name}, 2, data) for name in layouts])
-    program = compile_program(build, command(), tmp_path)
-    code, output = run(program, calls, tmp_path, ENVIRONMENT)
-    assert code == 0, told(calls, output)
-    assert not differences(calls, tmp_path / "results")
 
 
 @pytest.mark.parametrize(

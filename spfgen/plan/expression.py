@@ -61,7 +61,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         nests = _nests(found, order)
     kept = _kept(group, places)
     fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
-    plan = passed(PASSES, fusion, fusion.plan(), context)
+    plan = passed(PASSES, fusion, fusion.plan(), context, lambda name, plan: None)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:

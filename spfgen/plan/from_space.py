@@ -47,7 +47,7 @@ from spfgen.plan.nodes import (
     Variant,
     chain,
 )
-from spfgen.plan.passes import PASSES, Given, Nests, passed
+from spfgen.plan.passes import PASSES, Given, Nests, Verified, passed
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
@@ -114,7 +114,8 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     blocks = tuple(n for n in arranged.made if n not in instance.made)
     given = Given(arranged, tuple(steps), context, blocks)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
-    return passed(PASSES, given, Nests(tuple(chosen), clear if store and not stored else ()), context).plans
+    nests = Nests(tuple(chosen), clear if store and not stored else ())
+    return passed(PASSES, given, nests, context, Verified(given)).plans
 
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
+from spfgen.errors import InternalError
 from spfgen.ir import walk
 from spfgen.plan.blocks import fetched
 from spfgen.plan.blocks_apart import blocks_apart
@@ -20,6 +21,7 @@ from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.ending import with_ends
 from spfgen.plan.legal import annotated
+from spfgen.plan.meaning import Path, fault, paths
 from spfgen.plan.nodes import PLANS, Choose, Find, Plan, Seq, Variant, chain
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.runs import with_runs
@@ -89,11 +91,19 @@ class Pass(Generic[Asked, Rewritten]):
     fixed: bool = True
 
 
-def passed(passes: Iterable[Pass[Asked, Rewritten]], given: Asked, plans: Rewritten, context: Context) -> Rewritten:
-    """The plans after all passes of the context's level, or after those up to the one that is to be the last."""
+def passed(
+    passes: Iterable[Pass[Asked, Rewritten]],
+    given: Asked,
+    plans: Rewritten,
+    context: Context,
+    verify: Callable[[str, Rewritten], None],
+) -> Rewritten:
+    """The plans after all passes of the context's level, or after those up to the one that is to be the last.
+    `verify`, told the name of a pass, raises InternalError where its plans do something else than is asked for."""
     for step in passes:
         if step.level <= context.level and (step.fixed or not context.fixed):
             plans = step.rewrite(given, plans)
+            verify(step.name, plans)
         if step.name == context.stop_after:
             break
     return plans
@@ -116,6 +126,23 @@ def _checked(given: Given, nests: Nests) -> Nests:
             check_nest(given.instance, nest)
             checked.add(enforced)
     return nests
+
+
+class Verified:
+    """The check after each pass: what a nest does is compared with what is asked for, unless it has been already."""
+
+    def __init__(self, given: Given) -> None:
+        self.instance = given.instance
+        self.seen: set[Path] = set()
+
+    def __call__(self, name: str, nests: Nests) -> None:
+        for nest in nests.nests:
+            for path in paths(nest):
+                if path not in self.seen:
+                    found = fault(self.instance, path)
+                    if found:
+                        raise InternalError(f"after the pass `{name}`: {found}")
+                    self.seen.add(path)
 
 
 def _cleared_inside(given: Given, nests: Nests) -> Nests:

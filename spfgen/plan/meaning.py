@@ -1,0 +1,379 @@
+"""What a nest does after its rewrites: the plain loops that its nodes stand for, compared with what is asked for.
+
+The nest as it was scanned is checked dimension by dimension (check.py). A rewrite may drop dimensions, give one the name
+of another, split a loop or put copies of its body side by side. So what is compared then are relations: an iteration of
+the nest belongs to the points of the instance that have its names, its places and what it loads. Each iteration has to
+belong to exactly one point, and each point to exactly one iteration (DESIGN.md §11).
+
+Nodes that are there for speed are read as what they stand for, whatever pass has made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, show, variables
+from spfgen.ir import rewrite, walk
+from spfgen.lang.nodes import Constant
+from spfgen.plan.nodes import (
+    Bound,
+    Choose,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Prefetch,
+    Reach,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Sums,
+    Table,
+    Tile,
+    Together,
+    Transpose,
+    Whole,
+)
+from spfgen.sets.bounds import single_value
+from spfgen.sets.named import Piece, Space
+from spfgen.sets.uf import comparisons, with_floors
+from spfgen.space.nodes import Instance, Operand, Read
+
+NOTHING = Seq(())
+ZERO_VALUE = Constant(0)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Plain nodes from the outside in, each without its body, and what is done in the end. `when`: the nest is taken
+    where these hold, so it has only those points."""
+
+    nodes: tuple[Plan, ...]
+    does: Do
+    when: tuple[Formula, ...] = ()
+
+
+def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = ()) -> Iterator[Path]:
+    """The ways through a plan. Raises InternalError for a node that is not known."""
+    match plan:
+        case Do(op=op, value=value):
+            if op != "=" or value != ZERO_VALUE:  # else a place is cleared
+                yield Path(above, plan, when)
+        case Seq(parts):
+            for part in parts:
+                yield from paths(part, above, when)
+        case Choose(variants):
+            for variant in variants:
+                yield from paths(variant.body, above, when)
+        case Scan(dim, low, high, body):
+            yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
+        case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
+            found = Find(dim, low, high, loads, conditions, "", NOTHING, key=key, given=given)
+            yield from paths(hit, (*above, found), when)
+        case Locate(dim, value, body):
+            yield from paths(body, (*above, Locate(dim, value, NOTHING)), when)
+        case Load(dim, call, body):
+            yield from paths(body, (*above, Load(dim, call, NOTHING)), when)
+        case Guard(conditions, body):
+            yield from paths(body, (*above, Guard(conditions, NOTHING)), when)
+        case Bound(body=body) | Segment(body=body):
+            yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
+        case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body) | Reduce(body=body):
+            yield from paths(body, above, when)
+        case Clear(body=None):
+            pass
+        case Clear(body=body) if body is not None:
+            yield from paths(body, above, when)
+        case Tile(dim, start, end, low, high, body=body):
+            yield from paths(_from(body, start, low, end, high), above, when)
+        case Sums(dim, _, high, target, added=added, body=body):
+            stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
+            for path in paths(body, above, when):
+                if path.does.target != added:
+                    raise InternalError(f"a sum for each {dim} is added to elsewhere")
+                yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
+        case Whole(conditions, whole, body):
+            yield from paths(body, above, when)
+            yield from paths(whole, (*above, Guard(conditions, NOTHING)), (*when, *conditions))
+        case Together(start, low, high, several=several, body=body):
+            yield from paths(_from(body, start, low), above, when)
+            for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
+                lows, highs = (tuple(Bin("-", e, Num(k)) for e in limits) for limits in (low, high))
+                yield _without_unused(replace(path, nodes=(*above, Scan(start, lows, highs, NOTHING), *path.nodes)))
+        case Transpose(operand, axis, copy, body):
+            yield from paths(_from_operand(body, operand, axis, copy), above, when)
+        case _:
+            raise InternalError(f"what the node means is not known: {type(plan).__name__}")
+
+
+def _without_unused(path: Path) -> Path:
+    """The path without what it reads and computes for others that run beside it."""
+    used = variables(path.does)  # type: ignore[arg-type]
+    kept: list[Plan] = []
+    for node in reversed(path.nodes):
+        if not isinstance(node, Load | Locate) or node.dim in used:
+            kept.insert(0, node)
+            used |= variables(node)  # type: ignore[arg-type]
+    return replace(path, nodes=tuple(kept))
+
+
+def _from(plan: Plan, start: str, low: tuple[Expr, ...], end: str = "", high: tuple[Expr, ...] = ()) -> Plan:
+    """The plan whose loops from a name on begin (and end) where all of them together do."""
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Scan) or node.low != (Var(start),):
+            return None
+        return replace(node, low=low, high=high if node.high == (Var(end),) else node.high)
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+def _from_operand(plan: Plan, operand: Operand, axis: int, copy: Operand) -> Plan:
+    """The plan that reads an operand in place of its transposed copy."""
+    order = [k for k in range(len(operand.place)) if k != axis] + [axis]
+
+    def rule(node: object) -> Operand | None:
+        if not isinstance(node, Operand) or (node.tensor, node.array) != (copy.tensor, copy.array):
+            return None
+        place = tuple(p for _, p in sorted(zip(order, node.place, strict=True), key=lambda item: item[0]))
+        return replace(node, array=operand.array, place=place, extents=operand.extents)
+
+    result: Plan = rewrite(rule, plan)
+    return result
+
+
+def fault(instance: Instance, path: Path) -> str:
+    """How what the nest does differs from what is asked for; empty where it does not."""
+    try:
+        _Comparison(instance, path).compare()
+    except _Fault as found:
+        return str(found)
+    return ""
+
+
+class _Fault(Exception):
+    """What a nest does wrong."""
+
+
+class _Comparison:
+    """Iterations of a path beside points of the instance, in one space: names of both are the same dimension."""
+
+    def __init__(self, instance: Instance, path: Path) -> None:
+        own = instance.domain.space.names
+        made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
+        self.instance, self.path = instance, path
+        self.space = Space(dict.fromkeys((*own, *made)))
+        self.facts = self.space.universe().with_constraints(comparisons(instance.facts))
+        self.wanted = instance.domain.reordered(self.space).intersect(self.facts)
+        self.wanted = self.wanted.with_constraints(comparisons(path.when))
+        self.done = self.space.universe()
+        self.defined = set(instance.sizes)
+        self.linked: set[str] = set()
+        self.searched: set[str] = set()
+
+    def compare(self) -> None:
+        """Raises _Fault where they differ."""
+        self.same_value()
+        for node in self.path.nodes:
+            self.read(node)
+        done = self.done.intersect(self.facts)
+        both = self.wanted.intersect(self.done)
+        self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
+        own = {*self.instance.domain.space.names}
+        self.is_within(self.wanted, both, own, "the plan leaves out a point")
+        for known, what in (
+            (self.defined, "an iteration stands for several points"),
+            (own, "a point is visited twice"),
+        ):
+            left = self.undetermined(both, known)
+            if left:
+                raise _Fault(f"{what}, with another {', '.join(sorted(left))}")
+
+    def is_within(self, smaller: Piece, bigger: Piece, kept: set[str], what: str) -> None:
+        """That what is kept of one set is in what is kept of the other."""
+        shown = [n for n in self.space.names if n in kept]
+        hidden = [n for n in self.space.names if n not in kept]
+        order = Space((*shown, *hidden))
+        one, other = smaller.reordered(order), bigger.reordered(order)
+        if not one.is_within_projection(other, hidden):
+            raise _Fault(f"{what}: {one.outside_projection(other, hidden)}")
+
+    def undetermined(self, points: Piece, known: set[str]) -> set[str]:
+        """The dimensions that may have several values where these have one."""
+        found = set(known)
+        left = [n for n in self.space.names if n not in found]
+        while left:
+            more = [n for n in left if self.is_determined(points, n, found)]
+            if not more:
+                return set(left)
+            found |= {*more}
+            left = [n for n in left if n not in found]
+        return set()
+
+    def is_determined(self, points: Piece, name: str, known: set[str]) -> bool:
+        if name in self.instance.calls and variables(self.instance.calls[name]) <= known:
+            return True
+        return single_value(points.project({*known, name}).constraints(name), name) is not None
+
+    # --- what the plan says ----------------------------------------------------------------------
+
+    def read(self, node: Plan) -> None:
+        match node:
+            case Scan(dim, low, high):
+                self.define(dim)
+                self.between(dim, low, high)
+            case Find(dim, low, high, loads, conditions, key=key, given=given):
+                self.define(dim)
+                self.between(dim, low, high)
+                inside = [f for f in given if variables(f) <= self.space.position.keys()]
+                self.require(*(f for f in inside if not variables(f) & {d for d, _ in loads}))
+                for name, call in loads:
+                    self.load(name, call)
+                if key is not None:
+                    self.require(Compare("=", Var(key.dim), key.value))
+                self.require(*inside, *conditions)
+            case Locate(dim, value):
+                self.define(dim)
+                self.require(Compare("=", Var(dim), value))
+            case Load(dim, call):
+                self.load(dim, call)
+            case Guard(conditions):
+                self.require(*conditions)
+            case Bound(name, dim, low, high, condition=condition):
+                self.between(dim, low, high)
+                self.require(condition)
+                self.searched.add(name)
+            case Segment(start=start, end=end):
+                self.searched |= {start, end}
+
+    def require(self, *formulas: Formula) -> None:
+        self.done = self.done.with_constraints(comparisons(formulas))
+
+    def define(self, dim: str) -> None:
+        if dim in self.defined:
+            raise _Fault(f"the plan defines {dim} twice")
+        self.defined.add(dim)
+
+    def between(self, dim: str, low: Sequence[Expr], high: Sequence[Expr]) -> None:
+        """What bounds say; of those that are searched for their node says it."""
+        for op, bounds in ((">=", low), ("<", high)):
+            for bound in bounds:
+                if variables(bound) <= self.space.position.keys():
+                    self.require(Compare(op, Var(dim), bound))
+                elif not variables(bound) <= self.space.position.keys() | self.searched:
+                    raise _Fault(f"a bound of {dim} is not known: {show(bound)}")
+
+    def load(self, dim: str, call: Call) -> None:
+        """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
+        for name, own in self.instance.calls.items():
+            same = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=False) if a != b]
+            same += [Compare("=", Var(dim), Var(name))] if dim in self.instance.domain.space.position else []
+            if own.function == call.function and self.holds(*(f for f in same if f.left != f.right)):
+                break
+        else:
+            raise _Fault(f"{dim} is read from {show(call)}")
+        for mine, theirs in zip(call.arguments, own.arguments, strict=True):
+            self.tie(dim, mine, theirs)
+        known = self.known()
+        for formula in self.instance.domains[name]:
+            for constraint in comparisons(conjuncts(formula)):
+                if not known.implies(constraint):
+                    raise _Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
+        self.define(dim)
+        if dim != name:
+            self.require(Compare("=", Var(dim), Var(name)))
+            self.linked.add(name)
+
+    def tie(self, dim: str, mine: Expr, theirs: Expr) -> None:
+        """Names that the plan does not have get the values that they have at what is read: what is declared of it then
+        speaks of the plan."""
+        equal = Compare("=", mine, theirs)
+        unknown = variables(theirs) - self.defined - self.linked
+        if unknown:
+            self.require(equal)
+            self.linked |= unknown
+        elif mine != theirs and not all(map(self.known().implies, comparisons([equal]))):
+            raise _Fault(f"{dim} is read at {show(mine)}, which need not be {show(theirs)}")
+
+    def known(self) -> Piece:
+        """What is enforced so far, and what is declared or follows by definition of that."""
+        names = {*self.defined, *self.linked}
+        made = [c for q in self.instance.quotients for c in self.instance.meaning(q, names)]
+        names |= {q for q, (numerator, _) in self.instance.quotients.items() if variables(numerator) <= names}
+        declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
+        return self.done.with_constraints([*made, *declared])
+
+    def holds(self, *formulas: Compare) -> bool:
+        """Whether all points that are asked for satisfy these. What is not affine has to be the same word for word, by
+        one name for what is equal."""
+        for formula in formulas:
+            found = comparisons([formula])
+            if not all(map(self.wanted.implies, found)):
+                return False
+            if not found and self.named_once(formula.left) != self.named_once(formula.right):
+                return False
+        return True
+
+    def named_once(self, expr: Expr) -> Expr:
+        """The expression with the first of all names that are equal at the points that are asked for."""
+
+        def rule(node: object) -> Expr | None:
+            if not isinstance(node, Var):
+                return None
+            others = (n for n in self.space.names if n != node.name)
+            equal = (n for n in others if self.wanted.implies(comparisons([Compare("=", node, Var(n))])[0]))
+            first = next(equal, node.name)
+            return Var(first) if self.space.position[first] < self.space.position[node.name] else None
+
+        result: Expr = rewrite(rule, with_floors(expr))
+        return result
+
+    def same_value(self) -> None:
+        """That the same is done: at the same places, where these are in terms of the same names."""
+        does, instance = self.path.does, self.instance
+        if _shape(does.value) != _shape(instance.value):
+            raise _Fault("the plan computes another value")
+        reads = [n.operand for n in walk(does.value) if isinstance(n, Read)]
+        asked = [n.operand for n in walk(instance.value) if isinstance(n, Read)]
+        for one, other in zip((does.target, *reads), (instance.target, *asked), strict=True):
+            if (one.tensor, one.array, len(one.place)) != (other.tensor, other.array, len(other.place)):
+                raise _Fault(f"the plan works on {one.tensor} in place of {other.tensor}")
+            for mine, theirs in zip(one.place, other.place, strict=True):
+                self.same_place(one.tensor, mine, theirs)
+
+    def same_place(self, tensor: str, mine: Expr, theirs: Expr) -> None:
+        """That a subscript is the one that is asked for. Loops of the plan's own are tied to the points so."""
+        if mine == theirs:
+            return
+        if isinstance(mine, Call):
+            for name, own in self.instance.calls.items():
+                if own.function == mine.function and self.holds(Compare("=", theirs, Var(name))):
+                    for argument, asked in zip(mine.arguments, own.arguments, strict=True):
+                        self.same_place(tensor, argument, asked)
+                    return
+        equal = Compare("=", mine, theirs)
+        if not variables(mine) <= self.instance.domain.space.position.keys() and comparisons([equal]):
+            self.wanted = self.wanted.with_constraints(comparisons([equal]))
+        elif not self.holds(equal):
+            raise _Fault(f"the plan works on {tensor} at {show(mine)}, not at {show(theirs)}")
+
+
+def _defined(node: Plan) -> Iterator[str]:
+    match node:
+        case Find(dim, loads=loads):
+            yield from (dim, *(n for n, _ in loads))
+        case Scan(dim) | Locate(dim) | Load(dim):
+            yield dim
+
+
+def _shape(value: object) -> object:
+    """A value without its places."""
+    return rewrite(lambda n: replace(n, place=(), subscripts=()) if isinstance(n, Operand) else None, value)

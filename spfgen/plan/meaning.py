@@ -1,8 +1,8 @@
 """What a nest does after its rewrites: the plain loops that its nodes stand for, compared with what is asked for.
 
-The nest as it was scanned is checked dimension by dimension (check.py). A rewrite may drop dimensions, give one the name
-of another, split a loop or put copies of its body side by side. So what is compared then are relations: an iteration of
-the nest belongs to the points of the instance that have its names, its places and what it loads. Each iteration has to
+The nest as it was scanned is checked dimension by dimension (check.py). A rewrite may drop dimensions, give one the
+name of another, split a loop or put copies of its body side by side. So what is compared then are relations: an iteration
+of the nest belongs to the points of the instance that have its names, its places and what it loads. Each one has to
 belong to exactly one point, and each point to exactly one iteration (DESIGN.md §11).
 
 Nodes that are there for speed are read as what they stand for, whatever pass has made them.

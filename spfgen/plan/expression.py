@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import InternalError, SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Var, variables
 from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
@@ -23,6 +23,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
+from spfgen.plan.meaning import fault_of_several
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
@@ -61,7 +62,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
         nests = _nests(found, order)
     kept = _kept(group, places)
     fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
-    plan = passed(PASSES, fusion, fusion.plan(), context, lambda name, plan: None)
+    plan = passed(PASSES, fusion, fusion.plan(), context, fusion.verify)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
     first = [n for i in before for n in apart(i, context, False)]
     if group.op == "=" and not order.covers:
@@ -361,8 +362,15 @@ class _Fusion:
         wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
         wanted = [replace(w, beside=(*w.beside, self.point)) for w in wanted]
         does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
-        check_all(plan, [*wanted, Wanted(self.point, does)])
+        self.wanted = [*wanted, Wanted(self.point, does)]
+        check_all(plan, self.wanted)
         return plan
+
+    def verify(self, name: str, plan: Plan) -> None:
+        """The check after each pass."""
+        found = fault_of_several(self.wanted, plan)
+        if found:
+            raise InternalError(f"after the pass `{name}`: {found}")
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""

@@ -120,7 +120,7 @@ class _Loop:
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last one has {asked}: nothing has to be asked of the others"
-        return Whole(when, without_unused(Seq((rest, last))), scan, why)
+        return Whole(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:
         """The parts behind what is looked up."""

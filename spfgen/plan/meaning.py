@@ -1,9 +1,9 @@
 """What a nest does after its rewrites: the plain loops that its nodes stand for, compared with what is asked for.
 
 The nest as it was scanned is checked dimension by dimension (check.py). A rewrite may drop dimensions, give one the
-name of another, split a loop or put copies of its body side by side. So what is compared then are relations: an iteration
-of the nest belongs to the points of the instance that have its names, its places and what it loads. Each one has to
-belong to exactly one point, and each point to exactly one iteration (DESIGN.md §11).
+name of another, split a loop or put copies of its body side by side. So what is compared then are relations: an
+iteration of the nest belongs to the points of the instance that have its names, its places and what it loads. Each one
+has to belong to exactly one point, and each point to exactly one iteration (DESIGN.md §11).
 
 Nodes that are there for speed are read as what they stand for, whatever pass has made them.
 """
@@ -17,13 +17,17 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, show, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
+from spfgen.plan.check import Wanted
 from spfgen.plan.nodes import (
     Bound,
     Choose,
     Clear,
     Do,
     Find,
+    Fold,
     Guard,
+    Kept,
+    Levels,
     Load,
     Locate,
     Plan,
@@ -72,7 +76,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
         case Choose(variants):
             for variant in variants:
                 yield from paths(variant.body, above, when)
-        case Scan(dim, low, high, body):
+        case Scan(dim, low, high, body) | Levels(dim, low, high, body):
             yield from paths(body, (*above, Scan(dim, low, high, NOTHING)), when)
         case Find(dim, low, high, loads, conditions, _, hit, None, key=key, given=given):
             found = Find(dim, low, high, loads, conditions, "", NOTHING, key=key, given=given)
@@ -87,6 +91,11 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
         case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body) | Reduce(body=body):
             yield from paths(body, above, when)
+        case Kept(body=body):
+            yield from paths(body, above, when)
+        case Fold(body=body, then=then, after=after):
+            for part in (body, then, *(() if after is None else (after,))):
+                yield from paths(part, above, when)
         case Clear(body=None):
             pass
         case Clear(body=body) if body is not None:
@@ -99,9 +108,10 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 if path.does.target != added:
                     raise InternalError(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
-        case Whole(conditions, whole, body):
+        case Whole(conditions, whole, body, by_order=by_order):
             yield from paths(body, above, when)
-            yield from paths(whole, (*above, Guard(conditions, NOTHING)), (*when, *conditions))
+            if not by_order:
+                yield from paths(whole, (*above, Guard(conditions, NOTHING)), (*when, *conditions))
         case Together(start, low, high, several=several, body=body):
             yield from paths(_from(body, start, low), above, when)
             for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
@@ -148,6 +158,22 @@ def _from_operand(plan: Plan, operand: Operand, axis: int, copy: Operand) -> Pla
 
     result: Plan = rewrite(rule, plan)
     return result
+
+
+def fault_of_several(wanted: Sequence[Wanted], plan: Plan) -> str:
+    """The same of a plan that is to do all of this, where loops are shared: what a path does not need is for others."""
+    missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
+    for path in map(_without_unused, paths(plan)):
+        tensor = path.does.target.tensor
+        found = f"the plan does what was not asked for with {tensor}"
+        for own in (i for i in missing if i.target.tensor == tensor):
+            found = fault(own, path)
+            if not found:
+                missing.remove(own)
+                break
+        if found:
+            return found
+    return f"the plan leaves out what is added to {missing[0].target.tensor}" if missing else ""
 
 
 def fault(instance: Instance, path: Path) -> str:

@@ -512,13 +512,15 @@ class Together(Plan):
 @dataclass(frozen=True, slots=True)
 class Whole(Plan):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
-    run, or what they would ask. When `stores`, it needs nothing cleared."""
+    run, or what they would ask. When `stores`, it needs nothing cleared. `by_order`: Z3 has proved from the order of an
+    index array that both do the same, which cannot be told from the points alone (meaning.py)."""
 
     when: tuple[Formula, ...]
     whole: Plan
     body: Plan
     because: str = ""
     stores: bool = False
+    by_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     given = Given(arranged, tuple(steps), context, blocks)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
     nests = Nests(tuple(chosen), clear if store and not stored else ())
-    return passed(PASSES, given, nests, context, Verified(given)).plans
+    return passed(PASSES, given, nests, context, Verified(given, nests)).plans
 
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:

@@ -19,6 +19,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.plan.check import Wanted
 from spfgen.plan.nodes import (
+    PLANS,
     Bound,
     Choose,
     Clear,
@@ -158,6 +159,19 @@ def _from_operand(plan: Plan, operand: Operand, axis: int, copy: Operand) -> Pla
 
     result: Plan = rewrite(rule, plan)
     return result
+
+
+def begins(plan: Plan, tensor: str) -> bool:
+    """Whether a plan clears the tensor, or stores what it sums in place of adding it."""
+    for node in walk(plan, PLANS):
+        match node:
+            case Clear(tensor=found) if found == tensor:
+                return True
+            case Do(target, "=") | Reduce(target, "=") if target.tensor == tensor:
+                return True
+            case Tile(target=target, op="=") | Sums(target=target, op="=") if target.tensor == tensor:
+                return True
+    return False
 
 
 def fault_of_several(wanted: Sequence[Wanted], plan: Plan) -> str:

@@ -21,7 +21,7 @@ from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.ending import with_ends
 from spfgen.plan.legal import annotated
-from spfgen.plan.meaning import Path, fault, paths
+from spfgen.plan.meaning import Path, begins, fault, paths
 from spfgen.plan.nodes import PLANS, Choose, Find, Plan, Seq, Variant, chain
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.runs import with_runs
@@ -129,13 +129,22 @@ def _checked(given: Given, nests: Nests) -> Nests:
 
 
 class Verified:
-    """The check after each pass: what a nest does is compared with what is asked for, unless it has been already."""
+    """The check after each pass: what a nest does is compared with what is asked for, unless it has been already. What
+    is cleared or stored at first stays so."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, nests: Nests) -> None:
         self.instance = given.instance
         self.seen: set[Path] = set()
+        self.starts = self.begins(nests)
+
+    def begins(self, nests: Nests) -> bool:
+        """Whether each nest begins with places that hold nothing of before."""
+        tensor = self.instance.target.tensor
+        return bool(nests.before) or all(begins(n, tensor) for n in nests.nests)
 
     def __call__(self, name: str, nests: Nests) -> None:
+        if self.starts and not self.begins(nests):
+            raise InternalError(f"after the pass `{name}`: {self.instance.target.tensor} is not cleared any more")
         for nest in nests.nests:
             for path in paths(nest):
                 if path not in self.seen:

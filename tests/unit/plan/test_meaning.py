@@ -1,0 +1,171 @@
+"""The check after each pass: what a pass does wrong is refused, by the name of the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+import spfgen
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Bin, Num
+from spfgen.ir import rewrite, walk
+from spfgen.plan import expression, from_space
+from spfgen.plan.meaning import begins, paths
+from spfgen.plan.nodes import (
+    PLANS,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Plan,
+    Reduce,
+    Scan,
+    Seq,
+    Sums,
+    Tile,
+)
+from spfgen.plan.passes import PASSES, Nests, Pass
+from spfgen.space.nodes import Read
+
+ONE = Num(1)
+KERNELS = {
+    "a guard and a search": ("C[i, j] = A[i, j]*B[i + 1, j] where j < i", {"A": "csr", "B": "csr", "C": "dense"}),
+    "tiles": ("C[i, k] = A[i, j]*B[j, k]", {"A": "csr", "B": "dense", "C": "dense"}),
+    "blocks": ("y[i] = A[i, j]*x[j]", {"A": "bcsr(R=2,C=2)", "x": "dense", "y": "dense"}),
+    "neighbours together": (
+        "C[i, j] = A[i, j]*B[i, k]*D[k, j]",
+        {"A": "csr", "B": "dense", "D": "dense", "C": "dense"},
+    ),
+    "a transposed copy": ("C[i, k] = A[i, j]*B[j, k]", {"A": "dense", "B": "dense", "C": "dense"}),
+}
+
+
+def more(e: Any) -> Any:
+    return Bin("+", e, ONE)
+
+
+def first(kind: type, change: Callable[[Any], Any]) -> Callable[[Plan], Plan]:
+    """Changes one node of a kind: the first one that is met, but in what clears, which the interpreter alone checks."""
+
+    def sabotaged(plan: Plan) -> Plan:
+        done: list[bool] = []
+        clears = [c.part for c in walk(plan, PLANS) if isinstance(c, Clear) and c.part is not None]
+        clearing = [n for part in clears for n in walk(part, PLANS)]
+
+        def rule(node: object) -> object | None:
+            found = change(node) if isinstance(node, kind) and not done and node not in clearing else None
+            if found is not None:
+                done.append(True)
+            return found
+
+        result: Plan = rewrite(rule, plan, PLANS)
+        return result
+
+    return sabotaged
+
+
+def reads(do: Do) -> list[Read]:
+    return [n for n in walk(do.value) if isinstance(n, Read)]
+
+
+SABOTAGE: dict[str, Callable[[Plan], Plan]] = {
+    "a loop goes further": first(Scan, lambda n: replace(n, high=tuple(map(more, n.high)))),
+    "a loop begins later": first(Scan, lambda n: replace(n, low=tuple(map(more, n.low)))),
+    "a guard is gone": first(Guard, lambda n: n.body),
+    "an array is read beside": first(
+        Load, lambda n: replace(n, call=replace(n.call, arguments=(*n.call.arguments[:-1], more(n.call.arguments[-1]))))
+    ),
+    "another key": first(Find, lambda n: replace(n, key=replace(n.key, value=more(n.key.value))) if n.key else None),
+    "another place": first(
+        Do,
+        lambda n: (
+            replace(n, target=replace(n.target, place=(more(n.target.place[0]), *n.target.place[1:])))
+            if n.op == "+=" and n.target.place
+            else None
+        ),
+    ),
+    "another value": first(Do, lambda n: replace(n, value=reads(n)[0]) if n.op == "+=" else None),
+}
+
+
+def sabotaged(step: Pass[Any, Any], change: Callable[[Plan], Plan], changed: list[bool]) -> Pass[Any, Any]:
+    """The pass, whose result is changed."""
+
+    def made(given: Any, plans: Any) -> Any:
+        result = step.rewrite(given, plans)
+        if isinstance(result, Nests):
+            wrong: Any = result.with_nests([change(n) for n in result.nests])
+        else:
+            wrong = change(result)
+        changed.append(wrong != result)
+        return wrong
+
+    return replace(step, rewrite=made)
+
+
+@pytest.mark.parametrize("name", [p.name for p in PASSES if p.name not in ("measure",)])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_a_pass_does_wrong_is_refused(name: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, layouts = KERNELS[kernel]
+    for what, change in SABOTAGE.items():
+        changed: list[bool] = []
+        passes = tuple(sabotaged(p, change, changed) if p.name == name else p for p in PASSES)
+        monkeypatch.setattr(from_space, "PASSES", passes)
+        try:
+            spfgen.compile(text, **layouts).generated
+        except InternalError as error:
+            assert f"after the pass `{name}`" in str(error), what
+        else:
+            assert not any(changed), what
+
+
+@pytest.mark.parametrize("name", [p.name for p in expression.PASSES])
+def test_what_a_pass_of_expressions_does_wrong_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for what, change in SABOTAGE.items():
+        changed: list[bool] = []
+        passes = tuple(sabotaged(p, change, changed) if p.name == name else p for p in expression.PASSES)
+        monkeypatch.setattr(expression, "PASSES", passes)
+        try:
+            spfgen.compile(
+                "y[i] = b[i] - 2*sum(j < i: A[i, j]*x[j])", A="csr", b="dense", x="dense", y="dense"
+            ).generated
+        except InternalError as error:
+            assert f"after the pass `{name}`" in str(error), what
+        else:
+            assert not any(changed), what
+
+
+def test_what_is_cleared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uncleared(node: object) -> Plan | None:
+        match node:
+            case Clear(body=body):
+                return body or Seq(())
+            case Reduce() | Do() | Tile() | Sums() if node.op == "=":
+                return replace(node, op="+=")
+        return None
+
+    def made(given: Any, nests: Nests) -> Nests:
+        return replace(nests.with_nests([rewrite(uncleared, n, PLANS) for n in nests.nests]), before=())
+
+    for text, layouts in KERNELS.values():
+        for step in PASSES:
+            wrong = tuple(replace(p, rewrite=made) if p is step else p for p in PASSES)
+            monkeypatch.setattr(from_space, "PASSES", wrong)
+            with pytest.raises(InternalError, match="is not cleared any more"):
+                spfgen.compile(text, **layouts).generated
+
+
+def test_a_node_that_nobody_knows() -> None:
+    """A pass may make a new node once its meaning is written down; until then its plans are refused."""
+
+    @dataclass(frozen=True)
+    class Unheard(Plan):
+        body: Plan
+
+    with pytest.raises(InternalError, match="what the node means is not known: Unheard"):
+        list(paths(Unheard(Seq(()))))
+    assert not begins(Unheard(Seq(())), "y")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from spfgen.errors import InternalError, SpecError, Unsupported
+from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Var, variables
 from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
@@ -23,7 +23,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
-from spfgen.plan.meaning import fault_of_several
+from spfgen.plan.meaning import compare_all
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
@@ -366,11 +366,9 @@ class _Fusion:
         check_all(plan, self.wanted)
         return plan
 
-    def verify(self, name: str, plan: Plan) -> None:
+    def verify(self, plan: Plan) -> None:
         """The check after each pass."""
-        found = fault_of_several(self.wanted, plan)
-        if found:
-            raise InternalError(f"after the pass `{name}`: {found}")
+        compare_all(self.wanted, plan)
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, show, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
@@ -55,6 +54,10 @@ NOTHING = Seq(())
 ZERO_VALUE = Constant(0)
 
 
+class Fault(Exception):
+    """What a nest does wrong."""
+
+
 @dataclass(frozen=True)
 class Path:
     """Plain nodes from the outside in, each without its body, and what is done in the end. `when`: the nest is taken
@@ -66,7 +69,7 @@ class Path:
 
 
 def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = ()) -> Iterator[Path]:
-    """The ways through a plan. Raises InternalError for a node that is not known."""
+    """The ways through a plan. Raises Fault for a node that is not known."""
     match plan:
         case Do(op=op, value=value):
             if op != "=" or value != ZERO_VALUE:  # else a place is cleared
@@ -107,7 +110,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             stored = Guard(tuple(Compare("<", Var(dim), e) for e in high), NOTHING)
             for path in paths(body, above, when):
                 if path.does.target != added:
-                    raise InternalError(f"a sum for each {dim} is added to elsewhere")
+                    raise Fault(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
         case Whole(conditions, whole, body, by_order=by_order):
             yield from paths(body, above, when)
@@ -121,7 +124,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
         case Transpose(operand, axis, copy, body):
             yield from paths(_from_operand(body, operand, axis, copy), above, when)
         case _:
-            raise InternalError(f"what the node means is not known: {type(plan).__name__}")
+            raise Fault(f"what the node means is not known: {type(plan).__name__}")
 
 
 def _without_unused(path: Path) -> Path:
@@ -174,33 +177,33 @@ def begins(plan: Plan, tensor: str) -> bool:
     return False
 
 
-def fault_of_several(wanted: Sequence[Wanted], plan: Plan) -> str:
+def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
+    """Raises Fault where what the nest does differs from what is asked for; `known` are paths that do not."""
+    for path in paths(nest):
+        if path not in known:
+            _Comparison(instance, path).compare()
+            known.add(path)
+
+
+def compare_all(wanted: Sequence[Wanted], plan: Plan) -> None:
     """The same of a plan that is to do all of this, where loops are shared: what a path does not need is for others."""
     missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
     for path in map(_without_unused, paths(plan)):
         tensor = path.does.target.tensor
-        found = f"the plan does what was not asked for with {tensor}"
-        for own in (i for i in missing if i.target.tensor == tensor):
-            found = fault(own, path)
-            if not found:
-                missing.remove(own)
-                break
-        if found:
-            return found
-    return f"the plan leaves out what is added to {missing[0].target.tensor}" if missing else ""
-
-
-def fault(instance: Instance, path: Path) -> str:
-    """How what the nest does differs from what is asked for; empty where it does not."""
-    try:
-        _Comparison(instance, path).compare()
-    except _Fault as found:
-        return str(found)
-    return ""
-
-
-class _Fault(Exception):
-    """What a nest does wrong."""
+        found: Fault | None = Fault(f"the plan does what was not asked for with {tensor}")
+        for own in [i for i in missing if i.target.tensor == tensor]:
+            found = None
+            try:
+                _Comparison(own, path).compare()
+            except Fault as fault:
+                found = fault
+                continue
+            missing.remove(own)
+            break
+        if found is not None:
+            raise found
+    if missing:
+        raise Fault(f"the plan leaves out what is added to {missing[0].target.tensor}")
 
 
 class _Comparison:
@@ -220,7 +223,7 @@ class _Comparison:
         self.searched: set[str] = set()
 
     def compare(self) -> None:
-        """Raises _Fault where they differ."""
+        """Raises Fault where they differ."""
         self.same_value()
         for node in self.path.nodes:
             self.read(node)
@@ -235,7 +238,7 @@ class _Comparison:
         ):
             left = self.undetermined(both, known)
             if left:
-                raise _Fault(f"{what}, with another {', '.join(sorted(left))}")
+                raise Fault(f"{what}, with another {', '.join(sorted(left))}")
 
     def is_within(self, smaller: Piece, bigger: Piece, kept: set[str], what: str) -> None:
         """That what is kept of one set is in what is kept of the other."""
@@ -244,7 +247,7 @@ class _Comparison:
         order = Space((*shown, *hidden))
         one, other = smaller.reordered(order), bigger.reordered(order)
         if not one.is_within_projection(other, hidden):
-            raise _Fault(f"{what}: {one.outside_projection(other, hidden)}")
+            raise Fault(f"{what}: {one.outside_projection(other, hidden)}")
 
     def undetermined(self, points: Piece, known: set[str]) -> set[str]:
         """The dimensions that may have several values where these have one."""
@@ -299,7 +302,7 @@ class _Comparison:
 
     def define(self, dim: str) -> None:
         if dim in self.defined:
-            raise _Fault(f"the plan defines {dim} twice")
+            raise Fault(f"the plan defines {dim} twice")
         self.defined.add(dim)
 
     def between(self, dim: str, low: Sequence[Expr], high: Sequence[Expr]) -> None:
@@ -309,7 +312,7 @@ class _Comparison:
                 if variables(bound) <= self.space.position.keys():
                     self.require(Compare(op, Var(dim), bound))
                 elif not variables(bound) <= self.space.position.keys() | self.searched:
-                    raise _Fault(f"a bound of {dim} is not known: {show(bound)}")
+                    raise Fault(f"a bound of {dim} is not known: {show(bound)}")
 
     def load(self, dim: str, call: Call) -> None:
         """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
@@ -319,14 +322,14 @@ class _Comparison:
             if own.function == call.function and self.holds(*(f for f in same if f.left != f.right)):
                 break
         else:
-            raise _Fault(f"{dim} is read from {show(call)}")
+            raise Fault(f"{dim} is read from {show(call)}")
         for mine, theirs in zip(call.arguments, own.arguments, strict=True):
             self.tie(dim, mine, theirs)
         known = self.known()
         for formula in self.instance.domains[name]:
             for constraint in comparisons(conjuncts(formula)):
                 if not known.implies(constraint):
-                    raise _Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
+                    raise Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
         self.define(dim)
         if dim != name:
             self.require(Compare("=", Var(dim), Var(name)))
@@ -341,7 +344,7 @@ class _Comparison:
             self.require(equal)
             self.linked |= unknown
         elif mine != theirs and not all(map(self.known().implies, comparisons([equal]))):
-            raise _Fault(f"{dim} is read at {show(mine)}, which need not be {show(theirs)}")
+            raise Fault(f"{dim} is read at {show(mine)}, which need not be {show(theirs)}")
 
     def known(self) -> Piece:
         """What is enforced so far, and what is declared or follows by definition of that."""
@@ -380,12 +383,12 @@ class _Comparison:
         """That the same is done: at the same places, where these are in terms of the same names."""
         does, instance = self.path.does, self.instance
         if _shape(does.value) != _shape(instance.value):
-            raise _Fault("the plan computes another value")
+            raise Fault("the plan computes another value")
         reads = [n.operand for n in walk(does.value) if isinstance(n, Read)]
         asked = [n.operand for n in walk(instance.value) if isinstance(n, Read)]
         for one, other in zip((does.target, *reads), (instance.target, *asked), strict=True):
             if (one.tensor, one.array, len(one.place)) != (other.tensor, other.array, len(other.place)):
-                raise _Fault(f"the plan works on {one.tensor} in place of {other.tensor}")
+                raise Fault(f"the plan works on {one.tensor} in place of {other.tensor}")
             for mine, theirs in zip(one.place, other.place, strict=True):
                 self.same_place(one.tensor, mine, theirs)
 
@@ -403,7 +406,7 @@ class _Comparison:
         if not variables(mine) <= self.instance.domain.space.position.keys() and comparisons([equal]):
             self.wanted = self.wanted.with_constraints(comparisons([equal]))
         elif not self.holds(equal):
-            raise _Fault(f"the plan works on {tensor} at {show(mine)}, not at {show(theirs)}")
+            raise Fault(f"the plan works on {tensor} at {show(mine)}, not at {show(theirs)}")
 
 
 def _defined(node: Plan) -> Iterator[str]:

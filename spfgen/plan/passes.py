@@ -21,7 +21,7 @@ from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.ending import with_ends
 from spfgen.plan.legal import annotated
-from spfgen.plan.meaning import Path, begins, fault, paths
+from spfgen.plan.meaning import Fault, Path, begins, compare
 from spfgen.plan.nodes import PLANS, Choose, Find, Plan, Seq, Variant, chain
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.runs import with_runs
@@ -96,14 +96,17 @@ def passed(
     given: Asked,
     plans: Rewritten,
     context: Context,
-    verify: Callable[[str, Rewritten], None],
+    verify: Callable[[Rewritten], None],
 ) -> Rewritten:
     """The plans after all passes of the context's level, or after those up to the one that is to be the last.
-    `verify`, told the name of a pass, raises InternalError where its plans do something else than is asked for."""
+    After each pass, `verify` raises Fault where they do something else than is asked for: that is an InternalError."""
     for step in passes:
         if step.level <= context.level and (step.fixed or not context.fixed):
             plans = step.rewrite(given, plans)
-            verify(step.name, plans)
+            try:
+                verify(plans)
+            except Fault as fault:
+                raise InternalError(f"after the pass `{step.name}`: {fault}") from None
         if step.name == context.stop_after:
             break
     return plans
@@ -134,7 +137,7 @@ class Verified:
 
     def __init__(self, given: Given, nests: Nests) -> None:
         self.instance = given.instance
-        self.seen: set[Path] = set()
+        self.known: set[Path] = set()
         self.starts = self.begins(nests)
 
     def begins(self, nests: Nests) -> bool:
@@ -142,16 +145,11 @@ class Verified:
         tensor = self.instance.target.tensor
         return bool(nests.before) or all(begins(n, tensor) for n in nests.nests)
 
-    def __call__(self, name: str, nests: Nests) -> None:
+    def __call__(self, nests: Nests) -> None:
         if self.starts and not self.begins(nests):
-            raise InternalError(f"after the pass `{name}`: {self.instance.target.tensor} is not cleared any more")
+            raise Fault(f"{self.instance.target.tensor} is not cleared any more")
         for nest in nests.nests:
-            for path in paths(nest):
-                if path not in self.seen:
-                    found = fault(self.instance, path)
-                    if found:
-                        raise InternalError(f"after the pass `{name}`: {found}")
-                    self.seen.add(path)
+            compare(self.instance, nest, self.known)
 
 
 def _cleared_inside(given: Given, nests: Nests) -> Nests:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, show, variables
+from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, rename, show, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
 from spfgen.plan.check import Wanted
@@ -221,6 +221,7 @@ class _Comparison:
         self.defined = set(instance.sizes)
         self.linked: set[str] = set()
         self.searched: set[str] = set()
+        self.segments: dict[str, Segment] = {}
 
     def compare(self) -> None:
         """Raises Fault where they differ."""
@@ -296,6 +297,7 @@ class _Comparison:
                 self.searched.add(name)
             case Segment(start=start, end=end):
                 self.searched |= {start, end}
+                self.segments[start] = node
 
     def require(self, *formulas: Formula) -> None:
         self.done = self.done.with_constraints(comparisons(formulas))
@@ -309,10 +311,20 @@ class _Comparison:
         """What bounds say; of those that are searched for their node says it."""
         for op, bounds in ((">=", low), ("<", high)):
             for bound in bounds:
-                if variables(bound) <= self.space.position.keys():
+                if isinstance(bound, Var) and bound.name in self.segments:
+                    self.within(dim, self.segments[bound.name])
+                elif variables(bound) <= self.space.position.keys():
                     self.require(Compare(op, Var(dim), bound))
                 elif not variables(bound) <= self.space.position.keys() | self.searched:
                     raise Fault(f"a bound of {dim} is not known: {show(bound)}")
+
+    def within(self, dim: str, segment: Segment) -> None:
+        """All positions of a segment hold its key."""
+        self.between(dim, segment.low, segment.high)
+        for name, own in self.instance.calls.items():
+            if own == rename(segment.call, {segment.dim: dim}) and name not in self.defined:
+                self.require(Compare("=", Var(name), segment.key.value))
+                self.linked.add(name)
 
     def load(self, dim: str, call: Call) -> None:
         """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
@@ -418,5 +430,14 @@ def _defined(node: Plan) -> Iterator[str]:
 
 
 def _shape(value: object) -> object:
-    """A value without its places."""
-    return rewrite(lambda n: replace(n, place=(), subscripts=()) if isinstance(n, Operand) else None, value)
+    """A value without its places, with one kind of division."""
+
+    def rule(node: object) -> object | None:
+        match node:
+            case Operand():
+                return replace(node, place=(), subscripts=())
+            case Bin("quot" | "rem"):
+                return with_floors(node)
+        return None
+
+    return rewrite(rule, value)

@@ -250,7 +250,8 @@ class Query:
         names = set(self.before.space.names)
         given = [c for c in comparisons(self.find.given) if c.value.names() <= names]
         known = self.before.with_constraints([*fixed, *given])
-        return tuple(f for f in self.find.conditions if not all(known.implies(c) for c in comparisons([f])))
+        said = {f: comparisons([f]) for f in self.find.conditions}  # nothing for what is not affine: that stays
+        return tuple(f for f, found in said.items() if not found or not all(map(known.implies, found)))
 
     def total(self, each: Expr) -> Expr:
         """The cost of all visits."""

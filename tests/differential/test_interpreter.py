@@ -114,6 +114,11 @@ FOUND = {
     "a quotient of what may be -1": case(
         "s += A[i, j]*B[i, j]", {"A": "even_columns", "B": "band"}, {"A": "ij", "B": "ij"}
     ),
+    "a table above loops that never run": case(
+        "Y[i, j] = A[j, k]*b[i]*C[i, i]",
+        {"A": "symmetric", "b": "coo", "C": "jds", "Y": "dense"},
+        {"A": "jk", "b": "i", "C": "ii", "Y": "ij"},
+    ),
 }
 
 

@@ -126,11 +126,12 @@ class _Kept:
 
 @dataclass(eq=False)
 class _Table:
-    """A table as it was built: the positions of each key."""
+    """A table as it was built: the positions of each key, and what is wrong with their order, if anything is."""
 
     node: Table
     extent: int
     positions: Mapping[int, list[int]]
+    wrong: str
 
 
 @dataclass(eq=False)
@@ -470,6 +471,8 @@ class _Interpreter:
         table = self.tables.get(plan.place)
         if table is None:
             raise WrongPlan(plan, f"there is no table {plan.place} around it")
+        if table.wrong:
+            raise WrongPlan(table.node, table.wrong)
         if key.inside and table.node.kind != "hash map" and not 0 <= value < table.extent:
             raise WrongPlan(plan, f"{value} is looked for without a question, but the table ends at {table.extent}")
         if table.positions.get(value, []) != found:
@@ -484,16 +487,17 @@ class _Interpreter:
             if plan.kind != "hash map" and not 0 <= key < extent:
                 raise WrongPlan(plan, f"{key} at {position} does not lie below {extent}")
             positions.setdefault(key, []).append(position)
+        wrong = ""
         if plan.order == "unique" and any(len(p) > 1 for p in positions.values()):
-            raise WrongPlan(plan, f"a key stands twice in {keys}")
-        if plan.order == "side by side" and any(b > a + 1 for p in positions.values() for a, b in pairwise(p)):
-            raise WrongPlan(plan, f"equal keys are not side by side in {keys}")
-        if plan.rising:
-            self.sorted(plan, keys, descending=False)
+            wrong = f"a key stands twice in {keys}"
+        elif plan.order == "side by side" and any(b > a + 1 for p in positions.values() for a, b in pairwise(p)):
+            wrong = f"equal keys are not side by side in {keys}"
+        elif plan.rising and any(a > b for a, b in pairwise(keys)):
+            wrong = f"{keys} do not rise"
         for position in range(low, high) if plan.values is not None else ():
             assert plan.values is not None
             self.read(plan, plan.values, {**env, plan.dim: position})
-        with _entry(self.tables, plan.name, _Table(plan, extent, positions)):
+        with _entry(self.tables, plan.name, _Table(plan, extent, positions, wrong)):
             self.plan(plan.body, env)
 
     def segment(self, plan: Segment, env: Env) -> None:

@@ -329,8 +329,8 @@ class Table(Plan):
     """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
 
     `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
-    most one), "side by side", or "chained"; `rising` says that the keys rise. `values` is the operand that a scatter
-    copies.
+    most one), "side by side", or "chained"; `rising` says that the keys rise: so it is wherever a find asks the table,
+    not where none ever does. `values` is the operand that a scatter copies.
     """
 
     name: str

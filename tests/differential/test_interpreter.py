@@ -80,7 +80,7 @@ def case(statement: str, layouts: dict[str, str], dims: dict[str, str], seeds: i
     """The statement on small data, of tensors with these extents."""
     declared = "\n".join(f"    tensor {n} : {layout}" for n, layout in layouts.items())
     classes = {"i": "n0", "j": "n1", "k": "n2"}
-    data = [Data(EXTENTS, (), density, seed) for seed, density in enumerate((0.4, 1.0)[:seeds])]
+    data = [Data(EXTENTS, (), density, seed) for seed, density in enumerate((0.4, 1.0, 0.2, 0.4, 0.6)[:seeds])]
     of = tuple((n, tuple(classes[d] for d in own)) for n, own in dims.items())
     return Case(f"kernel NAME {{\n{declared}\n    {statement}\n}}", of, (), tuple(data))
 
@@ -113,6 +113,12 @@ FOUND = {
     ),
     "a quotient of what may be -1": case(
         "s += A[i, j]*B[i, j]", {"A": "even_columns", "B": "band"}, {"A": "ij", "B": "ij"}
+    ),
+    "a table above loops that never run": case(
+        "Y[i, j] = A[j, k]*b[i]*C[i, i]",
+        {"A": "symmetric", "b": "coo", "C": "jds", "Y": "dense"},
+        {"A": "jk", "b": "i", "C": "ii", "Y": "ij"},
+        seeds=5,
     ),
 }
 

@@ -169,6 +169,16 @@ def test_a_wrong_kernel_is_noticed() -> None:
         assert "crashed" in outcome.problem
 
 
+def test_results_are_equal_as_far_as_they_are_exact() -> None:
+    small, large = np.array([1.0, 2.0, np.nan]), np.array([2.0**60, 3.0, np.nan])
+    assert runner.is_exact(small)
+    assert not runner.is_exact(large)
+    assert not runner.same(small, small * (1 + 1e-15), exact=True)
+    assert runner.same(large, large * (1 + 1e-15), exact=False)
+    assert not runner.same(large, large * (1 + 1e-6), exact=False)
+    assert not runner.same(large, np.where(np.isnan(large), 0.0, large), exact=False)
+
+
 @pytest.mark.parametrize("focus", FOCI[2:])
 def test_random_programs_too(focus: str) -> None:
     """Apart from the others, so that two processes share them."""

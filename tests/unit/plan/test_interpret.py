@@ -206,6 +206,13 @@ def test_finds_in_what_is_not_as_declared(algorithm: str, wrong: str) -> None:
         run(text, A=one, B=two, y=Y)
 
 
+@pytest.mark.parametrize("algorithm", ["hash", "array", "bitmap", "scatter"])
+def test_tables_that_nobody_asks(algorithm: str) -> None:
+    """What is said of the order in a table is said where something is looked up, which may be nowhere."""
+    text = f"{FINDS} schedule {{ order i, A.p; find B.p : {algorithm} }}"
+    assert run(text, A=rows([0, 0, 0], []), B=rows([0, 3, 4], [1, 2, 2, 1]), y=Y).tolist() == [0, 0]
+
+
 def test_a_find_that_would_have_to_go_back() -> None:
     """The keys fall where the plan says that they rise."""
     text = f"{FINDS} schedule {{ order i, A.p; find B.p : sequential }}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, rename, show, variables
 from spfgen.ir import rewrite, walk
@@ -50,6 +51,7 @@ from spfgen.sets.named import Piece, Space
 from spfgen.sets.uf import comparisons, with_floors
 from spfgen.space.nodes import Instance, Operand, Read
 
+N = TypeVar("N")
 NOTHING = Seq(())
 ZERO_VALUE = Constant(0)
 
@@ -228,6 +230,7 @@ class _Comparison:
         self.same_value()
         for node in self.path.nodes:
             self.read(node)
+        self.same_guards()
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
@@ -377,8 +380,18 @@ class _Comparison:
                 return False
         return True
 
-    def named_once(self, expr: Expr) -> Expr:
-        """The expression with the first of all names that are equal at the points that are asked for."""
+    def same_guards(self) -> None:
+        """That conditions which are not affine are asked for, word for word."""
+        asked: list[Formula] = []
+        for node in self.path.nodes:
+            if isinstance(node, Guard | Find):
+                asked += [self.named_once(f) for f in node.conditions if not comparisons([f])]
+        for guard in self.instance.guards:
+            if not comparisons([guard]) and self.named_once(guard) not in asked:
+                raise Fault(f"the plan does not ask for {show(guard)}")
+
+    def named_once(self, expr: N) -> N:
+        """The expression or condition with the first of all names that are equal at the points that are asked for."""
 
         def rule(node: object) -> Expr | None:
             if not isinstance(node, Var):
@@ -388,7 +401,7 @@ class _Comparison:
             first = next(equal, node.name)
             return Var(first) if self.space.position[first] < self.space.position[node.name] else None
 
-        result: Expr = rewrite(rule, with_floors(expr))
+        result: N = rewrite(rule, _without_marks(expr))
         return result
 
     def same_value(self) -> None:
@@ -429,15 +442,17 @@ def _defined(node: Plan) -> Iterator[str]:
             yield dim
 
 
+def _without_marks(node: N) -> N:
+    """With one kind of division, whether or not its operands are known not to be negative."""
+
+    def rule(n: object) -> Expr | None:
+        return with_floors(n) if isinstance(n, Bin) and n.op in ("quot", "rem") else None
+
+    result: N = rewrite(rule, node)
+    return result
+
+
 def _shape(value: object) -> object:
-    """A value without its places, with one kind of division."""
-
-    def rule(node: object) -> object | None:
-        match node:
-            case Operand():
-                return replace(node, place=(), subscripts=())
-            case Bin("quot" | "rem"):
-                return with_floors(node)
-        return None
-
-    return rewrite(rule, value)
+    """A value without its places."""
+    value = _without_marks(value)
+    return rewrite(lambda n: replace(n, place=(), subscripts=()) if isinstance(n, Operand) else None, value)

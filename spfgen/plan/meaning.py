@@ -222,6 +222,8 @@ class _Comparison:
         self.done = self.space.universe()
         self.defined = set(instance.sizes)
         self.linked: set[str] = set()
+        self.links: list[Compare] = []
+        self.products: list[tuple[str, Compare]] = []
         self.searched: set[str] = set()
         self.segments: dict[str, Segment] = {}
 
@@ -230,6 +232,7 @@ class _Comparison:
         self.same_value()
         for node in self.path.nodes:
             self.read(node)
+        self.same_products()
         self.same_guards()
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
@@ -347,7 +350,8 @@ class _Comparison:
                     raise Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
         self.define(dim)
         if dim != name:
-            self.require(Compare("=", Var(dim), Var(name)))
+            self.links.append(Compare("=", Var(dim), Var(name)))
+            self.require(self.links[-1])
             self.linked.add(name)
 
     def tie(self, dim: str, mine: Expr, theirs: Expr) -> None:
@@ -430,8 +434,17 @@ class _Comparison:
         equal = Compare("=", mine, theirs)
         if not variables(mine) <= self.instance.domain.space.position.keys() and comparisons([equal]):
             self.wanted = self.wanted.with_constraints(comparisons([equal]))
+        elif not comparisons([equal]):
+            self.products.append((tensor, equal))
         elif not self.holds(equal):
             raise Fault(f"the plan works on {tensor} at {show(mine)}, not at {show(theirs)}")
+
+    def same_products(self) -> None:
+        """That subscripts are the same which are not affine, now that it is known what the plan's names are."""
+        self.wanted = self.wanted.with_constraints(comparisons(self.links))
+        for tensor, equal in self.products:
+            if not self.holds(equal):
+                raise Fault(f"the plan works on {tensor} at {show(equal.left)}, not at {show(equal.right)}")
 
 
 def _defined(node: Plan) -> Iterator[str]:

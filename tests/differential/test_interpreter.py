@@ -157,7 +157,7 @@ def test_after_each_pass(name: str) -> None:
         if plans[-2:-1] != plans[-1:]:
             assert not (wrong := difference(found, plans[-1])), f"after `{after}`: {wrong}"
     assert plans[-1] == make_plans(found.program)
-    assert len({*plans}) > 3, "the passes have nothing to do"
+    assert len({*plans}) > 2, "the passes have nothing to do"
 
 
 @pytest.mark.fuzz
@@ -188,7 +188,6 @@ SAMPLED = {"A": "ij", "C": "ij", "U": "ik", "X": "kj"}
 PRODUCT, MATRIX = "y[i] = A[i, j]*x[j]", "Y[i, k] = A[i, j]*X[j, k]"
 NODES = {
     "levels": case("x[i] = b[i] - sum(j < i: A[i, j]*x[j])", {"A": "csr", "b": "dense", "x": "dense"}, SQUARE),
-    "sweep": case(f"{PRODUCT} schedule {{ find x.p : bitmap }}", {"A": "csr", "x": "sv", "y": "dense"}, VECTORS),
     "state": case(f"{PRODUCT} schedule {{ find x.p : gallop }}", {"A": "csr", "x": "sv", "y": "dense"}, VECTORS),
     "segment": case(
         "Y[i, j] = A[i, j]*B[i, j] schedule { order i, j }",
@@ -196,11 +195,9 @@ NODES = {
         {"A": "ij", "B": "ij", "Y": "ij"},
     ),
     "bound": case(f"{PRODUCT} schedule {{ tile j by 3 }}", {"A": "csr", "x": "dense", "y": "dense"}, VECTORS),
-    "window": case(PRODUCT, {"A": "bcsr(R=32, C=1)", "x": "dense", "y": "dense"}, VECTORS),
     "sums": case(PRODUCT, {"A": "bcsr", "x": "dense", "y": "dense"}, VECTORS),
+    "prefetch": case(MATRIX, {"A": "csr", "X": "csr", "Y": "dense"}, MATRICES),
     "tile": case(MATRIX, {"A": "csr", "X": "dense", "Y": "dense"}, MATRICES),
-    "copy": case(MATRIX, {"A": "csr", "X": "bcsr(R=2, C=3)", "Y": "dense"}, MATRICES),
-    "list": case(MATRIX, {"A": "bcsr(R=2, C=3)", "X": "csr", "Y": "dense"}, MATRICES),
     "table": case(PRODUCT, {"A": "coo", "x": "sv", "y": "dense"}, VECTORS),
     "value": STEPS["value"],
     "transpose": replace(
@@ -223,9 +220,7 @@ def test_plans_of_all_kinds(name: str) -> None:
 
 
 def test_all_kinds_of_nodes_are_carried_out() -> None:
-    """Those of the kernels above, and of what one pass makes for another one."""
     found = [p for kernel in NODES.values() for p in make_plans(joined(kernel).program)]
-    found += make_plans(joined(NODES["list"]).program, stop_after="skip zeros")
     kinds = {type(n) for p in found for n in walk(p, PLANS)}
     known = {k for k in vars(nodes).values() if isinstance(k, type) and issubclass(k, Plan) and k is not Plan}
     assert not {k.__name__ for k in known - kinds}
@@ -244,7 +239,14 @@ def one_less(plan: Plan) -> Plan:
     return result
 
 
-@pytest.mark.parametrize("name", ["apart", "threads", "ends"])
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check after each pass, which would refuse what the interpreter is to notice."""
+    monkeypatch.setattr("spfgen.plan.from_space.Verified", lambda given, nests: lambda nests: None)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["tile", "threads", "ends"])
 def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pass that loses something the report has the name, whatever comes after it."""
     wrong = passes.Pass(name, passes.of_each(lambda given, nest: one_less(nest)), 2)
@@ -256,6 +258,7 @@ def test_a_wrong_pass_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert "kernel k" in reported
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_is_not_cleared_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = passes.Pass("ends", lambda given, nests: replace(nests, before=()), 2)
     changed = tuple(wrong if p.name == "ends" else p for p in passes.PASSES)

@@ -26,29 +26,11 @@ void take(int wanted, int parts, int *thread, int *order) {
         }
     }
 }
-void take_own(int wanted, int there, int parts, int *thread, int *order) {
-    int taken[16 * 7];
-    spfgen_untaken(taken, wanted);
-    #pragma omp parallel num_threads(there)
-    {
-        int count = 0;
-        for (int part = spfgen_own_part(parts, wanted); part < parts;
-             part = spfgen_part_after(part, taken, parts, wanted)) {
-            note(thread, order, part, &count);
-        }
-    }
-}
-int units(int parts, int threads, int *begin) {
-    for (int part = 0; part <= parts; part++) {
-        begin[part] = spfgen_unit(part, parts, threads);
-    }
-    return spfgen_units(parts, threads);
-}
 int turns(int threads, double work) {
     return spfgen_turns(threads, work, 8);
 }
 """
-NEEDED = ("thread.h", "next_part.h", "own_parts.h", "turns.h", "units.h")
+NEEDED = ("thread.h", "next_part.h", "turns.h")
 
 
 @pytest.fixture(scope="module")
@@ -76,34 +58,17 @@ def test_each_part_is_taken_once_and_a_thread_only_goes_on(made: ctypes.CDLL, th
         assert np.array_equal(thread[:threads], 1 + np.arange(min(threads, parts)))
 
 
-@pytest.mark.parametrize("each", [1, 2, 5])
-@pytest.mark.parametrize(("threads", "there"), [(1, 1), (2, 2), (3, 2), (3, 1), (7, 7), (7, 3)])
-def test_own_parts_are_taken_once_by_any_team(made: ctypes.CDLL, threads: int, there: int, each: int) -> None:
-    """A thread begins with its first part; those of threads that are not there are taken too."""
-    for _ in range(20):
-        thread, order = np.zeros(each * threads, np.int32), np.zeros(each * threads, np.int32)
-        made.take_own(threads, there, each * threads, address(thread), address(order))
-        assert np.all((thread >= 1) & (thread <= there))
-        assert np.array_equal(thread[::each][:there], 1 + np.arange(there))
-        assert not order[::each][:there].any()
-
-
 @pytest.mark.parametrize("threads", [1, 2, 4, 7])
-def test_the_parts_of_any_work_are_all_of_it(made: ctypes.CDLL, threads: int) -> None:
-    """One behind the other, as many for each thread, of which the first is larger than the others."""
+def test_the_number_of_parts(made: ctypes.CDLL, threads: int) -> None:
+    """As many for each thread, up to eight."""
     for work in (0.0, 1e4, 1e5, 1e6, 1e7, 1e30, float("inf")):
         parts = made.turns(threads, work)
         assert parts == 1 if threads == 1 else parts % threads == 0 and threads <= parts <= 8 * threads
-        begin = np.zeros(parts + 1, np.int32)
-        units = made.units(parts, threads, address(begin))
-        assert (begin[0], begin[-1]) == (0, units)
-        first = 6 if parts > threads else 1
-        assert np.array_equal(np.diff(begin), np.where(np.arange(parts) % (parts // threads) > 0, 1, first))
 
 
 @pytest.mark.parametrize(("layout", "turns"), [("ell", True), ("dia", True), ("dense", False)])
 def test_a_thread_that_is_done_early_goes_on_where_iterations_look_things_up(layout: str, turns: bool) -> None:
     """Where none does they take as long as one another, and the loop is as plain as a person writes it."""
     text = spfgen.compile("y[i] = A[i,j]*x[j]", A=layout, x="dense", y="dense").source
-    assert ("spfgen_part_after" in text) == turns
+    assert ("schedule(monotonic: dynamic, 1)" in text) == turns
     assert ("omp parallel for schedule(static)" in text) != turns

@@ -47,7 +47,7 @@ from spfgen.plan.nodes import (
     Whole,
 )
 from spfgen.sets.bounds import single_value
-from spfgen.sets.named import Piece, Space
+from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import comparisons, with_floors
 from spfgen.space.nodes import Instance, Operand, Read
 
@@ -215,10 +215,10 @@ class _Comparison:
         own = instance.domain.space.names
         made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
         self.instance, self.path = instance, path
-        self.space = Space(dict.fromkeys((*own, *made)))
-        self.facts = self.space.universe().with_constraints(comparisons(instance.facts))
-        self.wanted = instance.domain.reordered(self.space).intersect(self.facts)
-        self.wanted = self.wanted.with_constraints(comparisons(path.when))
+        self.space = Space(dict.fromkeys((*own, *made))) if made else instance.domain.space
+        self.facts = self.space.of(comparisons(instance.facts))
+        domain = instance.domain.reordered(self.space) if made else instance.domain
+        self.wanted = self.with_all(domain.intersect(self.facts), comparisons(path.when))
         self.done = self.space.universe()
         self.defined = set(instance.sizes)
         self.linked: set[str] = set()
@@ -249,18 +249,23 @@ class _Comparison:
 
     def is_within(self, smaller: Piece, bigger: Piece, kept: set[str], what: str) -> None:
         """That what is kept of one set is in what is kept of the other."""
-        shown = [n for n in self.space.names if n in kept]
-        hidden = [n for n in self.space.names if n not in kept]
-        order = Space((*shown, *hidden))
-        one, other = smaller.reordered(order), bigger.reordered(order)
-        if not one.is_within_projection(other, hidden):
-            raise Fault(f"{what}: {one.outside_projection(other, hidden)}")
+        hidden = {n for n in self.space.names if n not in kept}
+        if not smaller.without(hidden).is_subset(bigger.without(hidden)):
+            order = Space((*(n for n in self.space.names if n in kept), *hidden))
+            point = smaller.reordered(order).outside_projection(bigger.reordered(order), hidden)
+            raise Fault(f"{what}: {point}")
 
     def undetermined(self, points: Piece, known: set[str]) -> set[str]:
         """The dimensions that may have several values where these have one."""
         found = set(known)
         left = [n for n in self.space.names if n not in found]
+        equal = [c for c in points.constraints() if c.equality] if left else []
         while left:
+            told = [n for n in left if self.is_told(equal, n, found)]
+            if told:
+                found |= {*told}
+                left = [n for n in left if n not in found]
+                continue
             more = [n for n in left if self.is_determined(points, n, found)]
             if not more:
                 return set(left)
@@ -268,9 +273,14 @@ class _Comparison:
             left = [n for n in left if n not in found]
         return set()
 
-    def is_determined(self, points: Piece, name: str, known: set[str]) -> bool:
+    def is_told(self, equal: Sequence[Constraint], name: str, known: set[str]) -> bool:
+        """Whether an equality gives it, or it is read where that is known."""
         if name in self.instance.calls and variables(self.instance.calls[name]) <= known:
             return True
+        about = [c for c in equal if c.value.coefficient(name) and c.value.names() <= {*known, name}]
+        return single_value(about, name) is not None
+
+    def is_determined(self, points: Piece, name: str, known: set[str]) -> bool:
         return single_value(points.project({*known, name}).constraints(name), name) is not None
 
     # --- what the plan says ----------------------------------------------------------------------
@@ -306,7 +316,7 @@ class _Comparison:
                 self.segments[start] = node
 
     def require(self, *formulas: Formula) -> None:
-        self.done = self.done.with_constraints(comparisons(formulas))
+        self.done = self.with_all(self.done, comparisons(formulas))
 
     def define(self, dim: str) -> None:
         if dim in self.defined:
@@ -334,13 +344,7 @@ class _Comparison:
 
     def load(self, dim: str, call: Call) -> None:
         """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
-        for name, own in self.instance.calls.items():
-            same = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=False) if a != b]
-            same += [Compare("=", Var(dim), Var(name))] if dim in self.instance.domain.space.position else []
-            if own.function == call.function and self.holds(*(f for f in same if f.left != f.right)):
-                break
-        else:
-            raise Fault(f"{dim} is read from {show(call)}")
+        name, own = self.same_call(dim, call)
         for mine, theirs in zip(call.arguments, own.arguments, strict=True):
             self.tie(dim, mine, theirs)
         known = self.known()
@@ -353,6 +357,23 @@ class _Comparison:
             self.links.append(Compare("=", Var(dim), Var(name)))
             self.require(self.links[-1])
             self.linked.add(name)
+
+    def same_call(self, dim: str, call: Call) -> tuple[str, Call]:
+        """Which of the instance's calls it is. A loop that the instance does not know is tied to the points so."""
+        names = self.instance.domain.space.position
+        alike = [(name, own) for name, own in self.instance.calls.items() if own.function == call.function]
+        for name, own in alike:
+            same = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=True) if a != b]
+            same += [Compare("=", Var(dim), Var(name))] if dim in names and dim != name else []
+            if self.holds(*same):
+                return name, own
+        for name, own in alike:
+            ties = [Compare("=", a, b) for a, b in zip(call.arguments, own.arguments, strict=True) if a != b]
+            unknown = all(variables(t.left) - names.keys() for t in ties)
+            if unknown and all(c.value.constant == 0 for c in comparisons(ties)):
+                self.wanted = self.wanted.with_constraints(comparisons(ties))
+                return name, own
+        raise Fault(f"{dim} is read from {show(call)}")
 
     def tie(self, dim: str, mine: Expr, theirs: Expr) -> None:
         """Names that the plan does not have get the values that they have at what is read: what is declared of it then
@@ -371,7 +392,11 @@ class _Comparison:
         made = [c for q in self.instance.quotients for c in self.instance.meaning(q, names)]
         names |= {q for q, (numerator, _) in self.instance.quotients.items() if variables(numerator) <= names}
         declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
-        return self.done.with_constraints([*made, *declared])
+        return self.with_all(self.done, [*made, *declared])
+
+    def with_all(self, piece: Piece, constraints: Sequence[Constraint]) -> Piece:
+        """With all of them at once: islpy keeps a little memory for each object that it gives away."""
+        return piece.intersect(self.space.of(constraints)) if constraints else piece
 
     def holds(self, *formulas: Compare) -> bool:
         """Whether all points that are asked for satisfy these. What is not affine has to be the same word for word, by
@@ -400,6 +425,9 @@ class _Comparison:
         def rule(node: object) -> Expr | None:
             if not isinstance(node, Var):
                 return None
+            number = single_value(self.wanted.project({node.name}).constraints(node.name), node.name)
+            if number is not None and not number[0].terms:
+                return Num(number[0].constant // number[1])
             others = (n for n in self.space.names if n != node.name)
             equal = (n for n in others if self.wanted.implies(comparisons([Compare("=", node, Var(n))])[0]))
             first = next(equal, node.name)

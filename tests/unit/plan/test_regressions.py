@@ -28,6 +28,13 @@ layout one_in_four_rows(nrow, ncol) {
     index col[ceil(nrow/4)] { range 0 <= col(p) <= ncol }
     value val[ceil(nrow/4)] at [b]
 }
+layout dense_fibres(n1, n2, n3) {
+    size nf
+    relation { [f, t] -> [i, j, k] : 0 <= f < nf and 0 <= t < n3 and i = one(f) and j = two(f) and k = t }
+    index one[nf] { range 0 <= one(f) < n1 }
+    index two[nf] { range 0 <= two(f) < n2 }
+    value val[nf, n3] at [f, t]
+}
 layout bidiagonal(n, m) {
     relation { [p] -> [p, p] : 0 <= p < n; [q] -> [q, q + 1] : 0 <= q < n }
     value val[n] at [p]
@@ -58,6 +65,9 @@ TEXTS = {
     "  y[j] += C[i, i]*D[i, i + 1] where 0 <= i < j or i >= 4",
     "a loop of the schedule that only a quotient bounds": "tensor A : one_in_four_rows  tensor B : csr"
     "  tensor C : dense  C[i, j] = B[i, j]*A[i, j]  schedule { order i, A.b }",
+    "a condition of a find that is not affine": "tensor y : dense  tensor D : coo  tensor C : vbr"
+    "  tensor E : dense_fibres  y[j, j] = D[j + j, 2*i, j + i]*C[i, k]*E[k, i, k]"
+    "  schedule { split E.t by 1 as s; split C.k by 1 as t; order E.t, C.k, E.f }",
     "fused loops around short sums": "tensor Y : dense  tensor A : csr  Y[k, i] += A[i, j]*2  schedule { fuse k, i }",
 }
 

@@ -23,7 +23,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
-from spfgen.plan.meaning import compare_all
+from spfgen.plan.meaning import Path, compare_all
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
@@ -362,13 +362,14 @@ class _Fusion:
         wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
         wanted = [replace(w, beside=(*w.beside, self.point)) for w in wanted]
         does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
+        self.known: set[tuple[Path, ...]] = set()
         self.wanted = [*wanted, Wanted(self.point, does)]
         check_all(plan, self.wanted)
         return plan
 
     def verify(self, plan: Plan) -> None:
         """The check after each pass."""
-        compare_all(self.wanted, plan)
+        compare_all(self.wanted, plan, self.known)
 
     def sharing(self, scan: Scan, mark: Mark) -> list[Shared]:
         """What iterations of a loop have to do with one another in the value and in each sum inside."""

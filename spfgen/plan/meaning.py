@@ -187,10 +187,13 @@ def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
             known.add(path)
 
 
-def compare_all(wanted: Sequence[Wanted], plan: Plan) -> None:
+def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...]]) -> None:
     """The same of a plan that is to do all of this, where loops are shared: what a path does not need is for others."""
+    every = tuple(map(_without_unused, paths(plan)))
+    if every in known:
+        return
     missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
-    for path in map(_without_unused, paths(plan)):
+    for path in every:
         tensor = path.does.target.tensor
         found: Fault | None = Fault(f"the plan does what was not asked for with {tensor}")
         for own in [i for i in missing if i.target.tensor == tensor]:
@@ -206,6 +209,7 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan) -> None:
             raise found
     if missing:
         raise Fault(f"the plan leaves out what is added to {missing[0].target.tensor}")
+    known.add(every)
 
 
 class _Comparison:

@@ -67,6 +67,8 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step]) -> Plan:
     known = steps[position].before
     assert known is not None
     again = _again(scan, steps[:position])
+    if not again and not outer & set(instance.made):
+        return scan
     limits: list[_Limit] = []
     wraps: list[Bound] = []
     reaches: list[Reach] = []

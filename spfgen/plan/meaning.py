@@ -285,7 +285,9 @@ class _Comparison:
         return single_value(about, name) is not None
 
     def is_determined(self, points: Piece, name: str, known: set[str]) -> bool:
-        return single_value(points.project({*known, name}).constraints(name), name) is not None
+        if single_value(points.project({*known, name}).constraints(name), name) is not None:
+            return True
+        return points.function(name, known) is not None
 
     # --- what the plan says ----------------------------------------------------------------------
 
@@ -455,6 +457,7 @@ class _Comparison:
 
     def same_place(self, tensor: str, mine: Expr, theirs: Expr) -> None:
         """That a subscript is the one that is asked for. Loops of the plan's own are tied to the points so."""
+        mine, theirs = _without_marks(mine), _without_marks(theirs)
         if mine == theirs:
             return
         if isinstance(mine, Call):
@@ -464,6 +467,11 @@ class _Comparison:
                         self.same_place(tensor, argument, asked)
                     return
         equal = Compare("=", mine, theirs)
+        match mine, theirs:
+            case Bin(op, a, b), Bin(other, c, d) if op == other and not comparisons([equal]):
+                self.same_place(tensor, a, c)
+                self.same_place(tensor, b, d)
+                return
         if not variables(mine) <= self.instance.domain.space.position.keys() and comparisons([equal]):
             self.wanted = self.wanted.with_constraints(comparisons([equal]))
         elif not comparisons([equal]):

@@ -167,3 +167,13 @@ def test_a_node_that_nobody_knows() -> None:
     with pytest.raises(Fault, match="what the node means is not known: Unheard"):
         list(paths(Unheard(Seq(()))))
     assert not begins(Unheard(Seq(())), "y")
+
+
+@pytest.mark.parametrize("layout", ["lower", "sym_lower", "dense", "vbr", "dia", "skyline", "sell_sigma", "jds"])
+@pytest.mark.parametrize(
+    "text", ["C[i, j] = A[i, j]*U[i, k]*X[k, j]", "s = A[i, j]*A[j, k]*A[k, i]", "y[i] = A[i, 0]*x[i]"]
+)
+def test_what_is_right_is_not_refused(layout: str, text: str) -> None:
+    """Places that are not affine, dimensions that two inequalities determine, subscripts that are numbers."""
+    others = {n: "dense" for n in "UXCxy" if f"{n}[" in text}
+    assert not refused(text, {"A": layout, **others})

@@ -31,11 +31,11 @@ from spfgen.lang.nodes import (
     LayoutAlias,
     LayoutDecl,
     LayoutUse,
+    Reduce,
     Shares,
     Source,
     SpecFile,
     Statement,
-    Sum,
     TensorDecl,
     Value,
 )
@@ -704,7 +704,7 @@ def _value(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Value:
     raise reader.fail("expected a value", tree)
 
 
-def _total(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Sum:
+def _total(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Reduce:
     """`sum(j: value)`, `sum(i, j: value)`, `sum(j < i: value)`: the names that are new here are summed over."""
     _, head, value, where = tree.children
     sides = [head] if head.data != "comparison" else head.children[::2]
@@ -721,4 +721,4 @@ def _total(reader: Reader, tree: Tree[Any], known: frozenset[str]) -> Sum:
     conditions = [reader.formula(head)] if head.data == "comparison" else []
     conditions += [] if where is None else [reader.formula(where)]
     inner = _value(reader, value, known | set(indices))
-    return Sum(indices, inner, conjunction(conditions) if conditions else None, reader.span(tree))
+    return Reduce("add", indices, inner, conjunction(conditions) if conditions else None, reader.span(tree))

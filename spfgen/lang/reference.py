@@ -59,7 +59,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.facts.formula import evaluate as evaluate_expr
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Apply, Constant, Kernel, Statement, Sum, Value
+from spfgen.lang.nodes import Access, Apply, Constant, Kernel, Reduce, Statement, Value
 from spfgen.lang.show import show_statement
 
 Array = npt.NDArray[Any]
@@ -274,7 +274,7 @@ def _execute(statement: Statement, tensors: Mapping[str, Tensor], sizes: Mapping
 def _is_expression(statement: Statement) -> bool:
     """Whether the value is more than a sum of products."""
     nodes = list(walk(statement.value))
-    if any(isinstance(n, Sum) for n in nodes):
+    if any(isinstance(n, Reduce) for n in nodes):
         return True
     if any(a.subscripts for n in nodes if _is(n, "divide") for a in _accesses(n.arguments[1])):
         return True
@@ -331,7 +331,7 @@ class _Expression:
                 return np.asarray(number).astype(self.dtype)
             case Access() if value == self.statement.target:
                 return self.old
-            case Access() | Sum():
+            case Access() | Reduce():
                 return self.total(value)
             case Apply("multiply") if self.free(value):
                 return self.total(value)
@@ -339,11 +339,12 @@ class _Expression:
                 return self.total(value)
             case Apply(op, arguments):
                 return np.asarray(getattr(np, op)(*map(self.value, arguments)))
+        raise ValueError(f"no meaning for {value!r}")
 
     def free(self, value: Value) -> set[str]:
         """The indices over which a product or a quotient is summed."""
         own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.sizes)
-        bound = {i for n in walk(value) if isinstance(n, Sum) for i in n.indices}
+        bound = {i for n in walk(value) if isinstance(n, Reduce) for i in n.indices}
         return {n for a in _accesses(value) for s in a.subscripts for n in variables(s)} - own - bound
 
     def total(self, value: Value) -> Array:
@@ -367,7 +368,7 @@ class _Part:
 def _conditional(value: Value) -> Iterator[_Part]:
     """The terms of a value with sums in it."""
     match value:
-        case Sum(indices, inner, where):
+        case Reduce("add", indices, inner, where):
             for part in _conditional(inner):
                 conditions = part.where if where is None else (where, *part.where)
                 yield _Part(part.value, conditions, (*indices, *part.over))

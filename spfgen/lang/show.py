@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Var, show
-from spfgen.lang.nodes import Access, Apply, Constant, Statement, Sum, Value
+from spfgen.lang.nodes import Access, Apply, Constant, Reduce, Statement, Value
 
 
 def show_value(value: Value, level: int = 0) -> str:
@@ -22,12 +22,12 @@ def show_value(value: Value, level: int = 0) -> str:
             sign = f" {value.operator.symbol} " if own == 1 else value.operator.symbol
             text = f"{show_value(left, own)}{sign}{show_value(right, own + 1)}"
             return f"({text})" if own < level else text
-        case Sum():
+        case Reduce():
             return _show_sum(value)
     raise InternalError(f"no text for {value!r}")
 
 
-def _show_sum(total: Sum) -> str:
+def _show_sum(total: Reduce) -> str:
     """The condition stands in front where the indices can be read off it, else behind."""
     inner, where = show_value(total.value), total.where
     sides = (where.left, where.right) if isinstance(where, Compare) else ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spfgen.errors import SpecError, Unsupported
 from spfgen.lang.levels import COMPRESSED, DENSE, SINGLETON, Level, Levels, Term, declaration
-from spfgen.lang.nodes import Access, Apply, Statement, Sum, Value
+from spfgen.lang.nodes import Access, Apply, Reduce, Statement, Value
 from spfgen.lang.parse import parse_statements
 
 DIMS = "ijklmnopqrstuvwxyz"
@@ -141,7 +141,7 @@ def _is_stored(value: Value, access: Access) -> bool:
             return _is_stored(left, access) and _is_stored(right, access)
         case Apply("multiply", (left, right)):
             return _is_stored(left, access) or _is_stored(right, access)
-        case Apply("divide", (inner, _)) | Apply("negative", (inner,)) | Sum(value=inner):
+        case Apply("divide", (inner, _)) | Apply("negative", (inner,)) | Reduce(value=inner):
             return _is_stored(inner, access)
     return False
 

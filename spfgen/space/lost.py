@@ -68,7 +68,7 @@ class _Parts:
                 return [_Part()] if number else []
             case lang.Access():
                 return [_Part((value,))]
-            case lang.Sum(indices, inner, where):
+            case lang.Reduce("add", indices, inner, where):
                 names = {}
                 for index in indices:
                     names[index] = fresh(index, self.taken | {index})

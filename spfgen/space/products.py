@@ -88,7 +88,7 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
         case lang.Apply("negative", (inner,)):
             for term in _linear(inner, quotients):
                 yield replace(term, value=lang.Apply("negative", (term.value,), term.value.span))
-        case lang.Sum(indices, inner, where):
+        case lang.Reduce("add", indices, inner, where):
             for term in _linear(inner, quotients):
                 conditions = [c for c in (where, term.where) if c is not None]
                 over = (*indices, *term.over)
@@ -99,7 +99,7 @@ def _linear(value: lang.Value, quotients: bool) -> Iterator[Term]:
 
 def _summed(value: lang.Value) -> set[str]:
     """The indices of the sums within a value."""
-    return {i for n in walk(value) if isinstance(n, lang.Sum) for i in n.indices}
+    return {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
 
 
 def _indices(value: lang.Value) -> set[str]:
@@ -108,7 +108,7 @@ def _indices(value: lang.Value) -> set[str]:
 
 
 def has_sum(value: lang.Value) -> bool:
-    return any(isinstance(n, lang.Sum) for n in walk(value))
+    return any(isinstance(n, lang.Reduce) for n in walk(value))
 
 
 def _has_tensor(value: lang.Value) -> bool:

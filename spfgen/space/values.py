@@ -129,7 +129,7 @@ class _Apart:
         match value:
             case lang.Access(_, subscripts):
                 return {n for s in subscripts for n in variables(s)} - own
-            case lang.Sum(indices, inner):
+            case lang.Reduce(_, indices, inner):
                 return self.free(inner) - set(indices)
             case lang.Apply(_, arguments):
                 return set().union(*map(self.free, arguments))
@@ -142,7 +142,7 @@ class _Apart:
                 return AtTarget(value.tensor)
             case lang.Access() if not self.free(value) and self.is_everywhere(value):
                 return value
-            case lang.Access() | lang.Sum():
+            case lang.Access() | lang.Reduce("add"):
                 return self.sum(value)
             case lang.Apply("multiply", (left, right)) if self.free(value) and not self.parts(left, right):
                 return self.sum(value)

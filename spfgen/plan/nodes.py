@@ -25,6 +25,7 @@
            | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
+           | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -36,6 +37,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import ONE, Call, Expr, Formula
+from spfgen.layout.nodes import ENTRIES
 from spfgen.space.nodes import Operand, Value
 
 
@@ -529,6 +531,23 @@ class Do(Plan):
     op: str
     value: Value
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Plan):
+    """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
+    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries."""
+
+    tensor: str
+    coordinates: tuple[Expr, ...]
+    value: Value
+    because: str = ""
+
+    @property
+    def as_do(self) -> Do:
+        """What it means: the value is added at the coordinates of a tensor that is 0 before."""
+        target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
+        return Do(target, "+=", self.value, self.because)
 
 
 PLANS = Plan | Variant

@@ -6,10 +6,12 @@ For every additive term: the relations of all accesses, with coordinates replace
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from spfgen.lang import nodes as lang
+from spfgen.lang.types import promoted
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.space.assembled import as_assembled
 from spfgen.space.extents import Extents
 from spfgen.space.lost import doubts
 from spfgen.space.names import check_accesses, check_names, with_scalars
@@ -18,6 +20,7 @@ from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
+from spfgen.space.values import combined_type
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -31,6 +34,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     check_accesses(kernel, layouts)
     extents = Extents(kernel, declared, layouts)
     tensors = make_tensors(kernel, declared, layouts, extents)
+    tensors = tuple(_computed(kernel, t, tensors) for t in tensors)
     by_name = {t.name: t for t in tensors}
     groups: list[Group] = []
     temporaries: list[Tensor] = []
@@ -58,3 +62,12 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         agreements=tuple(extents.agreements()),
         doubts=doubts(kernel, by_name, extents),
     )
+
+
+def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """The tensor as a list of entries, if its pattern is computed."""
+    if not any(d.assembled and d.name == tensor.name for d in kernel.tensors):
+        return tensor
+    by_name = {t.name: t for t in tensors}
+    own = [s for s in kernel.statements if s.target.tensor == tensor.name]
+    return as_assembled(tensor, promoted(sorted({combined_type(s, by_name) for s in own})).name)

@@ -12,10 +12,10 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents
 from spfgen.space.lost import doubts
-from spfgen.space.names import check_accesses, check_names, with_scalars
+from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.schedule import forced_finds, read_schedule
-from spfgen.space.tensors import make_tensors
+from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
 
@@ -29,8 +29,9 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
-    extents = Extents(kernel, declared, layouts)
-    tensors = make_tensors(kernel, declared, layouts, extents)
+    uses = [(s.target, *accesses(s.value)) for s in kernel.statements]
+    extents = Extents(kernel, declared, layouts, uses, {s.target.tensor for s in kernel.statements})
+    tensors = make_tensors(kernel, declared, layouts, extents, *inputs_and_outputs(kernel.statements))
     by_name = {t.name: t for t in tensors}
     groups: list[Group] = []
     temporaries: list[Tensor] = []

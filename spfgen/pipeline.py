@@ -40,6 +40,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
+from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
@@ -120,7 +121,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:
         try:
-            plans.append(plan_group(group, context))
+            if group.steps is not None:
+                plans.append(plan_steps(group.steps, program, context))
+            else:
+                plans.append(plan_group(group, context))
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
-from spfgen.cir import around, finds, folds, levels, parallel, sums
+from spfgen.cir import around, finds, folds, from_steps, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
@@ -34,14 +34,21 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
 from spfgen.plan.nodes import (
     PLANS,
+    Array,
+    Assign,
+    Block,
     Bound,
+    Break,
     Choose,
     Clear,
+    Define,
     Do,
     Find,
     Fold,
     Guard,
+    If,
     Kept,
+    Let,
     Levels,
     Load,
     Locate,
@@ -50,10 +57,12 @@ from spfgen.plan.nodes import (
     Prefetch,
     Reach,
     Reduce,
+    Repeat,
     Scan,
     Segment,
     Seq,
     State,
+    Store,
     Sums,
     Table,
     Tile,
@@ -249,6 +258,8 @@ class Lowering(Values):
 
     def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
         """A nest that declares something outside of all its loops gets braces, or two nests could clash."""
+        if group.steps is not None:
+            return self.plan(plan, Scope())
         kind = wide_type(self, group, plan)
         lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
         return [c.Comment(group.text), *lines]
@@ -344,6 +355,8 @@ class Lowering(Values):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
+            case Block() | Define() | Let() | Assign() | Store() | If() | Repeat() | Break() | Array():
+                return from_steps.statement(self, plan, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 
     def declare(self, dim: str, value: c.Expr) -> c.Stmt:
@@ -656,8 +669,10 @@ def _dims(plan: Plan) -> list[str]:
             result += [d for d, _ in node.loads]
         if isinstance(node, Segment):
             result += [node.start, node.end]
-        if isinstance(node, State | Bound):
+        if isinstance(node, State | Bound | Let | Array):
             result.append(node.name)
+        if isinstance(node, Define):
+            result.append(node.dim)
         if isinstance(node, Tile):
             result += [node.start, node.end]
         if isinstance(node, Together):

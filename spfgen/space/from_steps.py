@@ -51,7 +51,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     tensors = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     found = _Ranges(kernel, extents, normal, uses, roles.outputs - roles.inputs)
     body = tuple(found.resolved(s) for s in body)
-    for equation in (n for n in walk(body) if isinstance(n, Equation)):
+    for equation in (n for n in nodes(body) if isinstance(n, Equation)):
         _check_output(equation, layouts[equation.target])
     indices = {i: found.extent(i) for i in normal.taken if i in found.needed(body)}
     steps = Steps(body, indices, "\n".join(_texts(body)), kernel.span)
@@ -115,8 +115,14 @@ def roles_of(kernel: lang.Kernel) -> Roles:
     return Roles(inputs - own, written - own)
 
 
+def nodes(steps: Any) -> Iterator[Any]:
+    """All nodes of a value, or of several steps."""
+    for step in steps if isinstance(steps, tuple) else (steps,):
+        yield from walk(step)
+
+
 def _reads(value: Any) -> Iterator[lang.Access]:
-    return (n for n in walk(value) if isinstance(n, lang.Access))
+    return (n for n in nodes(value) if isinstance(n, lang.Access))
 
 
 def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
@@ -151,7 +157,7 @@ def _check_output(equation: Equation, layout: Layout) -> None:
 
 
 def _accesses(body: Any) -> Iterator[lang.Access]:
-    for node in walk(body):
+    for node in nodes(body):
         if isinstance(node, lang.Access):
             yield node
         elif isinstance(node, Equation):
@@ -384,7 +390,7 @@ class _Ranges:
     def needed(self, body: Any) -> set[str]:
         """The indices over which something runs."""
         found: set[str] = set()
-        for node in walk(body):
+        for node in nodes(body):
             match node:
                 case Equation(indices=indices) | lang.For(indices) | lang.Reduce(_, indices):
                     found |= set(indices)

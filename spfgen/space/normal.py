@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spfgen.errors import InternalError, SpecError
+from spfgen.errors import InternalError
 from spfgen.facts.formula import (
     ONE,
     ZERO,
     Bin,
-    Compare,
     Expr,
     Formula,
     Num,
@@ -25,7 +24,6 @@ from spfgen.facts.formula import (
     rename,
     substitute,
     variables,
-    within,
 )
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
@@ -58,7 +56,9 @@ class Normal:
             case lang.For(indices, body, where):
                 own = {**names, **{i: self.new(i) for i in indices}}
                 condition = None if where is None else rename(where, own)
-                return replace(step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition)
+                return replace(
+                    step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition
+                )
             case lang.If(condition, then, otherwise):
                 return replace(
                     step,
@@ -330,4 +330,3 @@ def free(value: Any, sizes: frozenset[str] | set[str]) -> set[str]:
         case lang.Concat(values, old, new):
             return set().union(*(free(v, sizes) - {o} for v, o in zip(values, old, strict=True))) | {new}
     raise InternalError(f"no indices of {value!r}")
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Var, show
 from spfgen.lang.nodes import Access, Apply, Constant, Reduce, Statement, Value
+from spfgen.lang.ops import ADDED, show_applied
 
 
 def show_value(value: Value, level: int = 0) -> str:
@@ -15,13 +16,8 @@ def show_value(value: Value, level: int = 0) -> str:
             return tensor
         case Access(tensor, subscripts):
             return f"{tensor}[{', '.join(show(s) for s in subscripts)}]"
-        case Apply(arguments=(inner,)):
-            return f"{value.operator.symbol}{show_value(inner, value.operator.precedence)}"
-        case Apply(arguments=(left, right)):
-            own = value.operator.precedence
-            sign = f" {value.operator.symbol} " if own == 1 else value.operator.symbol
-            text = f"{show_value(left, own)}{sign}{show_value(right, own + 1)}"
-            return f"({text})" if own < level else text
+        case Apply(name, arguments):
+            return show_applied(name, value.operator, arguments, show_value, level, ADDED)
         case Reduce():
             return _show_sum(value)
     raise InternalError(f"no text for {value!r}")

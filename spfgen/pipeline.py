@@ -140,6 +140,7 @@ KNOWN = frozenset(
         "SPFGEN_ERROR_NULL",
         "SPFGEN_ERROR_SHAPE",
         "SPFGEN_ERROR_MEMORY",
+        "SPFGEN_ERROR_RANGE",
         "true",
         "false",
         "INT32_MAX",

@@ -57,6 +57,7 @@ from spfgen.plan.nodes import (
     Prefetch,
     Reach,
     Reduce,
+    Refuse,
     Repeat,
     Scan,
     Segment,
@@ -97,6 +98,8 @@ class Lowering(Values):
         self.plans = plans
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
+        self.refused = ""
+        """The variable that says whether the call fails."""
         self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
@@ -130,7 +133,10 @@ class Lowering(Values):
         fields = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
         unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
-        body = [*self.checks(), *fields, *rest, c.Return(c.Name("SPFGEN_OK"))]
+        end: c.Expr = c.Name("SPFGEN_OK")
+        if self.refused:
+            end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
+        body = [*self.checks(), *fields, *rest, c.Return(end)]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
@@ -355,7 +361,7 @@ class Lowering(Values):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
-            case Block() | Define() | Let() | Assign() | Store() | If() | Repeat() | Break() | Array():
+            case Block() | Define() | Let() | Assign() | Store() | If() | Repeat() | Break() | Array() | Refuse():
                 return from_steps.statement(self, plan, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 
@@ -635,7 +641,7 @@ def work_of(plan: Plan) -> Expr | None:
     if isinstance(plan, Seq):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if any(isinstance(n, Fold | Kept | Levels) for n in walk(plan, PLANS)):
+    if isinstance(plan, Block) or any(isinstance(n, Fold | Kept | Levels) for n in walk(plan, PLANS)):
         return None
     found = next((n.share for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.share is not None), None)
     return ZERO if found is None else found.work

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spfgen.cir import nodes as c
-from spfgen.cir.build import flat, in_braces
+from spfgen.cir.build import in_braces
 from spfgen.cir.elements import constant, converted
 from spfgen.cir.operators import c_apply
 from spfgen.cir.scope import Scope
@@ -14,7 +14,7 @@ from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import literal_kind, settled
-from spfgen.plan.nodes import Array, Assign, Block, Break, Define, If, Let, Plan, Repeat, Store
+from spfgen.plan.nodes import Array, Assign, Block, Break, Define, If, Let, Plan, Refuse, Repeat, Store
 from spfgen.plan.typed import Holds, Scalar, Types
 from spfgen.space.nodes import Read
 from spfgen.space.own import OWN
@@ -22,7 +22,7 @@ from spfgen.space.own import OWN
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array
+STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse
 """The nodes of plans that are lowered here."""
 
 
@@ -58,6 +58,9 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
             low.array_names[name, OWN] = low.names[name]
             low.kinds[name] = TYPES[kind]
+            return []
+        case Refuse(name):
+            low.refused = low.names[name]
             return []
     raise InternalError(f"unknown plan node {plan!r}")
 

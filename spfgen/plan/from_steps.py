@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from spfgen.errors import InternalError
+from spfgen.errors import InternalError, SpecError
 from spfgen.facts.formula import (
     ONE,
     ZERO,
@@ -29,10 +29,10 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.ir import fresh, walk
+from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
-from spfgen.lang.typing import Kind, settled
+from spfgen.lang.typing import Kind, scalar_types, settled
 from spfgen.layout.nodes import SCALAR
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.check import check_nest
@@ -44,8 +44,10 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    Array,
     Assign,
     Block,
+    Break,
     Define,
     Do,
     Find,
@@ -53,12 +55,15 @@ from spfgen.plan.nodes import (
     If,
     Let,
     Plan,
+    Refuse,
+    Repeat,
     Scan,
+    Segment,
     Store,
     chain,
     with_body,
 )
-from spfgen.plan.regions import Region, Regions
+from spfgen.plan.regions import Region, Regions, _smallest, _union
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.typed import Holds, Scalar, Types
@@ -67,10 +72,14 @@ from spfgen.sets.uf import linear
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, Program, Read, Tensor
+from spfgen.space.own import own_tensor
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Steps, Tie
 
 POINT = "point"
 """The name of a tensor that is nowhere: it stands for what is done at a point."""
+
+OUTSIDE = "outside"
+"""The variable that says whether a place that is a value lay outside of its tensor."""
 
 Key = tuple[str, tuple[Expr, ...]]
 
@@ -119,8 +128,29 @@ class _Emitter:
         self.scalars: dict[str, Kind] = {}
         self.called: dict[str, str] = {}
         self.inlined: dict[str, Any] = {}
+        self.gathered: set[str] = set()
+        """Indices that are values, wherever they were computed."""
+        self.refuses = False
+        self.sizes: dict[str, Expr] = {}
         for index, extent in steps.extents.items():
             self.extents[index] = self.size(index, extent)
+        self.kinds = dict(context.types)
+        self.written = {n.target for s in steps.body for n in walk(s) if isinstance(n, Equation)}
+        for tensor in program.temporaries:
+            self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
+        self.scalars.update(scalar_types(steps.body, self.types.leaf))
+        lets = [n for s in steps.body for n in walk(s) if isinstance(n, lang.Let)]
+        changed = {n.name for s in steps.body for n in walk(s) if isinstance(n, lang.Set)}
+        names = [n.name for n in lets]
+        self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
+        """Memory of the kernel's for a tensor."""
+        self.tensors[name] = own_tensor(name, kind, extents)
+        self.kinds[name] = kind
+        self.labels.add(name)
+        whole = tuple(self.sizes.get(e, Var(e)) for e in extents)
+        self.before.append(Array(name, kind, whole, fill))
 
     def size(self, index: str, extent: Expr) -> Expr:
         """An extent as a name or a number: what is computed of others is so once."""
@@ -128,6 +158,7 @@ class _Emitter:
             return extent
         name = self.fresh(f"{index}_extent")
         self.before.append(Define(name, extent))
+        self.sizes[name] = extent
         return Var(name)
 
     def fresh(self, wanted: str) -> str:
@@ -137,7 +168,7 @@ class _Emitter:
 
     @property
     def types(self) -> Types:
-        return Types(self.context.types, self.scalars)
+        return Types(self.kinds, self.scalars)
 
     @property
     def regions(self) -> Regions:
@@ -151,6 +182,9 @@ class _Emitter:
 
     def plan(self) -> Plan:
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
+        if self.refuses:
+            self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
+            parts.append(Refuse(OUTSIDE))
         return Block((*self.before, *parts))
 
     # --- steps -----------------------------------------------------------------------------------
@@ -159,7 +193,118 @@ class _Emitter:
         match step:
             case Equation():
                 return [Block(tuple(self.equation(step, env)), step.text)]
+            case lang.For():
+                return self.loops(step, env)
+            case lang.If(condition, then, otherwise):
+                lines, test, env = self.computed(condition, env)
+                env = self.settled(env)
+                rest = self.block(otherwise, env) if otherwise else None
+                return [*lines, If(test, self.block(then, env), rest)]
+            case lang.Let(name, value):
+                lines, found, _ = self.computed(value, env)
+                self.called[name] = self.fresh(name)
+                return [*lines, Let(self.called[name], settled(self.scalars[name]).name, found)]
+            case lang.Set(name, op, value):
+                lines, found, _ = self.computed(value, env)
+                own = Scalar(self.called[name], settled(self.scalars[name]).name)
+                if op != "=":
+                    found = lang.Apply(_operator(op), (own, found), step.span, step.function)
+                return [*lines, Assign(own.name, own.type, found)]
+            case lang.While(condition, body):
+                lines, test, inner = self.computed(condition, env)
+                ends = If(lang.Apply("logical_not", (test,)), Break())
+                return [Repeat(Block((*lines, ends, *self.block(body, self.settled(inner)).parts)))]
+            case lang.Break():
+                return [Break()]
         raise InternalError(f"no plan of {step!r}")
+
+    def block(self, steps: Sequence[Any], env: Env) -> Block:
+        return Block(tuple(p for s in steps for p in self.step(s, env)))
+
+    def settled(self, env: Env) -> Env:
+        """Without what was read of tensors that steps write."""
+        kept = {k: v for k, v in env.values.items() if k[0].rstrip("?") not in self.written or isinstance(v, Read)}
+        return replace(env, values=kept)
+
+    def loops(self, step: lang.For, env: Env) -> list[Plan]:
+        """A loop as written: where its body does nothing but where some tensors store something, these drive."""
+        conditions = () if step.where is None else tuple(conjuncts(step.where))
+        inner = replace(env, parallel=False)
+        free = order_is_free(step.body, step.indices, self.written)
+        found = self.effects(step.body, env.known | set(step.indices))
+        if not free:
+            found = None  # in the order of the indices, all of them
+        apart = self.apart(step, env) if free else None
+        regions = [Region((), ())] if found is None else found
+
+        def leaf(env: Env) -> Plan:
+            return self.block(step.body, self.settled(env))
+
+        return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
+
+    def apart(self, step: lang.For, env: Env) -> tuple[Expr, ...] | None:
+        """What tells iterations apart that have nothing to do with one another: an index of the loop that is the same
+        subscript of all that is written, and of what of it is read."""
+        accesses = [a for s in step.body for a in _accesses(s) if a.tensor in self.written]
+        accesses += [lang.Access(n.target, n.subscripts) for s in step.body for n in walk(s) if isinstance(n, Equation)]
+        own = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
+        sets = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Set)}
+        local = {t.name for t in self.program.temporaries}
+        if not accesses or not sets <= own or any(a.tensor in local for a in accesses):
+            return None
+        for index in step.indices:
+            places: dict[str, set[int]] = {}
+            for access in accesses:
+                here = {k for k, s in enumerate(access.subscripts) if s == Var(index)}
+                places[access.tensor] = places.get(access.tensor, here) & here
+            if all(places.values()):
+                return (Var(index),)
+        return None
+
+    def effects(self, steps: Sequence[Any], known: frozenset[str] | set[str]) -> list[Region] | None:
+        """The regions in which steps do anything; None: everywhere."""
+        return _union([self.effect(s, known) for s in steps])
+
+    def effect(self, step: Any, known: frozenset[str] | set[str]) -> list[Region] | None:
+        match step:
+            case lang.Let():
+                return []
+            case lang.Break():
+                return None
+            case Equation(updates=updates, value=value, indices=indices) if updates is not None and not step.at:
+                neutral = updates.operator.identity_of(TYPES[self.kinds[step.target]])
+                if neutral is not None and self.regions.fill(value) == neutral:
+                    return self.outer(self.regions.of(value), known)
+            case lang.Set(_, op, value) if op != "=":
+                operator = lang.Apply(_operator(op), (), function=step.function).operator
+                neutral = operator.identity_of(settled(self.scalars[step.name]))
+                if neutral is not None and self.regions.fill(value) == neutral:
+                    return self.outer(self.regions.of(value), known)
+            case lang.If(condition, then, otherwise):
+                fill = self.regions.fill(condition)
+                inside = self.effects(then, known)
+                if otherwise:
+                    return _union([inside, self.effects(otherwise, known)])
+                asked = self.outer(self.regions.of(condition), known) if fill is not None and not fill else None
+                return _smallest([asked, inside])
+            case lang.For(indices, body):
+                return self.outer(self.effects(body, set(known) | set(indices)), known)
+        return None
+
+    def outer(self, found: list[Region] | None, known: frozenset[str] | set[str]) -> list[Region] | None:
+        """Regions in terms of known indices only: accesses with others are left out."""
+        if found is None:
+            return None
+        result = []
+        for region in found:
+            kept = tuple(a for a in region.accesses if self.indices_in(a) <= known)
+            if not kept or region.links:
+                return None
+            result.append(Region(kept, (), tuple(c for c in region.where if self.indices_of(c) <= known)))
+        return list(dict.fromkeys(result))
+
+    def indices_in(self, access: lang.Access) -> set[str]:
+        return {v for s in access.subscripts for v in variables(s) if v in self.extents or v in self.gathered}
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
         target = self.tensors[eq.target]
@@ -171,6 +316,9 @@ class _Emitter:
         reads = {(a.tensor, a.subscripts) for a in _accesses(eq.value) if a.tensor == eq.target}
         if reads - {(eq.target, eq.subscripts)}:
             return self.from_copy(eq, env)
+        first, eq = self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
         found = None if reads else self.regions.of(eq.value)
         fill = None if reads else self.regions.fill(eq.value)
         conditions = () if eq.where is None else tuple(conjuncts(eq.where))
@@ -229,6 +377,224 @@ class _Emitter:
 
         conditions = () if eq.where is None else tuple(conjuncts(eq.where))
         return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
+
+    def scattered(self, eq: Equation, env: Env) -> list[Plan]:
+        """A target whose places are values: each point of the indices is met, and its place looked at."""
+        target = self.tensors[eq.target]
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        found: list[Region] | None = None
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
+            if neutral is not None and self.regions.fill(eq.value) == neutral:
+                found = self.regions.of(eq.value)
+        parts: list[Plan] = []
+        if eq.updates is None and not env.known:
+            parts += self.emptied(eq.target)
+
+        def leaf(inner: Env) -> Plan:
+            lines: list[Plan] = []
+            for name, at in eq.at:
+                more, inner = self.placed(name, at, access, inner)
+                lines += more
+            more, value = self.point_value(eq.value, inner)
+            return Block((*lines, *more, *self.stored(eq, access, value, inner)))
+
+        return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
+
+    def emptied(self, name: str) -> list[Plan]:
+        """All of a tensor becomes its fill."""
+        tensor = self.tensors[name]
+        indices = self.indices_for(tensor)
+        access = lang.Access(name, tuple(Var(i) for i in indices))
+        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill))
+        return self.filled(eq, access, eq.value, Env())
+
+    def indices_for(self, tensor: Tensor) -> tuple[str, ...]:
+        """New indices over all of a tensor."""
+        result = []
+        for extent in tensor.extents:
+            index = self.fresh("q")
+            self.extents[index] = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            result.append(index)
+        return tuple(result)
+
+    def placed(self, name: str, at: Any, access: lang.Access, env: Env) -> tuple[list[Plan], Env]:
+        """`name` is the place that a value says, which has to lie within the tensor."""
+        lines, place, env = self.computed(at, env)
+        self.gathered.add(name)
+        own = Scalar(name, "int64")
+        lines = [*lines, Let(name, "int64", place)]
+        tensor = self.tensors[access.tensor]
+        inside = [
+            within(s, ZERO, Num(self.program.fixed[e]) if e in self.program.fixed else Var(e))
+            for s, e in zip(access.subscripts, tensor.extents, strict=True)
+            if name in variables(s)
+        ]
+        missed = Block((Assign(OUTSIDE, "bool", lang.Constant(True)), Assign(name, "int64", lang.Constant(0))))
+        test = lang.Apply("logical_not", (Holds(conjunction([Compare("<=", ZERO, Var(name)), *inside])),))
+        self.refuses = True
+        del own
+        return [*lines, If(test, missed, None, "refused at the end")], env.knowing([name])
+
+    def from_copy(self, eq: Equation, env: Env) -> list[Plan]:
+        """A statement that reads its target elsewhere: what it reads is the target before the statement."""
+        tensor = self.tensors[eq.target]
+        name = self.fresh(f"{eq.target}_before")
+        self.own(name, tensor.value_type, None, tensor.extents)
+        indices = self.indices_for(tensor)
+        subscripts = tuple(Var(i) for i in indices)
+        old = lang.Access(eq.target, subscripts)
+        copy = lang.Access(name, subscripts)
+        copied = Equation(name, subscripts, indices, old)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(old, inner)
+            return Block((*lines, *self.stored(copied, copy, value, inner)))
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor == eq.target:
+                return replace(node, tensor=name)
+            return None
+
+        first = self.passes([Region((copy,))], indices, (), leaf, replace(env, parallel=not env.known), subscripts)
+        return [*first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
+
+    # --- reductions of all points at once --------------------------------------------------------
+
+    def hoisted(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
+        """Reductions whose operand cannot be gone through point by point without looking for each entry are made for
+        all points first, in the operand's own order."""
+        if env.known:
+            return [], eq
+        parts: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Reduce) and self.is_scattered(node, eq):
+                more, access = self.of_all_points(node)
+                parts.extend(more)
+                return access
+            return None
+
+        value = _outermost(rule, eq.value)
+        return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
+        """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
+        over everything."""
+        if node.op in ("argmin", "argmax") or any(isinstance(n, lang.Local | Gathered) for n in walk(node)):
+            return False
+        known = self.free(node) & set(eq.indices)
+        if not known or not self.free(node) <= set(eq.indices):
+            return False
+        found = self.regions.of(node.value)
+        if not found or self.regions.fill(node.value) is None:
+            return False
+        if self.types.identity(node) != self.regions.fill(node.value) and (node.where or not self.has_power(node)):
+            return False
+        env = Env(frozenset(known), parallel=False)
+        labels = set(self.labels)
+        empty = Block(())
+        nests = [
+            p
+            for r in found
+            for p in self.driven_by(
+                r, node.indices, () if node.where is None else tuple(conjuncts(node.where)), lambda _: empty, env
+            )
+        ]
+        self.labels = labels
+        return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
+
+    def looks_everywhere(self, node: Plan) -> bool:
+        if isinstance(node, Find) and node.key is None:
+            return True
+        if not isinstance(node, Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        sized = bounds <= {*self.program.size_of, *self.program.parameters, *self.sizes}
+        return sized and any(isinstance(n, Find | Segment) for n in walk(node.body, Plan))
+
+    def of_all_points(self, node: lang.Reduce) -> tuple[list[Plan], lang.Access]:
+        """The reduction at all points of the indices around it, into memory of the kernel's."""
+        indices = tuple(sorted(self.free(node)))
+        kind = self.types.reduced(node)
+        neutral, fill = self.types.identity(node), self.regions.fill(node.value)
+        name = self.fresh(_accumulator(node.op))
+        names = [self.extent_name(i) for i in indices]
+        self.own(name, kind.name, 0 if neutral is None else neutral, names)
+        counter = ""
+        if neutral is None or neutral != fill:
+            counter = self.fresh("visited")
+            self.own(counter, "int64", 0, names)
+        subscripts = tuple(Var(i) for i in indices)
+        total, count = lang.Access(name, subscripts), lang.Access(counter, subscripts)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+        adding = Equation(name, subscripts, (), None, operator)
+        counting = Equation(counter, subscripts, (), None, lang.Apply("add", ()))
+        first = Equation(name, subscripts, (), None)
+
+        def combined(value: Any, inner: Env) -> list[Plan]:
+            value = _cast(value, kind.name)
+            more = self.stored(adding, total, value, inner)
+            if neutral is None:
+                lines, seen, _ = self.computed(count, inner)
+                never = lang.Apply("equal", (seen, lang.Constant(0)))
+                more = [*lines, If(never, Block(tuple(self.stored(first, total, value, inner))), Block(tuple(more)))]
+            return more
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            done = combined(value, inner)
+            if counter:
+                done += self.stored(counting, count, lang.Constant(1), inner)
+            return Block((*lines, *done))
+
+        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        found = self.regions.of(node.value)
+        assert found is not None
+        parts = self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
+        if counter:
+            whole = self.whole(node.indices)
+
+            def last(inner: Env) -> Plan:
+                lines, seen, inner = self.computed(count, inner)
+                rest = lang.Apply("subtract", (lang.Index(whole), seen))
+                number = _typed(fill, settled(self.types.kind(node.value)).name)
+                value = self.power(node, number, rest, kind.name)
+                more = Block(tuple(combined(value, inner)))
+                return Block((*lines, If(lang.Apply("less", (seen, lang.Index(whole))), more)))
+
+            parts += self.passes([Region((count,))], indices, (), last, Env(), subscripts)
+        return parts, total
+
+    def extent_name(self, index: str) -> str:
+        """The extent of an index as the name of a size."""
+        extent = self.extents[index]
+        if isinstance(extent, Var):
+            return extent.name
+        name = self.fresh(f"{index}_extent")
+        self.before.append(Define(name, extent))
+        self.sizes[name] = extent
+        return name
+
+    def free(self, value: Any) -> set[str]:
+        """The indices of a value that nothing within it binds."""
+        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.extents}
+        names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
+        bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
+        for node in walk(value):
+            if isinstance(node, Linked):
+                inner = self.free(node.value)
+                bound |= inner & set(
+                    node.link.parts if isinstance(node.link, Link) else (node.link.name,)
+                ) - self.outside(node)
+        return names - bound
+
+    def outside(self, node: Linked) -> set[str]:
+        """Of the names of a link, those on the side that decides: what the value inside does not speak of."""
+        spoken = {n.name for n in walk(node.value) if isinstance(n, Var)}
+        spoken |= {m for n in walk(node.value) if isinstance(n, Linked) for m in n.link.names}
+        return set(node.link.names) - spoken
 
     # --- passes over regions ---------------------------------------------------------------------
 
@@ -289,7 +655,13 @@ class _Emitter:
         conditions = (*conditions, *region.where)
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
-        own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.extents}
+        own = {
+            v
+            for a in region.accesses
+            for s in a.subscripts
+            for v in variables(s)
+            if v in self.extents or v in self.gathered
+        }
         reached = self.reached(env.known | own, pending)
         more = [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
@@ -322,7 +694,7 @@ class _Emitter:
         return True
 
     def indices_of(self, condition: Formula) -> set[str]:
-        return {v for v in variables(condition) if v in self.extents}
+        return {v for v in variables(condition) if v in self.extents or v in self.gathered}
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -391,7 +763,11 @@ class _Emitter:
     ) -> list[Plan]:
         """The leaf at each point at which all accesses store something, with the `over` indices besides."""
         indices = dict.fromkeys(
-            v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.extents
+            v
+            for a in accesses
+            for s in a.subscripts
+            for v in sorted(variables(s))
+            if v in self.extents or v in self.gathered
         )
         unknown = [i for i in (*indices, *over) if i not in env.known]
         parts: list[Plan] = []
@@ -444,6 +820,7 @@ class _Emitter:
         for index, value in zip(unknown, does.target.place, strict=True):
             if value != Var(index):
                 lines.append(Define(index, value))
+        assert isinstance(does.value, lang.Apply)
         found = dict(zip(map(_key, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
         inner = replace(env, parallel=env.parallel and not loops).knowing(unknown).having(found)
@@ -517,19 +894,24 @@ class _Emitter:
                     found.append(one)
                 return lines, replace(value, arguments=tuple(found)), env
             case Chosen(condition, then, otherwise):
-                first, one, env = self.computed(then, env)
-                second, other, env = self.computed(otherwise, env)
-                return [*first, *second], lang.Apply("where", (Holds(condition), one, other), value.span), env
+                first, one, inner = self.computed(then, env)
+                second, other, _ = self.computed(otherwise, env)
+                if not first and not second:
+                    return [], lang.Apply("where", (Holds(condition), one, other), value.span), env
+                kind = self.types.of(value).name
+                own = Scalar(self.fresh("chosen"), kind)
+                yes = Block((*first, Assign(own.name, kind, one)))
+                no = Block((*second, Assign(own.name, kind, other)))
+                return [Let(own.name, kind, _typed(0, kind)), If(Holds(condition), yes, no)], own, env
             case Linked(link, inner):
                 lines, env = self.linked((link,), env)
                 more, found_value, env = self.computed(inner, env)
                 return [*lines, *more], found_value, env
             case Gathered(name, at, inner):
-                lines, place, env = self.computed(at, env)
-                self.extents.setdefault(name, Num(0))
-                own = Let(name, "int64", place)
-                more, found_value, env = self.computed(inner, env.knowing([name]))
-                return [*lines, own, *more], found_value, env
+                access = next(a for a in _accesses(inner) if any(name in variables(e) for e in a.subscripts))
+                lines, within_env = self.placed(name, at, access, env)
+                more, found_value, _ = self.computed(inner, within_env)
+                return [*lines, *more], found_value, env
             case lang.Reduce():
                 lines, found_value = self.reduction(value, env)
                 return lines, found_value, env
@@ -631,6 +1013,73 @@ class _Emitter:
             lines += self.never_empty(node, started)
         return lines, total
 
+    def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
+        """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in
+        numpy. What no region has counts only where it could be the one: then all points are looked at."""
+        if len(node.indices) != 1:
+            raise SpecError(f"expected one index of `{node.op}`, but there are {len(node.indices)}", node.span)
+        (index,) = node.indices
+        kind = self.types.of(node.value)
+        fill, found = self.regions.fill(node.value), self.regions.of(node.value)
+        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
+        lines: list[Plan] = [
+            Let(best.name, kind.name, _typed(0, kind.name)),
+            Let(at.name, "int64", lang.Constant(-1)),
+        ]
+        less = "less" if node.op == "argmin" else "greater"
+
+        def better(value: Any, place: Any) -> Any:
+            def both(*parts: Any) -> Any:
+                return _joined("logical_and", parts)
+
+            def either(*parts: Any) -> Any:
+                return _joined("logical_or", parts)
+
+            sooner = lang.Apply("less", (place, at))
+            same = both(lang.Apply("equal", (value, best)), sooner)
+            found = either(lang.Apply(less, (value, best)), same)
+            if kind.kind in "fc":
+                nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
+                known = lang.Apply("logical_not", (old,))
+                found = either(both(nan, either(known, sooner)), both(known, found))
+            return either(lang.Apply("less", (at, lang.Constant(0))), found)
+
+        counted = Scalar(self.fresh("visited"), "int64") if found is not None and not conditions else None
+        if counted is not None:
+            lines.append(Let(counted.name, "int64", lang.Constant(0)))
+        else:
+            found = [Region(())]
+
+        def leaf(inner: Env) -> Plan:
+            more, value = self.point_value(node.value, inner)
+            place = lang.Index(Var(index))
+            taken = Block((Assign(best.name, kind.name, value), Assign(at.name, "int64", place)))
+            count: list[Plan] = []
+            if counted is not None:
+                count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
+            return Block((*more, If(better(value, place), taken), *count))
+
+        inner = replace(env, parallel=False)
+        lines += self.passes(found or [], node.indices, conditions, leaf, inner)
+        if counted is not None:
+            number = _typed(fill, kind.name)
+            other = lang.Apply("less" if node.op == "argmin" else "greater", (best, number))
+            decided = _joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
+            if kind.kind in "fc":
+                decided = _joined("logical_or", (decided, lang.Apply("isnan", (best,))))
+            open_ = _joined(
+                "logical_and",
+                (
+                    lang.Apply("less", (counted, lang.Index(self.extents[index]))),
+                    lang.Apply("logical_not", (decided,)),
+                ),
+            )
+            counted = None
+            again = self.passes([Region(())], node.indices, (), leaf, inner)
+            lines.append(If(open_, Block(tuple(again))))
+        return lines, at
+
     def never_empty(self, node: lang.Reduce, started: Scalar) -> list[Plan]:
         return []
 
@@ -650,6 +1099,68 @@ class _Emitter:
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (_cast(fill, kind), _cast(count, kind)), node.span)
+
+
+def _joined(op: str, parts: Sequence[Any]) -> Any:
+    result = parts[0]
+    for part in parts[1:]:
+        result = lang.Apply(op, (result, part))
+    return result
+
+
+def _outermost(rule: Callable[[Any], Any], value: Any) -> Any:
+    """The rule applied from the outside in, not within what it has replaced."""
+    found = rule(value)
+    if found is not None:
+        return found
+    match value:
+        case lang.Apply(_, arguments):
+            return replace(value, arguments=tuple(_outermost(rule, a) for a in arguments))
+        case Chosen(_, then, otherwise):
+            return replace(value, then=_outermost(rule, then), otherwise=_outermost(rule, otherwise))
+    return value
+
+
+def _operator(op: str) -> str:
+    return {"+=": "add"}.get(op, op)
+
+
+def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str]) -> bool:
+    """Whether iterations of a loop over the indices may run in any order: what they write are updates of which the
+    order does not matter, or places of their own, and they read nothing of what others write."""
+    inside = [n for s in steps for n in walk(s)]
+    own = {n.name for n in inside if isinstance(n, lang.Let)}
+    equations = [n for n in inside if isinstance(n, Equation)]
+    if any(isinstance(n, lang.Break) for s in steps for n in _of_loop(s)) or any(
+        isinstance(n, lang.While) for n in inside
+    ):
+        return False
+    targets = {e.target for e in equations}
+    for equation in equations:
+        alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
+        if not set(indices) <= alone:
+            operator = None if equation.updates is None else equation.updates.operator
+            if operator is None or not operator.commutative or not operator.associative:
+                return False
+    for access in (n for s in steps for n in _accesses(s)):
+        if access.tensor in targets:
+            alone = {s.name for s in access.subscripts if isinstance(s, Var)}
+            if not set(indices) <= alone:
+                return False
+    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
+        operator = None if step.op == "=" else lang.Apply(_operator(step.op), (), function=step.function).operator
+        if operator is None or not operator.commutative or not operator.associative:
+            return False
+    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
+    return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
+
+
+def _of_loop(step: Any) -> Iterator[Any]:
+    """The steps that belong to the loop around, not to one further in."""
+    yield step
+    if isinstance(step, lang.If):
+        for inner in (*step.then, *step.otherwise):
+            yield from _of_loop(inner)
 
 
 def is_everywhere(tensor: Tensor) -> bool:

@@ -34,6 +34,7 @@
            | Repeat(body)          until something in it breaks
            | Break()               the innermost loop ends
            | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
+           | Refuse(name)          the call fails if the scalar is true
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -616,6 +617,13 @@ class Array(Plan):
     extents: tuple[Expr, ...]
     fill: Any = None
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Plan):
+    """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
+
+    name: str
 
 
 PLANS = Plan | Variant

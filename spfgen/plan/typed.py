@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spfgen.lang import nodes as lang
+from spfgen.lang.fold import applied
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, joined, kind_of, loop, reduction_type, settled
 from spfgen.space.nodes import Read
@@ -88,16 +89,11 @@ class Types:
 
     def fold(self, value: lang.Apply, numbers: Sequence[Any]) -> Any:
         """The value of an operator of numbers, as numpy computes it in the types of the arguments."""
+        if value.function is not None:
+            from spfgen.lang.functions import folded
+
+            return folded(value.function, self.arguments(value), numbers)
         import numpy as np
 
-        kinds = self.arguments(value)
-        typed = [np.dtype(k.name).type(number) for k, number in zip(kinds, numbers, strict=True)]
-        with np.errstate(all="ignore"):
-            if value.function is not None:
-                from spfgen.lang.functions import folded
-
-                return folded(value.function, typed)
-            if value.op in TYPES:
-                return np.dtype(value.op).type(typed[0]).item()
-            return np.asarray(getattr(np, value.op)(*typed)).item()
-
+        typed = [np.dtype(k.name).type(n) for k, n in zip(self.arguments(value), numbers, strict=True)]
+        return np.asarray(applied(value.op, typed)).item()

@@ -31,8 +31,9 @@ from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Extents, Key
 from spfgen.space.names import check_kernel_name, check_use
-from spfgen.space.nodes import Group, Program
+from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.result_types import result_types
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Steps, Tie
 from spfgen.space.tensors import make_tensors
 
@@ -48,8 +49,12 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     uses = list(_accesses(body))
     roles = roles_of(kernel)
     extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
-    tensors = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
-    found = _Ranges(kernel, extents, normal, uses, roles.outputs - roles.inputs)
+    own = {d.name for d in kernel.tensors if d.local}
+    made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
+    made = with_result_types(kernel, declared, made, own)
+    tensors = tuple(t for t in made if t.name not in own)
+    local = tuple(t for t in made if t.name in own)
+    found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
         _check_output(equation, layouts[equation.target])
@@ -73,7 +78,19 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         level=kernel.level,
         agreements=tuple(extents.agreements()),
         derived=tuple(found.derived()),
+        temporaries=local,
+        steps=True,
     )
+
+
+def with_result_types(
+    kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], tensors: Sequence[Tensor], own: set[str]
+) -> tuple[Tensor, ...]:
+    """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
+    said = {d.name for d in declared if d.use.value_type is not None}
+    known = {t.name: t.value_type for t in tensors if t.name in said or not (t.is_output or t.name in own)}
+    types = result_types(kernel, known)
+    return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in tensors)
 
 
 class Roles:
@@ -202,6 +219,7 @@ class _Ranges:
         normal: Normal,
         uses: Sequence[lang.Access],
         made: set[str],
+        own: set[str],
     ) -> None:
         self.kernel = kernel
         self.extents = extents
@@ -209,6 +227,8 @@ class _Ranges:
         self.uses = uses
         self.made = made
         """Tensors that the kernel makes: their extents follow."""
+        self.own = own
+        """Those of them that nobody outside sees: nothing knows their extents."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
 
@@ -252,7 +272,7 @@ class _Ranges:
         """The extent of an index. Raises SpecError where nothing bounds it."""
         if index not in self.found:
             named = self.named(index)
-            if named is not None:
+            if named is not None and not self.is_own(named[0]):
                 self.found[index] = named[0]
             else:
                 made = self.made_of(index)
@@ -260,6 +280,9 @@ class _Ranges:
                     raise self.unbounded(index)
                 self.found[index] = made
         return self.found[index]
+
+    def is_own(self, extent: Expr) -> bool:
+        return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
 
     def made_of(self, index: str) -> Expr | None:
         """What views and accesses make it."""

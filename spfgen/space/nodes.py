@@ -195,7 +195,8 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target; `derived`: extents, and what they are of others."""
+    target; `derived`: extents, and what they are of others;
+    `steps`: it is more than sums of products."""
 
     name: str
     doc: str
@@ -217,6 +218,7 @@ class Program:
     limits: Limits = Limits()
     doubts: tuple[Doubt, ...] = ()
     derived: tuple[tuple[Expr, Expr], ...] = ()
+    steps: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

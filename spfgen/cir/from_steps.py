@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spfgen.cir import nodes as c
+from spfgen.cir import operators
 from spfgen.cir.build import in_braces
-from spfgen.cir.elements import constant, converted
-from spfgen.cir.operators import c_apply
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.lang.typing import literal_kind, settled
 from spfgen.plan.nodes import Array, Assign, Block, Break, Define, If, Let, Plan, Refuse, Repeat, Store
-from spfgen.plan.typed import Holds, Scalar, Types
+from spfgen.plan.typed import Holds, Scalar
 from spfgen.space.nodes import Read
 from spfgen.space.own import OWN
 
@@ -54,7 +52,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             for extent in extents:
                 found = low.expr(extent, scope)
                 count = found if count == c.Int(1) else c.Bin("*", count, found)
-            value = None if fill is None else constant(fill, TYPES[kind])
+            value = None if fill is None else operators.literal(fill, TYPES[kind])
             low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
             low.array_names[name, OWN] = low.names[name]
             low.kinds[name] = TYPES[kind]
@@ -73,30 +71,21 @@ def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
 
 def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.Expr:
     """The value converted to a type."""
-    if isinstance(value, lang.Constant) and not hasattr(value.value, "dtype"):
-        return constant(value.value, wanted)
-    found, kind = typed(low, value, scope)
-    return converted(found, kind, wanted)
+    if isinstance(value, lang.Constant):
+        return operators.literal(value.value, wanted)
+    found, kind = operators.value(value, lambda v: _leaf(low, v, scope))
+    return operators.cast(found, kind, wanted)
 
 
-def typed(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]:
-    """The C of a value in its own type."""
+def _leaf(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]:
+    """The C of what holds numbers, with its type."""
     match value:
-        case lang.Constant(number):
-            kind = settled(literal_kind(number))
-            return constant(number.item() if hasattr(number, "item") else number, kind), kind
         case lang.Index(expr):
             return low.expr(expr, scope), TYPES["int64"]
-        case Scalar(name, kind_name):
-            return c.Name(low.names[name]), TYPES[kind_name]
+        case Scalar(name, kind):
+            return c.Name(low.names[name]), TYPES[kind]
         case Holds(condition):
             return low.condition(condition, scope), TYPES["bool"]
         case Read(operand):
             return low.place(operand, scope), low.kinds[operand.tensor]
-        case lang.Apply(_, arguments):
-            types = Types({t: k.name for t, k in low.kinds.items()}, {})
-            kinds = types.arguments(value)
-            found = [typed_as(low, a, scope, k) for a, k in zip(arguments, kinds, strict=True)]
-            result = types.of(value)
-            return c_apply(value, found, kinds, result), result
     raise InternalError(f"no C for {value!r}")

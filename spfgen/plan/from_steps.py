@@ -91,8 +91,8 @@ class _Reads(lang.Apply):
 
 @dataclass(frozen=True)
 class Env:
-    """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are known
-    to store nothing; whether loops may run on several threads."""
+    """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
+    known to store nothing; whether loops may run on several threads."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)

@@ -205,8 +205,8 @@ class Bound:
             raise DataError(f"expected memory for a workspace of `{self.program.name}`, but there is not enough")
         if status == RANGE:
             raise DataError(
-                f"expected the subscripts of `{self.program.name}` that are values to lie within their tensors, but one "
-                "does not",
+                f"expected the subscripts of `{self.program.name}` that are values to lie within their tensors, but "
+                "one does not",
                 None,
                 ("subscripts count from 0; the results of this call are incomplete",),
             )

@@ -67,17 +67,11 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
 
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
-    """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four operators,
-    of tensors that are 0 where nothing is stored."""
+    """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
+    operators, of tensors that are 0 where nothing is stored."""
     if any(d.local for d in kernel.tensors) or any(layout.fill != 0 for layout in layouts.values()):
         return False
-    return all(
-        isinstance(s, lang.Statement)
-        and s.op in ("=", "+=")
-        and not isinstance(s.function, lang.Function)
-        and _is_plain(s)
-        for s in kernel.statements
-    )
+    return all(isinstance(s, lang.Statement) and s.op in ("=", "+=") and _is_plain(s) for s in kernel.statements)
 
 
 def _is_plain(statement: lang.Statement) -> bool:

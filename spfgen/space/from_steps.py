@@ -166,8 +166,8 @@ def _check_output(equation: Equation, layout: Layout) -> None:
     if doubt is not None:
         what, _ = doubt
         raise SpecError(
-            f"expected a layout that can be written by coordinate for `{equation.target}`, but of `{layout.name}` it is "
-            f"not proved that {what}",
+            f"expected a layout that can be written by coordinate for `{equation.target}`, but of `{layout.name}` it "
+            f"is not proved that {what}",
             equation.span,
             ("declare the result in another layout",),
         )
@@ -428,7 +428,7 @@ class _Ranges:
 
         def rule(node: Any) -> Any:
             match node:
-                case Linked(Link(whole, parts, ()) as link, value):
+                case Linked(Link(_, parts, ()) as link, value):
                     return replace(node, link=replace(link, extents=tuple(self.extent(p) for p in parts)))
                 case Joined():
                     return self.joined(node)

@@ -35,7 +35,7 @@ ADDITIVE = ("add", "subtract", "negative", "positive")
 
 @dataclass
 class Normal:
-    """Puts the steps of a kernel in normal form. `sizes` are names that are no indices; `taken` are names of indices."""
+    """Puts the steps of a kernel in normal form. `sizes` are names that are no indices; `taken` those of indices."""
 
     sizes: frozenset[str]
     taken: set[str] = field(default_factory=set)

@@ -24,8 +24,8 @@ def _span() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """whole = (...(parts[0]*extents[1] + parts[1])*extents[2] + ...), each part within its extent: each side decides the
-    other, whatever the extents are."""
+    """whole = (...(parts[0]*extents[1] + parts[1])*extents[2] + ...), each part within its extent: each side decides
+    the other, whatever the extents are."""
 
     whole: str
     parts: tuple[str, ...]
@@ -99,8 +99,7 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A kernel's steps. `extents` has the range [0, extent) of each index; `inside` the indices whose range is only what
-    conditions and the extents of tensors leave."""
+    """A kernel's steps. `extents` has the range [0, extent) of each index."""
 
     body: tuple[Any, ...]
     extents: Mapping[str, Expr]

@@ -9,15 +9,15 @@ from typing import Any
 from lark import Token, Tree
 
 from spfgen.ir import walk
-from spfgen.lang import signs
 from spfgen.lang.expressions import Reader, did_you_mean
 from spfgen.lang.nodes import Case, Function, If, Return, Step, Value
-from spfgen.lang.ops import OPERATORS, Operator
+from spfgen.lang.ops import Operator
 from spfgen.lang.statements import read_steps
-from spfgen.lang.values import Scope, read_value
+from spfgen.lang.values import VIEWS, Scope, read_value
 
 PROPERTIES = ("commutative", "associative", "idempotent", "identity", "annihilator")
 _FORMS = {"identity": "property identity 0", "annihilator": "property annihilator 0 at 1"}
+RESERVED = (*VIEWS, "or", "and")
 _STEPS = ("statement", "for_", "if_", "let", "while_", "break_", "return_")
 
 
@@ -51,8 +51,7 @@ def _check_name(reader: Reader, name: Token, functions: Mapping[str, Function]) 
         first = functions[str(name)].span
         hint = f"the first one is at {first.file}:{first.line}; rename one of them" if first else "rename one of them"
         raise reader.fail(f"expected one function `{name}`, but there are two", name, hint)
-    reserved = (*OPERATORS, *signs.ALIASES, *signs.REDUCTIONS, *signs.PLACES, signs.MEAN, *signs.UPDATES)
-    if str(name) in (*reserved, "collapse", "split", "concat", "slice", "coalesce", "where"):
+    if str(name) in RESERVED:
         raise reader.fail(f"expected a new name, but `{name}` is a function already", name, "give it another name")
 
 
@@ -131,7 +130,7 @@ def _operator(reader: Reader, name: str, arity: int, trees: Sequence[Tree[Any]])
                     message = f"expected an argument from 1 to {arity}, but this is {place}"
                     raise reader.fail(message, place, "arguments are counted from 1")
                 new = tuple((at, number) for at in places)
-                result = replace(result, annihilators=(*result.annihilators, *new))
+                result = replace(result, annihilators=tuple(dict.fromkeys((*result.annihilators, *new))))
             case _:
                 result = replace(result, **{str(word): True})
     return result

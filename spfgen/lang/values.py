@@ -38,7 +38,8 @@ from spfgen.lang.ops import OPERATORS
 _FAMILIES = ("subscripted", "ranged", "ranged_down")
 _RANGES = ("range_between", "range_from", "range_to")
 _CHAINS = ("value_bits", "value_xor", "value_both", "value_shift", "value_sum", "value_product", "value_power")
-_VIEWS = {
+ALIASES = {a: o.name for o in OPERATORS.values() for a in getattr(o, "aliases", ())} | dict(signs.ALIASES)
+VIEWS = {
     "collapse": "collapse(v, (i, j) -> k)",
     "split": "split(v, k -> (i, j))",
     "concat": "concat((v, w), (i, k) -> l)",
@@ -107,7 +108,7 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
             raise reader.fail("expected a value, but this is a slice", tree, hint)
         case "ranged" | "ranged_down":
             reader.name(tree)
-    hint = f"lists and arrows belong to shape operators: `{_VIEWS['collapse']}`, `{_VIEWS['concat']}`"
+    hint = f"lists and arrows belong to shape operators: `{VIEWS['collapse']}`, `{VIEWS['concat']}`"
     raise reader.fail("expected a value, but this is a list", tree, hint)
 
 
@@ -169,9 +170,9 @@ def _comparison(scope: Scope, tree: Tree[Any]) -> Value:
 def _call(scope: Scope, tree: Tree[Any]) -> Value:
     name, listed = str(tree.children[0]), tree.children[1]
     trees = [] if listed is None else listed.children
-    if name in _VIEWS and name not in scope.functions:
+    if name in VIEWS and name not in scope.functions:
         return _view(scope, name, trees, tree)
-    if name not in scope.functions and name not in signs.ALIASES and name in (*signs.REDUCTIONS, *signs.PLACES, "mean"):
+    if name not in scope.functions and name not in ALIASES and name in (*signs.REDUCTIONS, *signs.PLACES, "mean"):
         message = f"expected an index of `{name}`, but there is none"
         hint = f"write `{name}(j: ...)`"
         if name == "sum":
@@ -201,10 +202,17 @@ def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None,
     if name in scope.functions:
         function = scope.functions[name]
         return name, function, len(function.parameters)
-    op = signs.ALIASES.get(name, name)
+    op = ALIASES.get(name, name)
     if op in OPERATORS:
         return op, None, OPERATORS[op].arity
-    known = {*scope.functions, *OPERATORS, *signs.ALIASES, *signs.REDUCTIONS, *signs.PLACES, *_VIEWS}
+    import numpy as np
+
+    found = getattr(np, op, None)
+    if isinstance(found, np.ufunc) and found.nout == 1:
+        return op, None, found.nin
+    if op in ("where", "clip"):
+        return op, None, 3
+    known = {*scope.functions, *OPERATORS, *ALIASES, *signs.REDUCTIONS, *signs.PLACES, *VIEWS}
     near = did_you_mean(name, known)
     brackets = f"a tensor is accessed with square brackets, `{name}[...]`"
     define = f"a function of yours is written `function {name}(x, y) {{ return x + y }}`"
@@ -331,7 +339,7 @@ def _subscript(scope: Scope, tree: Tree[Any]) -> Any:
 
 
 def _reduces(scope: Scope, name: str) -> bool:
-    listed = (*signs.REDUCTIONS, *signs.PLACES, signs.MEAN, *signs.ALIASES, *OPERATORS)
+    listed = (*signs.REDUCTIONS, *signs.PLACES, signs.MEAN, *ALIASES, *OPERATORS)
     return name in scope.functions or name in listed
 
 
@@ -408,7 +416,7 @@ def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
                 return None
             if str(name) in BUILTINS:
                 return Tree("builtin", [name, *children], tree.meta)
-            if _reduces(scope, str(name)) or str(name) in _VIEWS:
+            if _reduces(scope, str(name)) or str(name) in VIEWS:
                 return None
             return Tree("call", [Tree("name", [name], tree.meta), Tree("expressions", children, tree.meta)], tree.meta)
     return None
@@ -449,7 +457,7 @@ def _view(scope: Scope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) 
 
 
 def _misshaped(scope: Scope, name: str, tree: Tree[Any]) -> SpecError:
-    form = _VIEWS[name]
+    form = VIEWS[name]
     message = f"expected `{name}` in the form `{form}`, but this is another"
     if name != "coalesce":
         form += "; the old names stand left of the arrow, the new ones right of it"
@@ -462,7 +470,7 @@ def _listed(scope: Scope, tree: Tree[Any]) -> tuple[str, ...]:
     names = tuple(_plain_name(scope, i) for i in items)
     for item, name in zip(items, names, strict=True):
         if not name or name in scope.sizes or name in scope.locals:
-            hint = f"for instance `{_VIEWS['collapse']}`"
+            hint = f"for instance `{VIEWS['collapse']}`"
             raise scope.reader.fail("expected the name of an index", item, hint)
     return names
 

@@ -9,7 +9,7 @@ from typing import Any
 from lark import Token, Tree
 
 from spfgen.ir import walk
-from spfgen.lang.expressions import Reader, did_you_mean
+from spfgen.lang.expressions import Reader, did_you_mean, there_are
 from spfgen.lang.nodes import Case, Function, If, Return, Step, Value
 from spfgen.lang.ops import Operator
 from spfgen.lang.statements import read_steps
@@ -46,7 +46,7 @@ def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Funct
     return Function(str(name), parameters, body, operator, cases, space, reader.span(name))
 
 
-def _check_name(reader: Reader, name: Token, functions: Mapping[str, Function]) -> None:
+def _check_name(reader: Reader, name: Any, functions: Mapping[str, Function]) -> None:
     if str(name) in functions:
         first = functions[str(name)].span
         hint = f"the first one is at {first.file}:{first.line}; rename one of them" if first else "rename one of them"
@@ -69,7 +69,7 @@ def _case(scope: Scope, parameters: tuple[str, ...], tree: Tree[Any]) -> Case:
     *arguments, value = tree.children
     if len(arguments) != len(parameters):
         hint = f"for instance `case {', '.join([*parameters[:-1], '0'])} : ...`"
-        message = f"expected {len(parameters)} arguments in the case, but there are {len(arguments)}"
+        message = f"expected {len(parameters)} arguments in the case, but {there_are(len(arguments))}"
         raise scope.reader.fail(message, tree, hint)
     found: list[bool | int | float | None] = []
     for argument, parameter in zip(arguments, parameters, strict=True):
@@ -103,7 +103,9 @@ def _space(scope: Scope, trees: Sequence[Tree[Any]]) -> Value | None:
     allowed = ("logical_or", "logical_and", "logical_not")
     if any(getattr(n, "op", allowed[0]) not in allowed or getattr(n, "value", None) is not None for n in walk(found)):
         hint = "for instance `space x or y`, `space x and not y`"
-        raise scope.reader.fail("expected parameters joined by `and`, `or` and `not`", trees[0], hint)
+        raise scope.reader.fail(
+            "expected parameters joined by `and`, `or` and `not`, but this is another value", trees[0], hint
+        )
     return found
 
 
@@ -112,25 +114,33 @@ def _operator(reader: Reader, name: str, arity: int, trees: Sequence[Tree[Any]])
     result = Operator(name=name, arity=arity, symbol="", precedence=0, c="", c_bool="")
     for tree in trees:
         word, given, place = tree.children
+        at: Any = place
         if str(word) not in PROPERTIES:
             hint = did_you_mean(str(word), PROPERTIES) or f"properties: {', '.join(PROPERTIES)}"
             raise reader.fail(f"expected a property of functions, but `{word}` is not one", word, hint)
         if (given is not None) != (str(word) in _FORMS):
             form = _FORMS.get(str(word), f"property {word}")
-            raise reader.fail(f"expected `{word}` in the form `{form}`", tree, f"for instance `{form}`")
+            raise reader.fail(
+                f"expected `{word}` in the form `{form}`, but this is another", tree, f"for instance `{form}`"
+            )
         if arity != 2 and str(word) != "annihilator":
-            raise reader.fail(f"expected a function of two arguments: only of such is `{word}` a property", tree, "leave it out")
+            message = f"expected two arguments, but `{name}` has {arity}: `{word}` is about functions of two"
+            raise reader.fail(message, tree, "leave it out")
         number: Any = None if given is None else _number(given.children)
         match str(word):
             case "identity":
                 result = replace(result, identity=number)
             case "annihilator":
-                places = range(arity) if place is None else [int(place) - 1]
-                if place is not None and not 1 <= int(place) <= arity:
+                places = range(arity) if at is None else [int(at) - 1]
+                if at is not None and not 1 <= int(at) <= arity:
                     message = f"expected an argument from 1 to {arity}, but this is {place}"
                     raise reader.fail(message, place, "arguments are counted from 1")
-                new = tuple((at, number) for at in places)
+                new = tuple((p, number) for p in places)
                 result = replace(result, annihilators=tuple(dict.fromkeys((*result.annihilators, *new))))
+            case "commutative":
+                result = replace(result, commutative=True)
+            case "associative":
+                result = replace(result, associative=True)
             case _:
-                result = replace(result, **{str(word): True})
+                result = replace(result, idempotent=True)
     return result

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from lark import Token, Tree
+from lark import Tree
 
 from spfgen.facts.formula import Formula, variables
 from spfgen.lang import signs
@@ -58,15 +58,17 @@ def _step(scope: Scope, tree: Tree[Any], in_loop: bool) -> Step:
             value = _closed_value(scope, condition)
             return If(value, _block(scope, then, in_loop), _otherwise(scope, otherwise, in_loop), span)
         case "let":
-            name, _, value = tree.children
+            name, _, assigned = tree.children
             _check_new(scope, name)
-            return Let(str(name), _value(scope, value), span)
+            return Let(str(name), _value(scope, assigned), span)
         case "while_":
             condition, body = tree.children
             return While(_closed_value(scope, condition), _block(scope, body, True), span)
         case "break_":
             if not in_loop:
-                raise scope.reader.fail("expected `break` within a loop, but there is none around", tree, "leave it out")
+                raise scope.reader.fail(
+                    "expected `break` within a loop, but there is none around", tree, "leave it out"
+                )
             return Break(span)
     if not scope.closed:
         hint = "a kernel assigns its results: `y[i] = ...`"
@@ -97,7 +99,7 @@ def _for(scope: Scope, tree: Tree[Any]) -> For:
     return For(indices, _block(inner, body, True), condition, scope.reader.span(tree))
 
 
-def _check_new(scope: Scope, name: Token, others: set[str] | frozenset[str] = frozenset()) -> None:
+def _check_new(scope: Scope, name: Any, others: set[str] | frozenset[str] = frozenset()) -> None:
     if str(name) in scope.taken | others:
         message = f"expected a new name, but `{name}` is defined already"
         raise scope.reader.fail(message, name, "give it another name")
@@ -157,7 +159,7 @@ def _set(scope: Scope, tree: Tree[Any], op: str, function: Function | None) -> S
     return Set(name, op, _value(scope, value), scope.reader.span(tree), function)
 
 
-def _update(scope: Scope, sign: Token) -> tuple[str, Function | None]:
+def _update(scope: Scope, sign: Any) -> tuple[str, Function | None]:
     """The operator of `=`, `+=`, `min=`, `f=`."""
     if sign in ("=", "+="):
         return str(sign), None

@@ -119,8 +119,8 @@ _IN_KERNELS = ("tensor", "schedule", *_IN_SCHEDULES, "shares")
 _WORDS_WITHIN = ("where", "when", "within", "equal", "shares", "and")
 
 _SIGNS = (
-    (r"&&?|∧", "write `and`"),
-    (r"\|\|?|∨", "write `or`"),
+    (r"&&?|∧", "write `and`; `&` joins the bits of values"),
+    (r"\|\|?|∨", "write `or`; `|` joins the bits of values"),
     (r"!(?!=)|¬", "write `not`"),
     (r"≤", "write `<=`"),
     (r"≥", "write `>=`"),
@@ -131,11 +131,9 @@ _SIGNS = (
     (r"\.T\b", "for the transposed the subscripts change places: `A[j, i]`"),
     (r"[×·⋅]", "write `*`"),
     (r"//|/\*", "a comment starts with `#`"),
-    (r"\*\*|\^", "there are no powers: write a product, `x*x`"),
-    (r"<<|>>", "there are no shifts; comparisons are `<`, `<=`, `=`, `!=`, `>=`, `>`"),
+    (r"\*\*|\^", "conditions and layouts have no powers: write a product, `x*x`"),
+    (r"<<|>>", "conditions and layouts have no shifts; comparisons are `<`, `<=`, `=`, `!=`, `>=`, `>`"),
     (r":=", "an assignment is written `=`"),
-    (r"-=", "write `y[i] += -(...)`"),
-    (r"[*/]=", "a statement assigns with `=` or adds with `+=`"),
     (r"\"", "the text is not closed: it ends with the same quotes on its line, or stands in three on each side"),
     (r"['`“”‘’«»]", 'a text stands in double quotes: "..."'),
 )
@@ -375,8 +373,18 @@ def _nearest(word: str, words: Sequence[str]) -> str:
     return found[0] if found else ""
 
 
+_OF_STEPS = {"LET", "FOR", "IF", "WHILE", "BREAK", "RETURN", "LOCAL"}
+"""Words that start a step: a list of what could stand somewhere names the assignment alone."""
+_SIGNS_OF_VALUES = {"POWER", "FLOOR", "SHIFT", "BAR", "CARET", "AMPERSAND", "COMPARE", "EQUAL", "AND", "OR"}
+_STARTS_OF_VALUES = {"TRUTH", "TILDE", "NOT"}
+"""What is left out beside `+` and `*`, and beside numbers."""
+
+
 def _expected(names: set[str]) -> str:
     """What could stand here, in words."""
+    names = names - _OF_STEPS if "LET" in names and names - _OF_STEPS else names
+    names = names - _SIGNS_OF_VALUES if "BAR" in names else names
+    names = names - _STARTS_OF_VALUES if "FLOAT" in names else names
     words = sorted({_WORDS.get(n) or _literal(n) for n in names}, key=lambda w: (w.startswith("`"), w))
     if len(words) > 8:
         return ", ".join(words[:7]) + ", ..."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from lark import Token, Tree
@@ -112,7 +113,7 @@ def read_value(scope: Scope, tree: Tree[Any]) -> Value:
     raise reader.fail("expected a value, but this is a list", tree, hint)
 
 
-def _number(scope: Scope, token: Token, at: Any) -> Constant:
+def _number(scope: Scope, token: Any, at: Any) -> Constant:
     return Constant(scope.reader.number(token) if token.isdigit() else float(token), scope.reader.span(at))
 
 
@@ -154,7 +155,7 @@ def _comparison(scope: Scope, tree: Tree[Any]) -> Value:
     operands = [read_value(scope, c) for c in tree.children[::2]]
     span = scope.reader.span(tree)
     parts: list[Value] = []
-    for sign, left, right in zip(tree.children[1::2], operands, operands[1:], strict=True):
+    for sign, (left, right) in zip(tree.children[1::2], pairwise(operands), strict=True):
         if sign == "=":
             raise scope.reader.fail("expected `==`, but found `=`", sign, "values are compared with `==`")
         parts.append(Apply(signs.NAMES[str(sign)], (left, right), span))
@@ -273,7 +274,7 @@ def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     for item, found in zip((i for side in sides for i in side), read, strict=True):
         if found is None:
             hint = "the head of a reduction holds indices and conditions on them; tensors stand behind the `:`"
-            raise scope.reader.fail("expected an expression of indices and numbers", item, hint)
+            raise scope.reader.fail("expected an expression of indices and numbers, but this is a value", item, hint)
     trees = iter(read)
     lists = [[next(trees) for _ in side] for side in sides]
     joined = [only[0] if len(only) == 1 else Tree("expressions_", only, head.meta) for only in lists]
@@ -367,7 +368,7 @@ def _bound(scope: Scope, tree: Tree[Any]) -> Expr:
     found = _as_expression(scope, tree)
     if found is None:
         hint = "the bounds of a slice are numbers and sizes: `i(1:n - 1:2)`"
-        raise scope.reader.fail("expected a number or a size", tree, hint)
+        raise scope.reader.fail("expected a number or a size, but this is a value", tree, hint)
     return scope.reader.expr(found)
 
 
@@ -377,7 +378,9 @@ def _step(scope: Scope, tree: Tree[Any]) -> int:
             return value
         case Bin("-", Num(0), Num(value)) if value:
             return -value
-    raise scope.reader.fail("expected a step that is a number and not 0", tree, "for instance `i(1:5:2)`, `i(::-1)`")
+    raise scope.reader.fail(
+        "expected a step, a number that is not 0, but this is none", tree, "for instance `i(1:5:2)`, `i(::-1)`"
+    )
 
 
 def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
@@ -390,7 +393,7 @@ def _as_expression(scope: Scope, tree: Tree[Any]) -> Tree[Any] | None:
     children: list[Any] | None
     match tree.data:
         case "value_number":
-            token = tree.children[0].children[0]
+            token: Any = tree.children[0].children[0]
             if token.isdigit():
                 return Tree("number_", [token], tree.meta)
             hint = "subscripts are made of integers; a half of i is `i/2`, rounded down"
@@ -471,7 +474,7 @@ def _listed(scope: Scope, tree: Tree[Any]) -> tuple[str, ...]:
     for item, name in zip(items, names, strict=True):
         if not name or name in scope.sizes or name in scope.locals:
             hint = f"for instance `{VIEWS['collapse']}`"
-            raise scope.reader.fail("expected the name of an index", item, hint)
+            raise scope.reader.fail("expected the name of an index, but this is none", item, hint)
     return names
 
 

@@ -280,9 +280,16 @@ def _unused(kernel: Kernel) -> Iterator[SpecError]:
         return
     used = {n.tensor for n in _nodes_of(kernel) if isinstance(n, Access)}
     patterns = {t.shares.tensor for t in kernel.tensors if t.shares is not None}
+    strangers = used - {t.name for t in kernel.tensors}
     for tensor in kernel.tensors:
         pattern = tensor.name in patterns
         if tensor.name not in used and (not pattern or tensor.extents is None):
+            accesses = (n for n in _nodes_of(kernel) if isinstance(n, Access))
+            other = next((a for a in accesses if a.subscripts and a.tensor in strangers), None)
+            if other is not None:  # the cause of both is probably one misspelt name
+                hint = f"is `{tensor.name}` meant, which nothing uses? else declare it: `tensor {other.tensor} : dense`"
+                yield SpecError(f"expected a tensor, but `{other.tensor}` is not declared", other.span, (hint,))
+                return
             hint = f"leave out its declaration, or use it: `{tensor.name}[i]`"
             if pattern:
                 hint = f"state its extents, if it is only a pattern to share: `tensor {tensor.name}[m, n] : ...`"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Expr, Var, show
 from spfgen.lang import signs
+from spfgen.lang.ops import ADDED, COMPARED, MULTIPLIED, POWER, REDUCTIONS, SIGNED
 from spfgen.lang.nodes import (
     Access,
     Apply,
@@ -34,9 +35,7 @@ from spfgen.lang.nodes import (
     While,
 )
 
-SPACED = 9
-"""Signs that bind as much as `+` or less have spaces around them."""
-_REDUCTIONS = {op: name for name, op in signs.REDUCTIONS.items()}
+_REDUCTIONS = {REDUCTIONS[name]: name for name in ("sum", "prod", "max", "min", "any", "all")}
 _UPDATES = {op: sign for sign, op in signs.UPDATES.items()} | {"logical_or": "or", "logical_and": "and"}
 
 
@@ -44,7 +43,7 @@ def show_value(value: Value, level: int = 0) -> str:
     """The text of a value; in parentheses where it binds less than `level`."""
     match value:
         case Constant(number):
-            return f"({number})" if level > signs.BINARY["multiply"][1] and number < 0 else str(number)
+            return f"({number})" if level > MULTIPLIED and number < 0 else str(number)
         case Local(name):
             return name
         case Index(expr):
@@ -97,9 +96,9 @@ def _show_applied(value: Apply, level: int) -> str:
     if value.function is None and op in signs.BINARY and len(arguments) == 2:
         sign, own = signs.BINARY[op]
         # a comparison has no other beside it, a power is one to the right
-        left = own + 1 if own in (signs.COMPARISONS, signs.POWER) else own
-        right = own - 1 if own == signs.POWER else own + 1
-        between = f" {sign} " if own <= SPACED else sign
+        left = own + 1 if own in (COMPARED, POWER) else own
+        right = SIGNED if own == POWER else own + 1
+        between = f" {sign} " if own <= ADDED else sign
         text = f"{show_value(arguments[0], left)}{between}{show_value(arguments[1], right)}"
         return f"({text})" if own < level else text
     return f"{op}({_values(arguments)})"

@@ -16,7 +16,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from spfgen import folder
-from spfgen.errors import Span, SpecError
+from spfgen.errors import UNPRINTABLE, Span, SpecError
 from spfgen.lang.expressions import Reader
 from spfgen.lang.nodes import Source
 
@@ -109,6 +109,13 @@ _FORMS = {
     "deterministic": "schedule { deterministic }",
 }
 """A word that starts a clause, and the clause as it should look."""
+_WHOLE = {
+    "start": "a file holds imports, layouts, functions and kernels",
+    "program": "a statement is `y[i] = ...`; a text with kernels or layouts is read by spfgen.parse",
+    "layout_use": "for instance `csr`, `csr<float, int64>` or `bcsr(R=4, C=4)`",
+    "schedule_text": "for instance `tile i by 32; parallel i_tile`",
+}
+"""What is read, as it should look."""
 _IN_LAYOUTS = ("size", "relation", "index", "range", "property", "value", "fill", "binds", "pack", "each")
 _IN_SCHEDULES = (
     "order", "find", "tile", "split", "fuse", "parallel", "serial", "levels", "vectorize", "unroll", "prefetch",
@@ -146,7 +153,7 @@ def tree_of(source: Source, start: str) -> Tree[Any]:
         _check_depth(source, tree)
         return tree
     except UnexpectedInput as error:
-        raise _SyntaxMistake(source, error).as_error() from None
+        raise _SyntaxMistake(source, error, start).as_error() from None
 
 
 def _check_depth(source: Source, tree: Tree[Any]) -> None:
@@ -168,9 +175,10 @@ def _operations(tree: Tree[Any]) -> int:
 class _SyntaxMistake:
     """Where the text stops making sense, and what was probably meant."""
 
-    def __init__(self, source: Source, error: UnexpectedInput) -> None:
+    def __init__(self, source: Source, error: UnexpectedInput, start: str) -> None:
         self.source = source
         self.text = source.text
+        self.whole = start
         token = getattr(error, "token", None)
         self.names: set[str] = set()
         if isinstance(error, UnexpectedToken):
@@ -182,8 +190,18 @@ class _SyntaxMistake:
         # of levels in a wrong place the bracket is shown
         length = len(token) if isinstance(token, Token) and token.type != "LEVELS" and not self.at_end else 1
         self.end = self.start + length
+        self.names = self.names or self._possible()
         self.widened = self._widen()
         self.before = _blanked(self.text[: self.start])
+
+    def _possible(self) -> set[str]:
+        """What may follow what is right: lark does not say where no token at all fits its state."""
+        reading: Any = _parser().parse_interactive(self.text[: self.start], start=self.whole)
+        try:
+            reading.exhaust_lexer()
+        except UnexpectedInput:
+            return set()
+        return set(reading.accepts())
 
     def _widen(self) -> bool:
         """A piece of a word becomes the word, a part of a number the number; an open text starts at its quotes."""
@@ -206,10 +224,13 @@ class _SyntaxMistake:
         else:
             but = "the text ends here" if self.at_end else f"found `{self.found()}`"
             message = f"expected {_expected(self.names)}, but {but}"
+            if self.whole != "start":
+                message = message.replace("the end of the file", "the end of the text")
         return SpecError(message, self.span(self.start, self.end), (self.hint(),))
 
     def found(self) -> str:
-        return self.text[self.start : self.end].split("\n")[0]
+        text = self.text[self.start : self.end].split("\n")[0]
+        return text if text.isprintable() else UNPRINTABLE
 
     def span(self, start: int, end: int) -> Span:
         """The place of a piece of the text; the end of the text is after its last sign."""
@@ -275,7 +296,7 @@ class _SyntaxMistake:
         """The clause that is being read, as it should look."""
         found = re.findall(rf"\b({'|'.join(_FORMS)})\b|(\]\s*\+?=|^\s*\w+\s*\+?=)", self.before, re.MULTILINE)
         if not found:
-            return "a file holds imports, layouts and kernels"
+            return _WHOLE[self.whole]
         word = found[-1][0]
         if word == "relation" and self.item() != "layout":
             return "for instance `schedule { relation { [i, j] -> [t, j] : t = i + j } }`"
@@ -324,6 +345,11 @@ class _SyntaxMistake:
             return "all subscripts stand in one pair of brackets: `A[i, j]`"
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
+        if found == "[" and re.search(r"\bwhere\b[^;{}\n]*$", before):
+            return (
+                "`where` after a statement compares indices and sizes; values are compared in the value: "
+                "`where(x[j] > 0, A[i, j], 0)`"
+            )
         if found == "[" and re.search(r":[ \t]*\w+$", before):
             return "element types stand in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
         if "RSQB" in self.names and "COMMA" in self.names:

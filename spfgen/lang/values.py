@@ -34,12 +34,11 @@ from spfgen.lang.nodes import (
     Split,
     Value,
 )
-from spfgen.lang.ops import OPERATORS
+from spfgen.lang.ops import FUNCTIONS, OPERATORS, REDUCTIONS
 
 _FAMILIES = ("subscripted", "ranged", "ranged_down")
 _RANGES = ("range_between", "range_from", "range_to")
 _CHAINS = ("value_bits", "value_xor", "value_both", "value_shift", "value_sum", "value_product", "value_power")
-ALIASES = {a: o.name for o in OPERATORS.values() for a in getattr(o, "aliases", ())} | dict(signs.ALIASES)
 VIEWS = {
     "collapse": "collapse(v, (i, j) -> k)",
     "split": "split(v, k -> (i, j))",
@@ -173,7 +172,7 @@ def _call(scope: Scope, tree: Tree[Any]) -> Value:
     trees = [] if listed is None else listed.children
     if name in VIEWS and name not in scope.functions:
         return _view(scope, name, trees, tree)
-    if name not in scope.functions and name not in ALIASES and name in (*signs.REDUCTIONS, *signs.PLACES, "mean"):
+    if name not in scope.functions and name not in FUNCTIONS and name in (*REDUCTIONS, *signs.PLACES, signs.MEAN):
         message = f"expected an index of `{name}`, but there is none"
         hint = f"write `{name}(j: ...)`"
         if name == "sum":
@@ -203,17 +202,10 @@ def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None,
     if name in scope.functions:
         function = scope.functions[name]
         return name, function, len(function.parameters)
-    op = ALIASES.get(name, name)
-    if op in OPERATORS:
+    if name in FUNCTIONS:
+        op = FUNCTIONS[name]
         return op, None, OPERATORS[op].arity
-    import numpy as np
-
-    found = getattr(np, op, None)
-    if isinstance(found, np.ufunc) and found.nout == 1:
-        return op, None, found.nin
-    if op in ("where", "clip"):
-        return op, None, 3
-    known = {*scope.functions, *OPERATORS, *ALIASES, *signs.REDUCTIONS, *signs.PLACES, *VIEWS}
+    known = {*scope.functions, *FUNCTIONS, *REDUCTIONS, *signs.PLACES, *VIEWS}
     near = did_you_mean(name, known)
     brackets = f"a tensor is accessed with square brackets, `{name}[...]`"
     define = f"a function of yours is written `function {name}(x, y) {{ return x + y }}`"
@@ -248,7 +240,7 @@ def _reduction(scope: Scope, tree: Tree[Any]) -> Value:
             hint = f"nest two of them, or take `{word.removeprefix('arg')}` over both"
             raise reader.fail(f"expected one index of `{word}`, but there are {len(indices)}", head, hint)
         return Reduce(word, indices, inner, condition, span)
-    op, function, arity = operator_of(scope, signs.REDUCTIONS.get(word, word), tree)
+    op, function, arity = operator_of(scope, word if word in scope.functions else REDUCTIONS.get(word, word), tree)
     if arity != 2:
         message = f"expected a function of two arguments, but `{word}` has {arity}"
         raise reader.fail(message, tree, "reductions combine two values: `sum`, `max`, `any`, `logical_xor`, ...")
@@ -340,8 +332,7 @@ def _subscript(scope: Scope, tree: Tree[Any]) -> Any:
 
 
 def _reduces(scope: Scope, name: str) -> bool:
-    listed = (*signs.REDUCTIONS, *signs.PLACES, signs.MEAN, *ALIASES, *OPERATORS)
-    return name in scope.functions or name in listed
+    return name in scope.functions or name in (*FUNCTIONS, *REDUCTIONS, *signs.PLACES, signs.MEAN)
 
 
 def _range(scope: Scope, tree: Tree[Any]) -> Range:

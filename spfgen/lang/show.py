@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Compare, Expr, Var, show
 from spfgen.lang import signs
-from spfgen.lang.ops import ADDED, COMPARED, MULTIPLIED, POWER, REDUCTIONS, SIGNED
 from spfgen.lang.nodes import (
     Access,
     Apply,
@@ -34,6 +33,7 @@ from spfgen.lang.nodes import (
     Value,
     While,
 )
+from spfgen.lang.ops import ADDED, COMPARED, MULTIPLIED, POWER, REDUCTIONS, SIGNED
 
 _REDUCTIONS = {REDUCTIONS[name]: name for name in ("sum", "prod", "max", "min", "any", "all")}
 _UPDATES = {op: sign for sign, op in signs.UPDATES.items()} | {"logical_or": "or", "logical_and": "and"}

@@ -1,4 +1,4 @@
-"""The functions of rt/of_integers.h, of_naturals.h, of_floats.h and of_complex.h, one by one and for the types that are called.
+"""The functions of the four files rt/of_*.h, one by one and for the types that are called.
 
 A file has the definitions of one kind of numbers, with blank lines between them. In it TYPE is numpy's name of a type,
 VALUE that of C, REAL that of a part of a complex number, and UNSIGNED that of an integer without its sign; functions of

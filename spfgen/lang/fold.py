@@ -53,12 +53,19 @@ def _function(op: str, arguments: Sequence[ElementType]) -> Callable[..., Any]:
     if op == "power" and integers:
         return _integer_power
     if op == "reciprocal" and integers:
-        return lambda a: np.where(a * a == 1, a, 0)
+        return lambda a: np.where((a == 1) | ((a + 1 == 0) & (a < 0)), a, 0)
     return getattr(np, OPERATORS[op].name)  # type: ignore[no-any-return]
 
 
 def _integer_power(a: Any, b: Any) -> Any:
     import numpy as np
 
-    down = np.where(a * a == 1, a, 0)
+    down = np.where((a == 1) | ((a + 1 == 0) & (a < 0)), a, 0)
     return np.where(b < 0, np.power(down, np.abs(b) & 1) * (down != 0), np.power(a, np.maximum(b, 0)))
+
+
+def folded(value: Any) -> Any:
+    """The value of a tree of constants."""
+    if isinstance(value, Constant):
+        return value.value
+    return applied(value.op, [folded(a) for a in value.arguments])

@@ -1,4 +1,4 @@
-"""The functions of rt/of_integers.h, rt/of_floats.h and rt/of_complex.h, one by one and for the types that are called.
+"""The functions of the four files rt/of_*.h, one by one and for the types that are called.
 
 A file has the definitions of one kind of numbers, with blank lines between them. In it TYPE is numpy's name of a type,
 VALUE that of C, REAL that of a part of a complex number, and UNSIGNED that of an integer without its sign; functions of
@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from spfgen.lang.types import LIBRARY, TYPES, ElementType
 
-_FILES = {"b": "of_integers.h", "i": "of_integers.h", "u": "of_integers.h", "f": "of_floats.h", "c": "of_complex.h"}
+_FILES = {"b": "of_naturals.h", "i": "of_integers.h", "u": "of_naturals.h", "f": "of_floats.h", "c": "of_complex.h"}
 _NAME = re.compile(r"\bspfgen_\w+(?=\()")
 
 

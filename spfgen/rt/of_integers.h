@@ -1,26 +1,26 @@
 /* a / b rounded down; 0 for b = 0, and the least number / -1 is itself. */
 static inline VALUE spfgen_floor_divide_TYPE(VALUE a, VALUE b) {
     if (b == 0) return 0;
-    if ((VALUE)-1 < 0 && b == (VALUE)-1) return (VALUE)-a;
+    if (b == -1) return (VALUE)-a;
     return (VALUE)(a / b - (a % b != 0 && (a < 0) != (b < 0)));
 }
 
 /* The remainder of a / b rounded down, of the sign of b; 0 for b = 0. */
 static inline VALUE spfgen_remainder_TYPE(VALUE a, VALUE b) {
-    if (b == 0 || ((VALUE)-1 < 0 && b == (VALUE)-1)) return 0;
+    if (b == 0 || b == -1) return 0;
     const VALUE r = (VALUE)(a % b);
     return r != 0 && (r < 0) != (b < 0) ? (VALUE)(r + b) : r;
 }
 
 /* The remainder of a / b rounded to 0, of the sign of a; 0 for b = 0. */
 static inline VALUE spfgen_fmod_TYPE(VALUE a, VALUE b) {
-    return b == 0 || ((VALUE)-1 < 0 && b == (VALUE)-1) ? 0 : (VALUE)(a % b);
+    return b == 0 || b == -1 ? 0 : (VALUE)(a % b);
 }
 
 /* a to the power of n; of a negative n 1 / a**-n without its fraction, and 0 for a = 0. */
 static inline VALUE spfgen_power_TYPE(VALUE a, VALUE n) {
     VALUE result = 1;
-    if (n < 0) return a == 1 || (a == (VALUE)-1 && n % 2 == 0) ? 1 : a == (VALUE)-1 ? a : 0;
+    if (n < 0) return a == 1 || (a == -1 && n % 2 == 0) ? 1 : a == -1 ? a : 0;
     for (; n > 0; n /= 2) {
         if (n % 2 != 0) result = (VALUE)(result * a);
         a = (VALUE)(a * a);
@@ -40,7 +40,7 @@ static inline VALUE spfgen_sign_TYPE(VALUE a) {
 
 /* 1 / a without its fraction; 0 for a = 0. */
 static inline VALUE spfgen_reciprocal_TYPE(VALUE a) {
-    return a == 1 || ((VALUE)-1 < 0 && a == (VALUE)-1) ? a : 0;
+    return a == 1 || a == -1 ? a : 0;
 }
 
 static inline VALUE spfgen_square_TYPE(VALUE a) {
@@ -63,7 +63,7 @@ static inline VALUE spfgen_clip_TYPE(VALUE a, VALUE low, VALUE high) {
 
 /* The greatest common divisor. */
 static inline VALUE spfgen_gcd_TYPE(VALUE a, VALUE b) {
-    UNSIGNED x = a < 0 ? (UNSIGNED)-a : (UNSIGNED)a, y = b < 0 ? (UNSIGNED)-b : (UNSIGNED)b;
+    UNSIGNED x = (UNSIGNED)(a < 0 ? -a : a), y = (UNSIGNED)(b < 0 ? -b : b);
     while (x != 0) {
         const UNSIGNED rest = (UNSIGNED)(y % x);
         y = x;
@@ -74,7 +74,7 @@ static inline VALUE spfgen_gcd_TYPE(VALUE a, VALUE b) {
 
 /* The least common multiple; 0 where one is 0. */
 static inline VALUE spfgen_lcm_TYPE(VALUE a, VALUE b) {
-    const UNSIGNED x = a < 0 ? (UNSIGNED)-a : (UNSIGNED)a, y = b < 0 ? (UNSIGNED)-b : (UNSIGNED)b;
+    const UNSIGNED x = (UNSIGNED)(a < 0 ? -a : a), y = (UNSIGNED)(b < 0 ? -b : b);
     const UNSIGNED divisor = (UNSIGNED)spfgen_gcd_TYPE(a, b);
     return divisor == 0 ? 0 : (VALUE)(x / divisor * y);
 }
@@ -87,17 +87,4 @@ static inline VALUE spfgen_left_shift_TYPE(VALUE a, VALUE n) {
 /* The bits of a, n places down: only the sign is left where n is not within the width of the type. */
 static inline VALUE spfgen_right_shift_TYPE(VALUE a, VALUE n) {
     return n >= 0 && n < (VALUE)(8 * sizeof a) ? (VALUE)(a >> n) : (VALUE)-(a < 0);
-}
-
-/* Of numbers with and without a sign: C would take the sign for a bit. */
-static inline bool spfgen_less_int64_uint64(int64_t a, uint64_t b) {
-    return a < 0 || (uint64_t)a < b;
-}
-
-static inline bool spfgen_equal_int64_uint64(int64_t a, uint64_t b) {
-    return a >= 0 && (uint64_t)a == b;
-}
-
-static inline bool spfgen_less_equal_int64_uint64(int64_t a, uint64_t b) {
-    return a < 0 || (uint64_t)a <= b;
 }

@@ -23,9 +23,13 @@ from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import _loop, type_of
-from spfgen.run.compile import build, load
+from spfgen.run.compile import build, find_compiler, load
 
 KNOWN = frozenset(("true", "false"))
+WARNINGS = (
+    *("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"),
+    *("-Wno-unused-parameter", "-Wno-type-limits"),  # of what these cases ask: `imag` of integers, int8 < 300
+)
 MIXED = [
     *(("add", a, b) for a, b in itertools.permutations(TYPES, 2) if (len(a) + len(b)) % 3 == 0),
     *((op, a, b) for op in ("less", "greater_equal", "equal", "not_equal", "less_equal", "greater", "maximum", "divide")
@@ -140,7 +144,8 @@ def library():
     functions = [case(row).function(f"f{k}") for k, row in enumerate(CASES)]
     file = plain_file(functions, "operators")
     check(file, KNOWN)
-    return load(build(print_file(file), optimise=False))
+    flags = () if "clang" in find_compiler().version else WARNINGS
+    return load(build(print_file(file), optimise=False, extra_flags=flags))
 
 
 def computed(library, k: int, made: Case, given: list[np.ndarray], kind: ElementType) -> np.ndarray:

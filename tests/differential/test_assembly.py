@@ -295,7 +295,7 @@ def test_the_text_says_whose_pattern_it_is() -> None:
     kernel sharing { tensor A : csr  tensor C : csr shares A  C[i,j] = 2*A[i,j] }
     kernel reading { tensor A, C : csr  tensor y : dense  C[i,j] = A[i,j]  y[i] = C[i,j] }
     kernel found { tensor A, C : csr  C[i,j] = A[j,i]  schedule { find C.pj : search } }
-    kernel free { tensor A, C : csr  C[i,j] = A[j,i] }
+    kernel computed { tensor A, C : csr  C[i,j] = A[j,i] }
     """)
     assembled = {n: set(spec.kernels[n].compile().assembled) for n in spec.kernels}
-    assert assembled == {"within_it": set(), "sharing": set(), "reading": set(), "found": set(), "free": {"C"}}
+    assert assembled == {"within_it": set(), "sharing": set(), "reading": set(), "found": set(), "computed": {"C"}}

@@ -16,6 +16,7 @@ from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
@@ -51,7 +52,7 @@ class LayoutHandle:
                 settings[name] = operator.index(value)
             except TypeError:
                 raise UsageError(f"expected an integer for the constant `{name}`, but it is {value!r}") from None
-        text = self.use.name + "(" + ", ".join(f"{n}={v}" for n, v in settings.items()) + ")"
+        text = f"{self.use.name}({', '.join(f'{n}={v}' for n, v in settings.items())})"
         span = parse_layout_use(text).span
         handle = LayoutHandle(self.tree, replace(self.use, settings=tuple(settings.items()), span=span))
         self.tree.resolve(handle.use)
@@ -78,7 +79,7 @@ class LayoutHandle:
                     (f"write {self.name}(rank=2), or say the shape",),
                 )
             settings[SOLVED] = rank
-        return layout_of(declaration, settings)
+        return layout_of(declaration, settings, self.tree.fill_of(self.use))
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +98,8 @@ class LayoutHandle:
 
     def __repr__(self) -> str:
         constants = ", ".join(f"{n}={v}" for n, v in self.use.settings)
-        return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}>"
+        fill = "" if self.use.fill is None else f" fill {fill_text(self.use.fill)}"
+        return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}{fill}>"
 
 
 class _Layouts(Mapping[str, LayoutHandle]):
@@ -246,22 +248,26 @@ def pack(
     *,
     shape: Sequence[int] | int | None = None,
     duplicates: str | Callable[[Any, Any], Any] = "sum",
+    fill: object = None,
     **constants: int,
 ) -> Tensor:
-    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`.
+    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`, `pack(A, "csr fill inf")`.
 
-    `obj` is a numpy array (its entries that are not 0), a sparse array or matrix of scipy or PyData/Sparse in any
-    format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or one of
-    shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of values
-    at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values keep
-    their type, and index arrays are int32 where that suffices, unless the layout says types: `"csr<float, int64>"`.
+    `obj` is a numpy array (its entries that are not the fill value), a sparse array or matrix of scipy or PyData/Sparse
+    in any format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or
+    one of shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of
+    values at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values
+    keep their type, and index arrays are int32 where that suffices, unless the layout says types:
+    `"csr<float, int64>"`. `fill` is the value of what is not stored, any number (else the layout's own, mostly 0);
+    nan equals nan, and -0.0 is another one than 0.
 
     Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
     for a layout that cannot be packed.
     """
     from spfgen.run.entries import pack_object
 
-    return pack_object(handle_of(layout, constants), obj, shape, duplicates)
+    handle = handle_of(layout, constants)
+    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates)
 
 
 def load_tensor(path: str | Path) -> Tensor:
@@ -487,12 +493,22 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
     return handle(**constants) if constants else handle
 
 
+def filled(handle: LayoutHandle, fill: object) -> LayoutHandle:
+    """The same with another fill value: any number. Raises UsageError."""
+    try:
+        number = plain_fill(fill)
+    except (TypeError, ValueError):
+        raise UsageError(f"expected a number as the fill value, but it is {fill!r}") from None
+    return LayoutHandle(handle.tree, replace(handle.use, fill=number))
+
+
 @lru_cache(maxsize=256)
 def _of(layout: Layout) -> LayoutHandle:
     """The layout that a tensor has, to be used for others."""
     from spfgen.run.store import text_of
 
-    return LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
+    handle = LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
+    return filled(handle, layout.fill)
 
 
 @lru_cache(maxsize=256)

@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spfgen import folder
 from spfgen.errors import our_bugs
+from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
 from spfgen.layout.nodes import SCALAR, Layout
@@ -73,13 +74,17 @@ def _with_layouts(found: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
     return replace(found, program=replace(found.program, tensors=tensors))
 
 
-_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
+_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...], str | None], tuple[object, Layout]] = {}
 
 
-def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
-    """The checked layout of a declaration; read once for each choice of constants. Raises SpecError."""
+def layout_of(declaration: LayoutDecl, settings: Mapping[str, int], fill: Any = None) -> Layout:
+    """The checked layout of a declaration; read once for each choice of constants and fill value (None: the
+    declaration's own). Raises SpecError."""
+    if fill is not None:
+        own = layout_of(declaration, settings)
+        return own if own.fill_text == fill_text(fill) else _filled(declaration, own, fill)
     defaults = {n: v for n, v in declaration.constants if v is not None}
-    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
+    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())), None)
     found = _LAYOUTS.get(key)
     if found is None or found[0] is not declaration:
         asked = (f"please report it with the text of the layout `{declaration.name}`",)
@@ -87,6 +92,15 @@ def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
             layout = instantiate(declaration, settings)
             _check(layout)
         found = _LAYOUTS[key] = (declaration, layout)
+    return found[1]
+
+
+def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
+    """The layout with another fill value, one object for each: nothing that is checked of a layout depends on it."""
+    key = (id(declaration), own.constants, fill_text(fill))
+    found = _LAYOUTS.get(key)
+    if found is None or found[0] is not declaration:
+        found = _LAYOUTS[key] = (declaration, replace(own, fill=fill))
     return found[1]
 
 

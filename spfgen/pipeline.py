@@ -162,7 +162,7 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
             settings[RANK] = rank
         if rank is None:
             raise SpecError(f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span)
-        result[declaration.name] = layout_of(found, settings)
+        result[declaration.name] = layout_of(found, settings, tree.fill_of(declaration.use))
     return result
 
 

@@ -187,7 +187,7 @@ class LayoutUse:
     array_types: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, int], ...] = ()
     span: Span | None = _span()
-    fill: bool | int | float | None = None
+    fill: bool | int | float | complex | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def parse_statements(text: str, file: str = "<expression>") -> tuple[Statement, 
 
 
 def parse_layout_use(text: str, file: str = "<layout>") -> LayoutUse:
-    """Read a layout with its types and constants: `bcsr<float>(R=4, C=4)`."""
+    """Read a layout with its types, constants and fill value: `bcsr<float>(R=4, C=4) fill inf`."""
     reader = Reader(Source(file, text))
     return _layout_use(reader, _tree(reader.source, "layout_use"))
 
@@ -502,6 +502,7 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
     arrays: list[tuple[str, str]] = []
     settings: list[tuple[str, int]] = []
     children = [c for c in tree.children[1:] if c is not None]
+    fill = read_fill(children.pop()) if children and children[-1].data == "fill" else None
     if [c.data for c in children].count("types") > 1:
         hint = "write them once, before or after the constants: `LAYOUT<float>(R=2)`"
         raise reader.fail("expected the element types once, but they stand twice", children[-1], hint)
@@ -526,7 +527,18 @@ def _layout_use(reader: Reader, tree: Tree[Any]) -> LayoutUse:
                     entry,
                     "give one array its own type with `name : type`",
                 )
-    return LayoutUse(str(tree.children[0]), value_type, index_type, tuple(arrays), tuple(settings), reader.span(tree))
+    span = reader.span(tree)
+    return LayoutUse(str(tree.children[0]), value_type, index_type, tuple(arrays), tuple(settings), span, fill)
+
+
+def read_fill(tree: Tree[Any]) -> bool | int | float:
+    """The number of a `fill` clause: `fill -0.0`, `fill inf`, `fill True`."""
+    *sign, number = tree.children
+    if isinstance(number, Token):
+        return str(number).lower() == "true"
+    text = str(number.children[0])
+    value: int | float = int(text) if text.isdigit() else float(text)
+    return -value if sign and sign[0] == "-" else value
 
 
 def _settings(reader: Reader, tree: Tree[Any]) -> list[tuple[str, int]]:

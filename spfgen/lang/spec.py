@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -56,6 +56,10 @@ class SpecTree:
                 raise SpecError(f"{message}, but there is none", word_in(use.span, use.name), (hint,))
         return declaration, settings
 
+    def fill_of(self, use: LayoutUse) -> complex | None:
+        """The fill value that the use, or an alias on the way, says; None where the layout's own holds."""
+        return next((one.fill for one in self._uses(use) if one.fill is not None), None)
+
     def _uses(self, use: LayoutUse) -> Iterator[LayoutUse]:
         """The use and those behind it, through aliases to a declaration."""
         seen = [use.name]
@@ -104,7 +108,11 @@ def _divisors(declaration: LayoutDecl) -> set[str]:
 def meant(text: str, tree: SpecTree) -> tuple[SpecTree, LayoutUse]:
     """What stands for a layout, and where it is declared: `bcsr(R=4, C=4)`, or levels such as
     `(i, j) -> (i : dense, j : compressed)`. Raises SpecError, Unsupported."""
-    return _leveled(text) if is_levels(text) else (tree, parse_layout_use(text))
+    if not is_levels(text):
+        return tree, parse_layout_use(text)
+    levels, fill = re.fullmatch(r"(.*?)(\sfill\s[^()]*)?", text, re.DOTALL).groups()  # type: ignore[union-attr]
+    tree, use = _leveled(levels)
+    return tree, use if fill is None else replace(use, fill=parse_layout_use(f"{use.name}{fill}").fill)
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
+from spfgen.lang.fills import fill_text, plain_fill
 
 
 def _span() -> Any:
@@ -92,11 +93,17 @@ class Layout:
     relation: Formula
     indexes: tuple[IndexArray, ...]
     values: tuple[ValueArray, ...]
-    fill: float = 0.0
+    fill: Any = field(default=0, compare=False)
+    """The value of what is not stored: a number. `fill_text` stands for it where layouts are compared."""
     bindings: tuple[Binding, ...] = ()
     hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
+    fill_text: str = field(default="0", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fill", plain_fill(self.fill))
+        object.__setattr__(self, "fill_text", fill_text(self.fill))
 
     @property
     def rank(self) -> int:

@@ -33,6 +33,7 @@ from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
+from spfgen.lang.products import check_products
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
@@ -147,6 +148,7 @@ KNOWN = frozenset(
 
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     """The layout of each declared tensor, with constants and rank put in, checked."""
+    check_products(kernel.statements)
     ranks: dict[str, int] = {}
     for statement in kernel.statements:
         for access in (statement.target, *accesses(statement.value)):

@@ -27,6 +27,7 @@ from spfgen.layout.points import (
     sorted_order,
     to_coordinates,
 )
+from spfgen.layout.refusals import NoPlace, with_remedy
 from spfgen.layout.validate import violation
 
 INDEX_TYPE = "int32"
@@ -61,8 +62,7 @@ def pack(
     if len(shape) != layout.rank:
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
     checked_duplicates(duplicates)
-    plan = pack_plan(layout)
-    orders = key_orders(layout)
+    plan, orders = pack_plan(layout), key_orders(layout)
     values = np.asarray(values)
     check_fill(layout, values.dtype)
     columns, single = sorted_entries(layout, shape, coords, values, duplicates)
@@ -70,6 +70,10 @@ def pack(
     try:
         assemble(state, plan, orders)
         check_shared(state, plan)
+    except NoPlace as error:
+        raise error.explained() from None
+    except Unsupported as error:
+        raise with_remedy(error, layout) from None
     except MemoryError:
         extents = " x ".join(map(str, shape))
         raise DataError(
@@ -163,7 +167,10 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     for number, orders in enumerate(product(*options)):
         if number >= ATTEMPTS:
             break
-        reason, of_property = _tried(layout, plan, orders)
+        try:
+            reason, of_property = _tried(layout, plan, orders)
+        except Unsupported as error:
+            raise with_remedy(error, layout) from None
         if reason is None:
             return orders
         if of_property and not broken:
@@ -178,7 +185,7 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
         )
     wanted = "satisfies its properties" if broken else "gives all its arrays"
     message = f"layout `{layout.name}` cannot be packed: no order of the entries {wanted}"
-    raise Unsupported(message, layout.span, notes)
+    raise with_remedy(Unsupported(message, layout.span, notes), layout)
 
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:

@@ -32,6 +32,7 @@ from spfgen.layout.points import (
     sorted_order,
     value_places,
 )
+from spfgen.layout.refusals import NoPlace
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.uf import linear
@@ -97,9 +98,12 @@ class Entries:
         lost = np.flatnonzero(~mask & _differs(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
-            raise DataError(
+            raise NoPlace(
                 f"expected entries that layout `{self.layout.name}` can store, "
-                f"but it has no place for the value {self.values[lost[0]]} at {at}"
+                f"but it has no place for the value {self.values[lost[0]]} at {at}",
+                self.layout,
+                self.sizes,
+                at,
             )
         self.columns = {n: c[mask] for n, c in self.columns.items()}
         self.values, self.piece = self.values[mask], self.piece[mask]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
 from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import SHIFTED, show_applied
 from spfgen.plan.nodes import (
     Bound,
     Choose,
@@ -216,12 +217,8 @@ def show_value(value: Value, level: int = 0) -> str:
             return str(number)
         case Read(operand):
             return show_operand(operand)
-        case Apply(arguments=(inner,)):
-            return f"{value.operator.symbol}{show_value(inner, value.operator.precedence)}"
-        case Apply(arguments=(left, right)):
-            own = value.operator.precedence
-            text = f"{show_value(left, own)}{value.operator.symbol}{show_value(right, own + 1)}"
-            return f"({text})" if own < level else text
+        case Apply(name, arguments):
+            return show_applied(name, value.operator, arguments, show_value, level, SHIFTED)
     raise InternalError(f"no text for {value!r}")
 
 

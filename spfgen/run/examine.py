@@ -78,12 +78,17 @@ class Section:
     def text(self) -> str:
         lines = [self.title]
         for finding in self.findings:
-            wide = [part for line in finding.text.splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
+            wide = [part for line in finding.text.splitlines() for part in _wrapped(line)]
             first, *others = wide or [""]
             mark = f"{finding.verdict}: " if finding.verdict else ""
             lines.append(f"  {finding.topic:<12} {mark}{first}")
             lines += [f"  {'':<12} {line}" for line in others]
         return "\n".join(lines)
+
+
+def _wrapped(line: str) -> list[str]:
+    """Prose is wrapped; a line of a source text and the carets under it stay as they are."""
+    return [line] if line.startswith("    ") else textwrap.wrap(line, WIDTH) or [""]
 
 
 def examine(spec: Spec, seed: int) -> Iterator[Section]:
@@ -179,8 +184,7 @@ def _packing(layout: Layout, seed: int) -> Finding:
         found = tried(layout, seed) if layout.rank else Trial()
     except Unsupported as error:
         reason = error.message.removeprefix(f"layout `{layout.name}` cannot be packed: ")
-        hint = "tensors in it are made with spfgen.tensor, from arrays that you have"
-        return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes, hint]), NOTE)
+        return Finding("pack", "\n".join([f"cannot be derived: {reason}", *error.notes]), NOTE)
     if found.wrong:
         return Finding("pack", f"{found.wrong} (a bug of spfgen, please report it)", FAILED)
     if found.lost:

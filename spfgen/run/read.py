@@ -207,6 +207,8 @@ def _shown(line: bytes | str) -> str:
     """A line of a file as it may appear in a message: short, printable."""
     text = line.decode("latin-1") if isinstance(line, bytes) else line
     text = text.strip()
+    if not text.replace("\t", " ").isprintable():  # a terminal may obey what binary files hold
+        return "binary data"
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -653,10 +655,21 @@ def _all(convert: type[int] | type[float], words: list[str]) -> bool:
 # ---- numpy
 
 
+def _loaded(file: str) -> Any:
+    """What numpy.load gives, which takes everything that it does not know for a pickle."""
+    import numpy as np
+
+    with Path(file).open("rb") as stream:
+        begin = stream.read(6)
+    if begin and not begin.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
+        raise DataError(f"expected a file that numpy.save or numpy.savez wrote, but {file} is not one")
+    return np.load(file, allow_pickle=False)
+
+
 def _read_npy(file: str) -> NDArray[Any]:
     import numpy as np
 
-    array = np.load(file, allow_pickle=False)
+    array = _loaded(file)
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataError(f"expected one array, but {file} is an archive", notes=["rename it to .npz"])
@@ -666,7 +679,7 @@ def _read_npy(file: str) -> NDArray[Any]:
 def _read_npz(file: str, name: str | None) -> Coordinates | NDArray[Any]:
     import numpy as np
 
-    archive = np.load(file, allow_pickle=False)
+    archive = _loaded(file)
     if isinstance(archive, np.ndarray):
         raise DataError(f"expected an archive, but {file} is one array", notes=["rename it to .npy"])
     with archive:

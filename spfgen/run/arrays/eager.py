@@ -18,7 +18,7 @@ from spfgen.errors import ConversionError, DataError, SpfgenError
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import contracted, product_labels
-from spfgen.run.arrays.elementwise import elementwise
+from spfgen.run.arrays.elementwise import decided, elementwise
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
 from spfgen.run.arrays.indexing import subscript
 from spfgen.run.arrays.made import is_full, tensor_from, with_fill
@@ -116,32 +116,39 @@ def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any
     if len(tensors) == 1 and not any(isinstance(o, np.ndarray) for o in operands):
         (place,) = [k for k, o in enumerate(operands) if isinstance(o, Tensor)]
         found = with_values(
-            tensors[0], lambda values: call(*[values if k == place else o for k, o in enumerate(operands)])
+            tensors[0],
+            lambda values: call(*[values if k == place else o for k, o in enumerate(operands)]),
+            decided(function, operands).get(place),
         )
         if found is not None:
             return found
     result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call)
     if not isinstance(result, Entries):
         return in_c(result, 0)[0]
-    return tensor_from(result, layouts_of(tensors, result.fill))
+    return tensor_from(result, layouts_of(operands, function))
 
 
-def layouts_of(tensors: Sequence[Tensor], fill: Any = 0) -> list[Layout]:
-    """Of the operands: a result whose entries may be anywhere is dense where one of them is."""
-    found = [t.layout for t in tensors]
-    return sorted(found, key=lambda layout: not is_full(layout)) if len(found) > 1 else found
+def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> list[Layout]:
+    """The layouts for a result: first that of an operand whose fill decides the function alone, which is then only
+    where that operand is; else that of a dense operand, because it is everywhere."""
+    tensors = [(k, o) for k, o in enumerate(operands) if isinstance(o, Tensor)]
+    deciding = decided(function, operands)
+    decide = [not is_full(t.layout) and k in deciding for k, t in tensors]
+    ordered = sorted(zip(tensors, decide, strict=True), key=lambda one: (not one[1], not is_full(one[0][1].layout)))
+    return [t.layout for (_, t), _ in ordered]
 
 
-def with_values(tensor: Tensor, call: Callable[[Any], Any]) -> Tensor | None:
-    """The same pattern with the values, and the fill, that a function gives; None where a coordinate may have several
-    entries, which a function of their sum is not the sum of."""
+def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) -> Tensor | None:
+    """The same pattern with the values, and without `fill` the fill, that a function gives. None where a coordinate may
+    have several entries: a function of their sum is not the sum of its values."""
     from spfgen.layout.proofs import stored_once
 
     if not stored_once(tensor.layout).proved:
         return None
     check_unchanged(tensor)
-    with np.errstate(all="ignore"):
-        fill = np.asarray(call(tensor.fill_value))[()]
+    if fill is None:
+        with np.errstate(all="ignore"):
+            fill = np.asarray(call(tensor.fill_value))[()]
     names = [v.name for v in tensor.layout.values]
     values, number = dict[str, Array](), fill
     for name in names:
@@ -213,7 +220,7 @@ def product(left: Any, right: Any) -> Any:
     full = [t.layout for t in tensors if is_full(t.layout)]
     if len(tensors) == 2 and not full:
         found = contracted(entries_of(left), entries_of(right), labels)
-        return tensor_from(found, layouts_of(tensors))
+        return tensor_from(found, [t.layout for t in tensors])
     from spfgen.run.einsum import einsum
 
     result = einsum((f"{labels[0]},{labels[1]}->{labels[2]}", left, right))
@@ -309,9 +316,8 @@ def turned(entries: Entries, order: Sequence[int]) -> Entries:
 def number(tensor: Tensor) -> Any:
     """The only element. Raises ValueError, as numpy does, when there are more or none."""
     if any(n != 1 for n in tensor.shape):
-        raise ValueError(
-            "the truth value of a tensor with more or fewer than one element is ambiguous: use any(), all()"
-        )
+        message = f"expected a tensor with one element, but it has {tensor.size}"
+        raise ValueError(f"{message}: the truth value of several is any() or all()")
     return entries_of(tensor).to_dense().reshape(-1)[0]
 
 
@@ -331,12 +337,9 @@ def where(condition: Any, *choices: Any) -> Any:
     if not choices:
         return nonzero(condition)
     operands = [_operand(o) for o in (condition, *choices)]
-    tensors = [o for o in operands if isinstance(o, Tensor)]
     given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
     result = elementwise(None, given, np.where)
-    if not isinstance(result, Entries):
-        return in_c(result, 0)[0]
-    return tensor_from(result, layouts_of(tensors))
+    return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else in_c(result, 0)[0]
 
 
 def clipped(value: Any, low: Any, high: Any, **options: Any) -> Any:

@@ -1,7 +1,7 @@
 """Functions of single values on entries, dense arrays and numbers, with numpy's broadcasting.
 
-The result is sparse where the values outside of the entries are known to be one number: the function of the fills.
-Beside a dense array they are known only where the fill decides the function alone, as 0 does a product.
+The result is sparse where the values outside of the entries are known to be one number: the function of the fills, or
+what a fill value decides alone, as 0 does a product. Beside a dense array only the latter is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from spfgen.errors import DataError
 from spfgen.lang.ops import OPERATORS
+from spfgen.lang.types import element_type
 from spfgen.run.arrays.entries import Entries, found_at, normal, numbered, same
 from spfgen.run.tensor import Array
 
@@ -26,22 +27,50 @@ def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Ca
     shape = _shape([np.shape(o) for o in operands])
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
-    if not dense:
-        return _of_entries(operands, sparse, shape, call)
-    deciding = next((k for k in sparse if decides(function, k, operands[k].fill)), None)
-    if deciding is None or len(operands) > 2:
+    deciding = decided(function, operands)
+    if deciding:
+        one = min(deciding, key=lambda k: _expansion(operands[k], shape))
+        others = [k for k in deciding if k != one]
+        coords, count = _expanded(operands[one], shape, operands[others[0]] if others else None)
+        fill = deciding[one]
+    elif dense:
         return np.asarray(call(*[o.to_dense() if isinstance(o, Entries) else o for o in operands]))
-    coords, count = _expanded(operands[deciding], shape)
-    values = call(*[_values(o, shape, coords, count) for o in operands])
-    other = np.ones(1, operands[1 - deciding].dtype)
-    fill = np.asarray(call(*[o.fill if k == deciding else other for k, o in enumerate(operands)])).reshape(-1)[0]
-    return normal(shape, coords, np.asarray(values), fill, once=True)
+    else:
+        fill, parts = _parts(operands, sparse, shape, call)
+        coords, count = _union(shape, parts)
+    values = np.asarray(call(*[_values(o, shape, coords, count) for o in operands]))
+    return normal(shape, coords, np.broadcast_to(values, (count,)), fill, once=True)
 
 
-def decides(function: np.ufunc | None, place: int, fill: Any) -> bool:
-    """Whether this value of that argument is the result, whatever the other ones are."""
-    operator = None if function is None else OPERATORS.get(function.__name__)
-    return operator is not None and any(p == place and v == fill for p, v in operator.annihilators)
+def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any]:
+    """The places of sparse operands whose fill is known to decide the function of two values, with what it gives then.
+
+    What is not stored is not computed with: 0 where nothing is stored, times inf, is 0, as everywhere in spfgen.
+    """
+    operator = None if function is None or len(operands) != 2 else OPERATORS.get(function.__name__)
+    if operator is None or not (operator.annihilators or operator.known):
+        return {}
+    fills = {k: f for k, o in enumerate(operands) if (f := _fill_of(o)) is not None}
+    types: list[Any] = [
+        type(o) if type(o) in (int, float, complex) else np.asarray(fills.get(k, o)).dtype
+        for k, o in enumerate(operands)
+    ]
+    try:
+        kinds = function.resolve_dtypes((*types, None))  # type: ignore[union-attr]
+    except TypeError:  # numpy has no such function: it says so when it is called
+        return {}
+    found: dict[int, Any] = {}
+    for place, fill in fills.items():
+        kind = element_type(kinds[place].name)
+        for where, value, result in operator.known_of(kind, stored=False) if kind is not None else ():
+            if where == place and same(np.asarray(fill), value):
+                found[place] = result
+    return found
+
+
+def _fill_of(operand: Any) -> Any:
+    """The fill value of entries or a tensor."""
+    return operand.fill if isinstance(operand, Entries) else getattr(operand, "fill_value", None)
 
 
 def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -56,21 +85,18 @@ def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _of_entries(
+def _parts(
     operands: Sequence[Operand], sparse: Sequence[int], shape: tuple[int, ...], call: Callable[..., Any]
-) -> Entries:
+) -> tuple[Any, list[tuple[tuple[Array, ...], int]]]:
+    """The fill of the result, and coordinates of entries that together are all where it may have another value."""
     with np.errstate(all="ignore"):  # numpy speaks up where values are computed
         fills = [o.fill if isinstance(o, Entries) else o for o in operands]
         fill = np.asarray(call(*fills))[()]
         needed = [k for k in sparse if len(sparse) != 2 or not _alone_is_fill(operands, k, fills, fill, call)]
-    if len(sparse) == 2 and not needed:  # a function such as the product: there is something where both are
+    if len(sparse) == 2 and not needed:  # something only where both are
         one, other = sorted(sparse, key=lambda k: _expansion(operands[k], shape))
-        parts = [_expanded(operands[one], shape, operands[other])]
-    else:
-        parts = [_expanded(operands[k], shape) for k in needed]
-    coords, count = _union(shape, parts)
-    values = np.asarray(call(*[_values(o, shape, coords, count) for o in operands]))
-    return normal(shape, coords, np.broadcast_to(values, (count,)), fill, once=True)
+        return fill, [_expanded(operands[one], shape, operands[other])]
+    return fill, [_expanded(operands[k], shape) for k in needed]
 
 
 def _alone_is_fill(

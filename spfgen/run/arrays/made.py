@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import Entries
@@ -56,15 +54,13 @@ _FILLED: dict[tuple[int, str], tuple[Layout, Layout]] = {}
 
 def with_fill(layout: Layout, fill: Any) -> Layout:
     """The same layout with another fill value."""
-    number = fill.item() if isinstance(fill, np.generic) else fill
-    if isinstance(number, float) and math.isnan(number):
-        number = math.nan  # one object, which equals itself in a tuple
-    if number == layout.fill or (number is math.nan and layout.fill != layout.fill):
+    text = fill_text(fill)
+    if fill_text(layout.fill) == text:
         return layout
-    key = (id(layout), repr(number))
+    key = (id(layout), text)
     found = _FILLED.get(key)
     if found is None or found[0] is not layout:
-        found = (layout, canonical(replace(layout, fill=number)))
+        found = (layout, canonical(replace(layout, fill=plain_fill(fill))))
         remember(_FILLED, key, found)
     return found[1]
 

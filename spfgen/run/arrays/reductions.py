@@ -32,6 +32,10 @@ def reduced(
         return function.reduce(entries.to_dense(), axis=axis, keepdims=keepdims, dtype=dtype, **more)
     kept = [d for d in range(entries.ndim) if d not in axes]
     shape, length = tuple(entries.shape[d] for d in kept), prod(entries.shape[d] for d in axes)
+    if length > 2**63 - 1:
+        if entries.fill and function.__name__ in ("add", "multiply"):
+            raise DataError(f"expected fewer than 2^63 elements with the fill value {entries.fill}, but it is {length}")
+        length = 2**63 - 1  # some, and that is all that counts
     trial = function.reduce(np.zeros(1, entries.dtype), dtype=dtype)
     more = {} if initial is None else {"initial": initial}
     if not length:  # numpy says what that is, or that there is nothing

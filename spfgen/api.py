@@ -19,9 +19,9 @@ from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
-from spfgen.lang.products import check_products
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
 
@@ -331,7 +331,6 @@ def compile(  # noqa: A001
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
     parsed = parse_statements(statements)
-    check_products(parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
@@ -474,9 +473,8 @@ def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
 
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
     """Every layout is for a tensor of the statements, and every tensor with subscripts has one."""
-    from spfgen.space.names import accesses
 
-    used = [a for s in statements for a in (s.target, *accesses(s.value))]
+    used = [*accesses_in(statements)]
     for access in used:
         if access.subscripts and access.tensor not in handles:
             message = f"expected a layout for `{access.tensor}`, but there is none"

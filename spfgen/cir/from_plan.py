@@ -14,6 +14,7 @@ from spfgen.cir.carry import carried
 from spfgen.cir.clearing import cleared, cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
+from spfgen.cir.functions import Functions
 from spfgen.cir.latest import latest
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -85,7 +86,9 @@ MOST_UNROLLED = 1000
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
     """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
-    return outlined(Lowering(program, plans).function())
+    lowering = Lowering(program, plans)
+    made = outlined(lowering.function())
+    return [*lowering.functions.made, *made]
 
 
 class Lowering(Values):
@@ -99,6 +102,7 @@ class Lowering(Values):
         self.plans = plans
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
+        self.functions = Functions(self.names.new)
         self.refused = ""
         """The variable that says whether the call fails."""
         self.finite: dict[tuple[str, str], str] = {}

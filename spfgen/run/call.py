@@ -19,7 +19,7 @@ from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
 from spfgen.run.assembly import Assembly, EntriesStruct, pending, taken
 from spfgen.run.seen import equal
-from spfgen.run.tensor import Array, Tensor, extents_of, size_number
+from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
@@ -251,7 +251,8 @@ class Bound:
         raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")
 
     def __repr__(self) -> str:
-        return f"<spfgen.Bound {self.program.name}: {', '.join(f'{n} {t!r}' for n, t in self.tensors.items())}>"
+        tensors = ", ".join(f"{n} <spfgen.Tensor {described(t)}>" for n, t in self.tensors.items())
+        return f"<spfgen.Bound {self.program.name}: {tensors}>"
 
 
 def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_statements
-from spfgen.lang.products import check_products
+from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
@@ -134,17 +134,13 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
 
 @lru_cache(maxsize=1024)
 def _parsed(statements: str) -> _Text:
-    from spfgen.space.names import accesses
-
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
     parsed = parse_statements(statements)
-    check_products(parsed)
     ranks: dict[str, int] = {}
-    for statement in parsed:
-        for access in (statement.target, *accesses(statement.value)):
-            ranks.setdefault(access.tensor, len(access.subscripts))
-    return _Text(parsed, ranks, frozenset(s.target.tensor for s in parsed))
+    for access in accesses_in(parsed):
+        ranks.setdefault(access.tensor, len(access.subscripts))
+    return _Text(parsed, ranks, frozenset(s.target.tensor for s in statements_in(parsed)))
 
 
 def _check_names(text: _Text, operands: Mapping[str, object]) -> None:

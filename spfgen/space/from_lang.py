@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spfgen.facts.formula import Expr
-from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.products import first_beyond
 from spfgen.lang.types import promoted
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.assembled import as_assembled
@@ -84,32 +83,4 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     operators, of tensors that are 0 where nothing is stored."""
     if any(d.local for d in kernel.tensors) or any(layout.fill != 0 for layout in layouts.values()):
         return False
-    return all(isinstance(s, lang.Statement) and s.op in ("=", "+=") and _is_plain(s) for s in kernel.statements)
-
-
-def _is_plain(statement: lang.Statement) -> bool:
-    for node in walk(statement):
-        match node:
-            case lang.Apply(op):
-                if node.function is not None or op not in ("add", "subtract", "multiply", "divide", "negative"):
-                    return False
-            case lang.Reduce(op):
-                if op != "add":
-                    return False
-            case lang.Access(_, subscripts):
-                if not all(isinstance(s, Expr) for s in subscripts):
-                    return False
-            case lang.Constant(number):
-                if isinstance(number, bool):
-                    return False
-            case (
-                lang.Index()
-                | lang.Local()
-                | lang.Coalesce()
-                | lang.Collapse()
-                | lang.Split()
-                | lang.Concat()
-                | lang.Slice()
-            ):
-                return False
-    return True
+    return first_beyond(kernel.statements) is None

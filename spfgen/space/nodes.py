@@ -90,7 +90,7 @@ class Instance:
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
     defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
-    the dimensions that the schedule adds.
+    the dimensions that the schedule adds; `signed` the sizes that may be negative.
     """
 
     domain: Piece
@@ -108,6 +108,12 @@ class Instance:
     value: Value
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
+    signed: frozenset[str] = frozenset()
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """The sizes that are not negative: all but indices that are known and may be."""
+        return tuple(s for s in self.sizes if s not in self.signed)
 
     def meaning(self, dim: str, known: Collection[str]) -> list[Constraint]:
         """What makes the dimension a quotient, if it is one and the numerator is known."""

@@ -54,6 +54,7 @@ from spfgen.plan.nodes import (
     Guard,
     If,
     Let,
+    Load,
     Plan,
     Refuse,
     Repeat,

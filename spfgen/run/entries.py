@@ -40,7 +40,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
         check_unchanged(obj)
         found = obj
     elif is_scipy(obj):
-        found = (_in_place(obj) if duplicates == "sum" else None) or coordinates(obj, NAME)
+        own = _in_place(obj) if duplicates == "sum" else None
+        found = coordinates(obj, NAME) if own is None else own
     elif isinstance(obj, Coordinates) or is_pydata(obj):
         found = coordinates(obj, NAME)
     else:

@@ -44,10 +44,12 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    Append,
     Array,
     Assign,
     Block,
     Break,
+    Clear,
     Define,
     Do,
     Find,
@@ -183,6 +185,8 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
+        lists = (t.name for t in self.program.tensors if t.assembled is not None and is_stored(t.name, self.steps.body))
+        self.before += [Clear(name, "what it held before") for name in lists]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
@@ -316,6 +320,8 @@ class _Emitter:
         if eq.at:
             return self.scattered(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
+        if target.assembled is not None:
+            return self.appended(eq, access, env)
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in _accesses(eq.value) if a.tensor == eq.target}
@@ -346,6 +352,32 @@ class _Emitter:
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def appended(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
+        """A target that is a list of entries gets one at each point at which the value may differ from its fill."""
+        first, eq = self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
+        fill = self.regions.fill(eq.value)
+        found = self.regions.of(eq.value) if fill is not None and fill == self.tensors[eq.target].layout.fill else None
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.entry(eq, access, value, sure=found is not None)))
+
+        parts = [] if eq.updates is not None or env.known else [Clear(eq.target, "what it held before")]
+        regions = [Region((access,))] if found is None else found
+        return [*parts, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def entry(self, eq: Equation, access: lang.Access, value: Any, sure: bool) -> list[Plan]:
+        """One entry; where it is not `sure` that there is one, none that equals the fill."""
+        if sure:
+            return [Append(eq.target, access.subscripts, value)]
+        kind, name = TYPES[self.kinds[eq.target]].name, self.fresh(f"{eq.target}_value")
+        own = Scalar(name, kind)
+        differs = lang.Apply("not_equal", (own, lang.Constant(self.tensors[eq.target].layout.fill)))
+        return [Let(name, kind, value), If(differs, Append(eq.target, access.subscripts, own), None, "it is stored")]
 
     def is_inside(self, eq: Equation, env: Env) -> bool:
         """Whether the loops over the target's points meet all its points."""
@@ -394,7 +426,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known:
+        if eq.updates is None and not env.known and target.assembled is None:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -403,6 +435,8 @@ class _Emitter:
                 more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
+            if target.assembled is not None:
+                return Block((*lines, *more, *self.entry(eq, access, value, sure=found is not None)))
             return Block((*lines, *more, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
@@ -1186,6 +1220,12 @@ def _of_loop(step: Any) -> Iterator[Any]:
     if isinstance(step, lang.If):
         for inner in (*step.then, *step.otherwise):
             yield from _of_loop(inner)
+
+
+def is_stored(name: str, body: Sequence[Any]) -> bool:
+    """Whether a step in a loop stores values of the tensor, rather than adding to them."""
+    inside = (n for s in body if not isinstance(s, Equation) for n in walk(s))
+    return any(isinstance(n, Equation) and n.target == name and n.updates is None for n in inside)
 
 
 def is_everywhere(tensor: Tensor) -> bool:

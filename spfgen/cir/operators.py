@@ -12,51 +12,66 @@ from typing import Any
 from spfgen.cir import nodes as c
 from spfgen.cir.elements import converted
 from spfgen.errors import InternalError
+from spfgen.ir import walk
 from spfgen.lang import nodes as n
+from spfgen.lang.fold import applied as folded
 from spfgen.lang.ops import OPERATORS
-from spfgen.lang.types import ElementType
-from spfgen.lang.typing import BOOL, Kind, argument_kinds, kind_of, literal_kind, loop, settled
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.lang.typing import BOOL, Kind, fitting, literal_kind, loop, settled, weak
 
-Typed = tuple[c.Expr, ElementType]
+Typed = tuple[c.Expr, Kind]
+"""An expression and its type. One of a literal's type (`let half = 0.5`) is held as float64 or int64, and adopts the
+type of what it meets."""
+Caller = Callable[[n.Function, Sequence[tuple[c.Expr, ElementType]]], tuple[c.Expr, ElementType]]
 _WRAPS = frozenset(("+", "-", "*", "~"))
 """Operators whose result may leave a narrow type that C has widened."""
 
 
-def applied(op: str, arguments: Sequence[Typed]) -> Typed:
+def applied(op: str, arguments: Sequence[Typed]) -> tuple[c.Expr, ElementType]:
     """An operator of the table applied to expressions of C with their types: the result and its type."""
     found = loop(op, [kind for _, kind in arguments])
-    given = [cast(e, own, wanted) for (e, own), wanted in zip(arguments, found.arguments, strict=True)]
+    given = [cast(e, settled(own), wanted) for (e, own), wanted in zip(arguments, found.arguments, strict=True)]
     return _applied(op, given, found.arguments, found.result), found.result
 
 
-def value(tree: Any, leaf: Callable[[Any], Typed]) -> Typed:
+def value(tree: Any, leaf: Callable[[Any], Typed], call: Caller | None = None) -> tuple[c.Expr, ElementType]:
     """A value as C, with its type: literals adopt the types of what they meet. `leaf` gives what is no Constant and no
-    Apply, a function of the user among them."""
+    Apply, `call` what a function of the user gives (cir/functions.py)."""
+    found, kind = _value(tree, leaf, call)
+    return found if isinstance(found, c.Expr) else literal(found, settled(kind)), settled(kind)
+
+
+def _value(tree: Any, leaf: Callable[[Any], Typed], call: Caller | None) -> tuple[Any, Kind]:
+    """The same; what is of literals alone is a number."""
     match tree:
         case n.Constant(number):
-            kind = settled(literal_kind(number))
-            return literal(number, kind), kind
-        case n.Apply(op, arguments) if tree.function is None:
-            found = loop(op, argument_kinds(op, arguments, lambda v: leaf(v)[1]), tree.span)
-            given = [_as(a, wanted, leaf) for a, wanted in zip(arguments, found.arguments, strict=True)]
-            return _applied(op, given, found.arguments, found.result), found.result
+            kind = literal_kind(number)
+            return (literal(number, kind), kind) if isinstance(kind, ElementType) else (number, kind)
+        case n.Apply(op, arguments):
+            parts = [_value(a, leaf, call) for a in arguments]
+            kinds = [kind for _, kind in parts]
+            if tree.function is not None:
+                if call is None:
+                    raise InternalError(f"no C for the function {op}")
+                return call(tree.function, [(_as(p, k, settled(k)), settled(k)) for p, k in parts])
+            numbers = [None if isinstance(p, c.Expr) else p for p, _ in parts]
+            if None not in numbers and op not in TYPES:
+                number = folded(op, numbers)
+                kind = literal_kind(number)
+                return (literal(number, kind), kind) if isinstance(kind, ElementType) else (number, kind)
+            given = [tree if number is None else n.Constant(number, tree.span) for number in numbers]
+            found = loop(op, fitting(op, given, kinds), tree.span)
+            wanted = zip(parts, found.arguments, strict=True)
+            result = (
+                found.result if op in TYPES or any(isinstance(k, ElementType) for k in kinds) else weak(found.result)
+            )
+            return _applied(op, [_as(p, k, w) for (p, k), w in wanted], found.arguments, found.result), result
     return leaf(tree)
 
 
-def _as(tree: Any, wanted: ElementType, leaf: Callable[[Any], Typed]) -> c.Expr:
-    """A value as one of that type."""
-    if isinstance(tree, n.Constant) and not isinstance(literal_kind(tree.value), ElementType):
-        return literal(tree.value, wanted)
-    if not isinstance(tree, n.Constant) and not isinstance(_kind(tree, leaf), ElementType):
-        from spfgen.lang.fold import folded
-
-        return literal(folded(tree), wanted)
-    found, own = value(tree, leaf)
-    return cast(found, own, wanted)
-
-
-def _kind(tree: Any, leaf: Callable[[Any], Typed]) -> Kind:
-    return kind_of(tree, lambda v: leaf(v)[1])
+def _as(part: Any, kind: Kind, wanted: ElementType) -> c.Expr:
+    """A value, which is a number where it is a literal's, as one of that type."""
+    return cast(part, settled(kind), wanted) if isinstance(part, c.Expr) else literal(part, wanted)
 
 
 def literal(number: Any, kind: ElementType) -> c.Expr:
@@ -103,7 +118,9 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
         case "truth !":
             return c.Bin("==", given[0], literal(0, kind))
         case "truth &&" | "truth ||" | "truth !=":
-            return c.Bin(how.split()[1], truth(given[0], kinds[0]), truth(given[1], kinds[1]))
+            return _both(how.split()[1], truth(given[0], kinds[0]), truth(given[1], kinds[1]))
+        case "&&" | "||":
+            return _both(how, given[0], given[1])
         case "rt":
             return c.Call(f"spfgen_{_RT.get((op, kind.kind), op)}_{kind.name}", tuple(given))
         case "":
@@ -120,6 +137,13 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
     # The constants of two sums of int32 would be joined to one that is wider.
     wide = result.bytes < 4 or (result.bytes == 4 and any(isinstance(g, c.Int) for g in given))
     return c.Cast(result.c, made) if whole and wide else made
+
+
+def _both(sign: str, a: c.Expr, b: c.Expr) -> c.Expr:
+    """Two truth values joined. Compilers do not vectorise loops in which b is asked for only after a: both are
+    computed where that is cheap."""
+    cheap = not any(isinstance(node, c.Call) for node in walk(b))
+    return c.Bin({"&&": "&", "||": "|"}.get(sign, sign) if cheap else sign, a, b)
 
 
 _POWERS: dict[float | None, str] = {-1.0: "reciprocal", 0.5: "sqrt", 1.0: "positive", 2.0: "square"}

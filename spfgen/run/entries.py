@@ -35,7 +35,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
         check_unchanged(obj)
         found = obj
     else:
-        found = (_in_place(obj) if duplicates == "sum" else None) or coordinates(obj, NAME)
+        own = _in_place(obj) if duplicates == "sum" else None
+        found = coordinates(obj, NAME) if own is None else own
     if wanted is not None and found.shape != wanted:
         raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
     layout, use = handle.layout(len(found.shape)), handle.use

@@ -49,12 +49,14 @@ class Coordinates:
 
     `coords` has one int64 array of shape (count,) per dimension, `values` is of shape (count,) and of any
     numeric dtype. The order is that of the source. A coordinate may occur several times: its entries are
-    summed. Raises DataError when the parts do not fit each other or a coordinate is outside `shape`.
+    summed. `fill` is the value elsewhere. Raises DataError when the parts do not fit each other or a coordinate is
+    outside `shape`.
     """
 
     shape: tuple[int, ...]
     coords: tuple[NDArray[np.int64], ...]
     values: NDArray[Any]
+    fill: Any = 0
 
     def __post_init__(self) -> None:
         if len(self.coords) != len(self.shape):
@@ -78,17 +80,12 @@ class Coordinates:
 
         Raises DataError when it does not fit in memory.
         """
-        import numpy as np
+        from spfgen.layout.fill import summed
 
         try:
-            dense = np.zeros(self.shape, self.values.dtype)
+            return summed(self.shape, self.coords, self.values, self.fill)
         except (MemoryError, ValueError) as error:
             raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
-        if self.shape:
-            np.add.at(dense, self.coords, self.values)
-        else:
-            dense[()] = np.add.reduce(self.values)
-        return dense
 
 
 def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinates | NDArray[Any]:

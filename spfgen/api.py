@@ -16,10 +16,12 @@ from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
 
@@ -51,7 +53,7 @@ class LayoutHandle:
                 settings[name] = operator.index(value)
             except TypeError:
                 raise UsageError(f"expected an integer for the constant `{name}`, but it is {value!r}") from None
-        text = self.use.name + "(" + ", ".join(f"{n}={v}" for n, v in settings.items()) + ")"
+        text = f"{self.use.name}({', '.join(f'{n}={v}' for n, v in settings.items())})"
         span = parse_layout_use(text).span
         handle = LayoutHandle(self.tree, replace(self.use, settings=tuple(settings.items()), span=span))
         self.tree.resolve(handle.use)
@@ -78,7 +80,7 @@ class LayoutHandle:
                     (f"write {self.name}(rank=2), or say the shape",),
                 )
             settings[SOLVED] = rank
-        return layout_of(declaration, settings)
+        return layout_of(declaration, settings, self.tree.fill_of(self.use))
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +99,8 @@ class LayoutHandle:
 
     def __repr__(self) -> str:
         constants = ", ".join(f"{n}={v}" for n, v in self.use.settings)
-        return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}>"
+        fill = "" if self.use.fill is None else f" fill {fill_text(self.use.fill)}"
+        return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}{fill}>"
 
 
 class _Layouts(Mapping[str, LayoutHandle]):
@@ -169,6 +172,7 @@ class KernelSpec:
         deterministic: bool = False,
         optimize: int | None = None,
         validate: str = "once",
+        prune: bool = False,
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
         `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
@@ -182,12 +186,13 @@ class KernelSpec:
         Raises SpecError, UsageError, Unsupported.
         """
         from spfgen.pipeline import resolve
+        from spfgen.space.assembled import with_assembled
 
         kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
         kernel = replace(kernel, level=level_of(optimize))
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
-        return build(kernel, layouts, threads, validate)
+        return build(with_assembled(kernel, layouts), layouts, threads, validate, prune=prune)
 
     def __repr__(self) -> str:
         return f"<spfgen kernel {self.name}>"
@@ -223,16 +228,17 @@ def tensor(
     *,
     shape: Sequence[int] | int | None = None,
     sizes: Mapping[str, int] | None = None,
+    fill: object = None,
     **arrays: object,
 ) -> Tensor:
-    """A tensor over your own arrays, under the names of the layout.
+    """A tensor over your own arrays, under the names of the layout; `fill` is the value of what is not stored.
 
     The arrays are used in place when they are contiguous. Sizes are solved from `shape`, `sizes` and the arrays'
     lengths. Index arrays are int32 or int64. Raises DataError when something does not fit.
     """
     from spfgen.run.tensor import make_tensor
 
-    handle = handle_of(layout)
+    handle = handle_of(layout) if fill is None else filled(handle_of(layout), fill)
     if shape is not None and not isinstance(shape, Iterable):
         shape = (shape,)
     rank = len(shape) if shape is not None else _rank(handle, arrays)
@@ -246,22 +252,26 @@ def pack(
     *,
     shape: Sequence[int] | int | None = None,
     duplicates: str | Callable[[Any, Any], Any] = "sum",
+    fill: object = None,
     **constants: int,
 ) -> Tensor:
-    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`.
+    """A tensor in a layout, in new arrays: `pack(A, "bcsr", R=4, C=4)`, `pack(A, "csr fill inf")`.
 
-    `obj` is a numpy array (its entries that are not 0), a sparse array or matrix of scipy or PyData/Sparse in any
-    format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or one of
-    shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of values
-    at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values keep
-    their type, and index arrays are int32 where that suffices, unless the layout says types: `"csr<float, int64>"`.
+    `obj` is a numpy array (its entries that are not the fill value), a sparse array or matrix of scipy or PyData/Sparse
+    in any format, a tuple (coordinates, values), or a tensor. Coordinates are an integer array for each dimension, or
+    one of shape [rank, n]; without `shape` the extents are the largest ones plus 1. `duplicates` says what becomes of
+    values at one coordinate: "sum", "last", "first", "error", or a function of two values such as numpy.maximum. Values
+    keep their type, and index arrays are int32 where that suffices, unless the layout says types:
+    `"csr<float, int64>"`. `fill` is the value of what is not stored, any number (else the layout's own, mostly 0);
+    nan equals nan, and -0.0 is another one than 0.
 
     Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
     for a layout that cannot be packed.
     """
     from spfgen.run.entries import pack_object
 
-    return pack_object(handle_of(layout, constants), obj, shape, duplicates)
+    handle = handle_of(layout, constants)
+    return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates)
 
 
 def load_tensor(path: str | Path) -> Tensor:
@@ -297,6 +307,7 @@ def compile(  # noqa: A001
     deterministic: bool = False,
     optimize: int | None = None,
     validate: str = "once",
+    prune: bool = False,
     **layouts: LayoutHandle | Layout | str,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
@@ -312,6 +323,7 @@ def compile(  # noqa: A001
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
+    from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
@@ -330,7 +342,8 @@ def compile(  # noqa: A001
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
         found |= resolve(one, handles[declaration.name].tree)
-    return (made if schedule is None else Kernel)(kernel, found, threads, validate)
+    build = made if schedule is None else Kernel
+    return build(with_assembled(kernel, found), found, threads, validate, prune=prune)
 
 
 def evaluate(
@@ -340,6 +353,8 @@ def evaluate(
     sizes: Mapping[str, int] | None = None,
     threads: int | None = None,
     validate: str = "once",
+    out: object = None,
+    prune: object = None,
     **operands: object,
 ) -> Any:
     """What index notation gives for these operands: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
@@ -351,17 +366,20 @@ def evaluate(
     contiguous are copied.
 
     Results are numpy arrays and numbers, a dict of them when there are several; a target that is given is written in
-    place. Types follow numpy's promotion; bool adds by `or` and multiplies by `and`. What a sparse operand does not
-    store contributes nothing. `sizes` says extents that no operand has. `validate` is when index arrays are checked:
-    the first time they are seen ("once"; again when they have changed), "always", or "never" (then they are taken to
-    be sorted and without duplicates, and wrong ones may end the process). A kernel is compiled once for each text and
-    choice of layouts and types, and kept on disk. Raises SpecError, UsageError, DataError, Unsupported.
+    place. `out` is a layout for those that are not (`out="csr"`; a dict of layouts by name when there are several): the
+    result is a tensor then, which stores each coordinate at which a term of the sum has all its factors stored; with
+    `prune=True` those at which the result is not the fill value. Types follow numpy's promotion; bool adds by `or` and
+    multiplies by `and`. What a sparse operand does not store contributes nothing. `sizes` says extents that no operand
+    has. `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
+    changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
+    process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
+    SpecError, UsageError, DataError, Unsupported.
     """
     from spfgen.run.evaluate import evaluate as evaluated
 
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
-    return evaluated(statements, operands, sizes, threads, validate)
+    return evaluated(statements, operands, sizes, threads, validate, out, prune)
 
 
 def einsum(
@@ -456,9 +474,8 @@ def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
 
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
     """Every layout is for a tensor of the statements, and every tensor with subscripts has one."""
-    from spfgen.space.names import accesses
 
-    used = [a for s in statements for a in (s.target, *accesses(s.value))]
+    used = [*accesses_in(statements)]
     for access in used:
         if access.subscripts and access.tensor not in handles:
             message = f"expected a layout for `{access.tensor}`, but there is none"
@@ -487,12 +504,24 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
     return handle(**constants) if constants else handle
 
 
+def filled(handle: LayoutHandle, fill: object) -> LayoutHandle:
+    """The same with another fill value: any number. Raises UsageError."""
+    try:
+        number = plain_fill(fill)
+    except (TypeError, ValueError):
+        raise UsageError(f"expected a number as the fill value, but it is {fill!r}") from None
+    return LayoutHandle(handle.tree, replace(handle.use, fill=number))
+
+
 @lru_cache(maxsize=256)
 def _of(layout: Layout) -> LayoutHandle:
     """The layout that a tensor has, to be used for others."""
     from spfgen.run.store import text_of
 
-    return LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
+    if layout.fill_text != "0":  # its text is read once for all fill values
+        return filled(_of(replace(layout, fill=0)), layout.fill)
+    handle = LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
+    return filled(handle, layout.fill)
 
 
 @lru_cache(maxsize=256)

@@ -36,7 +36,7 @@ def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> 
         raise
     if SOLVED in dict(declaration.constants):
         settings.setdefault(SOLVED, rank)
-    return layout_of(declaration, settings)
+    return layout_of(declaration, settings, tree.fill_of(use))
 
 
 def catalogue(file: str | None = None) -> list[tuple[str, str]]:
@@ -69,7 +69,7 @@ def layouts_of_rank(rank: int, file: str | None = None, more: Sequence[str] = ()
         declaration, settings = declared.resolve(use)
         if RANK in dict(declaration.constants):
             settings.setdefault(RANK, max(1, rank))
-        layout = layout_of(declaration, settings)
+        layout = layout_of(declaration, settings, declared.fill_of(use))
         if layout.rank == rank and layout not in found.values():
             found[_text(layout)] = layout
         elif layout.rank != rank and wanted:

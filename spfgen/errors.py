@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+LONGEST_LINE = 110
+"""Of a longer line of a text, so many characters are shown."""
+UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -23,14 +27,21 @@ class Span:
     end_column: int
 
     def show(self) -> str:
-        """The line of the text with carets under the piece."""
-        lines = self.text.splitlines()
+        """The line of the text with carets under the piece; of a long line what is around it, of binary data nothing
+        that a terminal would obey."""
+        lines = self.text.split("\n")
         if not 1 <= self.line <= len(lines):
             return ""
-        line = lines[self.line - 1]
-        width = max(1, min(self.end_column, len(line) + 1) - self.column)
-        margin = "".join("\t" if c == "\t" else " " for c in line[: self.column - 1])
-        return f"    {line}\n    {margin}{'^' * width}"
+        line = "".join(c if c.isprintable() or c == "\t" else UNPRINTABLE for c in lines[self.line - 1].rstrip("\r"))
+        column, end = self.column - 1, min(self.end_column - 1, len(line))
+        if len(line) > LONGEST_LINE:
+            begin = max(0, min(column - LONGEST_LINE // 3, len(line) - LONGEST_LINE))
+            stop = min(len(line), begin + LONGEST_LINE)
+            before, after = "..." * (begin > 0), "..." * (stop < len(line))
+            line = f"{before}{line[begin:stop]}{after}"
+            column, end = column - begin + len(before), min(end, stop) - begin + len(before)
+        margin = "".join("\t" if c == "\t" else " " for c in line[:column])
+        return f"    {line}\n    {margin}{'^' * max(1, end - column)}"
 
 
 class SpfgenError(Exception):

@@ -14,17 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spfgen import folder
 from spfgen.errors import our_bugs
+from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
-from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.layout.nodes import SCALAR, Layout, as_entries
 
 if TYPE_CHECKING:
     from spfgen.pipeline import Generated
-    from spfgen.space.nodes import Program
+    from spfgen.space.nodes import Program, Tensor
 
 LAYOUTS, KERNELS = "layouts", "kernels"
 SOLVERS = ("islpy", "z3")
@@ -69,17 +70,27 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
 
 def _with_layouts(found: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
     """The same with the layouts of this process, which calls tell by identity."""
-    tensors = tuple(replace(t, layout=layouts.get(t.name, SCALAR)) for t in found.program.tensors)
+    tensors = tuple(_with_layout(t, layouts.get(t.name, SCALAR)) for t in found.program.tensors)
     return replace(found, program=replace(found.program, tensors=tensors))
 
 
-_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[object, Layout]] = {}
+def _with_layout(tensor: Tensor, layout: Layout) -> Tensor:
+    if tensor.assembled is not None:
+        return replace(tensor, layout=as_entries(layout), assembled=layout)
+    return replace(tensor, layout=layout)
 
 
-def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
-    """The checked layout of a declaration; read once for each choice of constants. Raises SpecError."""
+_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...], str | None], tuple[object, Layout]] = {}
+
+
+def layout_of(declaration: LayoutDecl, settings: Mapping[str, int], fill: Any = None) -> Layout:
+    """The checked layout of a declaration; read once for each choice of constants and fill value (None: the
+    declaration's own). Raises SpecError."""
+    if fill is not None:
+        own = layout_of(declaration, settings)
+        return own if own.fill_text == fill_text(fill) else _filled(declaration, own, fill)
     defaults = {n: v for n, v in declaration.constants if v is not None}
-    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())))
+    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())), None)
     found = _LAYOUTS.get(key)
     if found is None or found[0] is not declaration:
         asked = (f"please report it with the text of the layout `{declaration.name}`",)
@@ -87,6 +98,15 @@ def layout_of(declaration: LayoutDecl, settings: Mapping[str, int]) -> Layout:
             layout = instantiate(declaration, settings)
             _check(layout)
         found = _LAYOUTS[key] = (declaration, layout)
+    return found[1]
+
+
+def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
+    """The layout with another fill value, one object for each: nothing that is checked of a layout depends on it."""
+    key = (id(declaration), own.constants, fill_text(fill))
+    found = _LAYOUTS.get(key)
+    if found is None or found[0] is not declaration:
+        found = _LAYOUTS[key] = (declaration, replace(own, fill=fill))
     return found[1]
 
 

@@ -36,15 +36,16 @@ from spfgen.lang.nodes import Kernel
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
+from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
-from spfgen.space.names import accesses
 from spfgen.space.nodes import Program
 
 RANK = "rank"
@@ -120,7 +121,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:
         try:
-            plans.append(plan_group(group, context))
+            if group.steps is not None:
+                plans.append(plan_steps(group.steps, program, context))
+            else:
+                plans.append(plan_group(group, context))
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span
@@ -136,6 +140,7 @@ KNOWN = frozenset(
         "SPFGEN_ERROR_NULL",
         "SPFGEN_ERROR_SHAPE",
         "SPFGEN_ERROR_MEMORY",
+        "SPFGEN_ERROR_RANGE",
         "true",
         "false",
         "INT32_MAX",
@@ -148,9 +153,8 @@ KNOWN = frozenset(
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     """The layout of each declared tensor, with constants and rank put in, checked."""
     ranks: dict[str, int] = {}
-    for statement in kernel.statements:
-        for access in (statement.target, *accesses(statement.value)):
-            ranks.setdefault(access.tensor, len(access.subscripts))
+    for access in accesses_in(kernel.statements):
+        ranks.setdefault(access.tensor, len(access.subscripts))
     result = {}
     for declaration in kernel.tensors:
         if declaration.use.name == SCALAR.name and SCALAR.name not in tree.layouts:
@@ -162,7 +166,7 @@ def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
             settings[RANK] = rank
         if rank is None:
             raise SpecError(f"expected `{declaration.name}` to be used, but no statement accesses it", declaration.span)
-        result[declaration.name] = layout_of(found, settings)
+        result[declaration.name] = layout_of(found, settings, tree.fill_of(declaration.use))
     return result
 
 

@@ -12,6 +12,7 @@ from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
+from spfgen.cir.scalars import headers, scalar_functions
 from spfgen.cir.tile import REGISTERS
 from spfgen.cir.unused import without_unused
 from spfgen.ir import walk
@@ -25,6 +26,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
+    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
@@ -52,6 +54,7 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
     "workspace": "<stdlib.h>",
+    "entries": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
@@ -112,7 +115,9 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
             needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
             wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
-    includes = [_INCLUDES[f] for f, _ in wanted if f in _INCLUDES]
+    scalars = scalar_functions(called)
+    pieces += map(Text, scalars)
+    includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]
     if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
         includes.append("<math.h>")
     return pieces, tuple(dict.fromkeys(includes))
@@ -125,6 +130,8 @@ def header_file(program: Program, function: Function, comment: str) -> File:
     kept = any(p.type.startswith("spfgen_levels") for p in function.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
     types = [Text(runtime("levels_type.h"))] if kept else []
+    if any(t.assembled is not None for t in program.tensors):
+        types.append(Text(runtime("entries_type.h")))
     items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 

@@ -338,7 +338,7 @@ class Reader:
             case "not_":
                 return Not(self.formula(tree.children[0]), span)
             case "truth":
-                return And((), span) if tree.children[0] == "true" else Or((), span)
+                return And((), span) if str(tree.children[0]).lower() == "true" else Or((), span)
             case "comparison":
                 return self._comparison(tree)
             case "quantified":

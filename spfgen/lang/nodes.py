@@ -187,7 +187,7 @@ class LayoutUse:
     array_types: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, int], ...] = ()
     span: Span | None = _span()
-    fill: bool | int | float | None = None
+    fill: bool | int | float | complex | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TensorDecl:
-    """`local`: it lives as long as the kernel runs, which makes it."""
+    """`local`: it lives as long as the kernel runs, which makes it. `assembled`: its pattern is computed."""
 
     name: str
     use: LayoutUse
@@ -209,6 +209,7 @@ class TensorDecl:
     shares: Shares | None = None
     span: Span | None = _span()
     local: bool = False
+    assembled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

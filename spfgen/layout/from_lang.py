@@ -34,6 +34,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import children, fresh, walk
 from spfgen.lang.expressions import SHORT_FORMS, Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
+from spfgen.lang.parse import read_fill
 from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray
 
 _EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
@@ -338,16 +339,12 @@ class _Parts:
             when = conjunction([when, condition])
         return ValueArray(reader.name(name_tree), extents, position, when, reader.span(name_tree))
 
-    def fill(self) -> float:
+    def fill(self) -> Any:
         found = list(self.of_kind("fill"))
         for reader, tree in found[1:]:
             hint = "a layout has one fill value"
             self.errors.append(reader.fail("expected one `fill`, but it stands twice", tree, hint))
-        for _, tree in found:
-            sign, number = tree.children
-            value = float(str(number.children[0]))
-            return -value if sign == "-" else value
-        return 0.0
+        return next((read_fill(tree) for _, tree in found), 0)
 
     def bindings(self) -> tuple[Binding, ...]:
         """The `binds` clauses; those for one format are put together."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
+from spfgen.lang.fills import fill_text, plain_fill
 
 
 def _span() -> Any:
@@ -92,11 +93,17 @@ class Layout:
     relation: Formula
     indexes: tuple[IndexArray, ...]
     values: tuple[ValueArray, ...]
-    fill: float = 0.0
+    fill: Any = field(default=0, compare=False)
+    """The value of what is not stored: a number. `fill_text` stands for it where layouts are compared."""
     bindings: tuple[Binding, ...] = ()
     hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
+    fill_text: str = field(default="0", init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fill", plain_fill(self.fill))
+        object.__setattr__(self, "fill_text", fill_text(self.fill))
 
     @property
     def rank(self) -> int:
@@ -145,6 +152,32 @@ def everywhere(rank: int) -> Layout:
         conjunction(parts),
         (),
         (ValueArray("one", (ONE,), (ZERO,)),),
+    )
+
+
+ENTRIES = "entry"
+"""The values of a list of entries."""
+
+
+@lru_cache(maxsize=1024)
+def as_entries(layout: Layout) -> Layout:
+    """What a kernel delivers for a result whose pattern is computed, in place of the result's layout: a value at each
+    coordinate within the extents, for which there is a place only when it comes."""
+    coordinates, extents = tuple(map(Var, layout.coordinates)), tuple(map(Var, layout.parameters))
+    at = tuple(Var(f"at_{k}") for k in range(1, layout.rank + 1))
+    parts = [within(a, ZERO, e) for a, e in zip(at, extents, strict=True)]
+    parts += [Compare("=", c, a) for c, a in zip(coordinates, at, strict=True)]
+    return Layout(
+        f"{layout.name}_entries",
+        layout.parameters,
+        (),
+        (),
+        tuple(a.name for a in at),
+        layout.coordinates,
+        conjunction(parts),
+        (),
+        (ValueArray(ENTRIES, extents, at),),
+        layout.fill,
     )
 
 

@@ -7,7 +7,7 @@ which the arrays of small samples satisfy all declared properties; assembly (pac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations, product
 from typing import Any
@@ -18,6 +18,7 @@ from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import Entries, assemble, check_shared
 from spfgen.layout.pack_plan import KeyOrder, PackPlan, Rank, pack_plan
@@ -27,6 +28,7 @@ from spfgen.layout.points import (
     sorted_order,
     to_coordinates,
 )
+from spfgen.layout.refusals import NoPlace, with_remedy
 from spfgen.layout.validate import violation
 
 INDEX_TYPE = "int32"
@@ -61,8 +63,7 @@ def pack(
     if len(shape) != layout.rank:
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
     checked_duplicates(duplicates)
-    plan = pack_plan(layout)
-    orders = key_orders(layout)
+    plan, orders = pack_plan(layout), key_orders(layout)
     values = np.asarray(values)
     check_fill(layout, values.dtype)
     columns, single = sorted_entries(layout, shape, coords, values, duplicates)
@@ -70,6 +71,10 @@ def pack(
     try:
         assemble(state, plan, orders)
         check_shared(state, plan)
+    except NoPlace as error:
+        raise error.explained() from None
+    except Unsupported as error:
+        raise with_remedy(error, layout) from None
     except MemoryError:
         extents = " x ".join(map(str, shape))
         raise DataError(
@@ -83,11 +88,7 @@ def pack(
 
 def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
     """Raises DataError when the fill value is not a value of that type."""
-    if dtype.kind not in "iub":
-        return
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    if not (low <= layout.fill <= high and layout.fill == int(layout.fill)):
-        raise DataError(f"expected values of a type that has the fill value {layout.fill}, but they are {dtype}")
+    typed_fill(layout.fill, dtype)
 
 
 def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
@@ -156,6 +157,8 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
 
     Raises Unsupported when no order does.
     """
+    if layout.fill_text != "0":  # which is nothing to an order, but not all types have it
+        return key_orders(replace(layout, fill=0))
     plan = pack_plan(layout)
     options = [list(_options(plan, r)) for r in plan.ranks]
     first: str | None = None
@@ -163,7 +166,10 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     for number, orders in enumerate(product(*options)):
         if number >= ATTEMPTS:
             break
-        reason, of_property = _tried(layout, plan, orders)
+        try:
+            reason, of_property = _tried(layout, plan, orders)
+        except Unsupported as error:
+            raise with_remedy(error, layout) from None
         if reason is None:
             return orders
         if of_property and not broken:
@@ -178,7 +184,7 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
         )
     wanted = "satisfies its properties" if broken else "gives all its arrays"
     message = f"layout `{layout.name}` cannot be packed: no order of the entries {wanted}"
-    raise Unsupported(message, layout.span, notes)
+    raise with_remedy(Unsupported(message, layout.span, notes), layout)
 
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:

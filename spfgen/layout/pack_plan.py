@@ -32,6 +32,7 @@ from spfgen.layout.points import (
     encode,
     involved,
 )
+from spfgen.layout.refusals import with_remedy
 from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Case, Constraint, Piece, Space
@@ -264,6 +265,13 @@ def _by_digits(
 @lru_cache(maxsize=256)
 def pack_plan(layout: Layout) -> PackPlan:
     """Raises Unsupported naming the position or array that cannot be derived."""
+    try:
+        return _pack_plan(layout)
+    except Unsupported as error:
+        raise with_remedy(error, layout) from None
+
+
+def _pack_plan(layout: Layout) -> PackPlan:
     encoded = in_turn(encode(layout))
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
@@ -414,8 +422,8 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
     matter = set(involved(encoded, encoded.pieces[piece]))
     found = []
     reason = (
-        f"the position `{position}` is no function of the coordinates, "
-        f"and no index array at `{position}` is tied to them"
+        f"nothing says which `{position}` an entry has: it does not follow from the coordinates, "
+        f"and no index array with the subscript `{position}` does"
     )
     for name, call in encoded.calls.items():
         if name not in matter or call.function in progress.built or position not in argument_names(call):
@@ -427,8 +435,8 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
         value = progress.value(piece, name)
         if value is None:
             reason = (
-                f"the position `{position}` is no function of the coordinates, "
-                f"and neither is `{show(call)}`, so that it cannot be counted"
+                f"nothing says which `{position}` an entry has: neither it nor `{show(call)}` follows from the "
+                "coordinates"
             )
         else:
             found.append((name, value))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
 from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import SHIFTED, show_applied
 from spfgen.plan.nodes import (
+    Append,
     Bound,
     Choose,
     Clear,
@@ -166,6 +168,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
+        case Append(tensor, coordinates, value, why):
+            add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:
@@ -216,12 +220,8 @@ def show_value(value: Value, level: int = 0) -> str:
             return str(number)
         case Read(operand):
             return show_operand(operand)
-        case Apply(arguments=(inner,)):
-            return f"{value.operator.symbol}{show_value(inner, value.operator.precedence)}"
-        case Apply(arguments=(left, right)):
-            own = value.operator.precedence
-            text = f"{show_value(left, own)}{value.operator.symbol}{show_value(right, own + 1)}"
-            return f"({text})" if own < level else text
+        case Apply(name, arguments):
+            return show_applied(name, value.operator, arguments, show_value, level, SHIFTED)
     raise InternalError(f"no text for {value!r}")
 
 

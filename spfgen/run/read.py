@@ -46,12 +46,14 @@ class Coordinates:
 
     `coords` has one int64 array of shape (count,) per dimension, `values` is of shape (count,) and of any
     numeric dtype. The order is that of the source. A coordinate may occur several times: its entries are
-    summed. Raises DataError when the parts do not fit each other or a coordinate is outside `shape`.
+    summed. `fill` is the value elsewhere. Raises DataError when the parts do not fit each other or a coordinate is
+    outside `shape`.
     """
 
     shape: tuple[int, ...]
     coords: tuple[NDArray[np.int64], ...]
     values: NDArray[Any]
+    fill: Any = 0
 
     def __post_init__(self) -> None:
         if len(self.coords) != len(self.shape):
@@ -75,17 +77,12 @@ class Coordinates:
 
         Raises DataError when it does not fit in memory.
         """
-        import numpy as np
+        from spfgen.layout.fill import summed
 
         try:
-            dense = np.zeros(self.shape, self.values.dtype)
+            return summed(self.shape, self.coords, self.values, self.fill)
         except (MemoryError, ValueError) as error:
             raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
-        if self.shape:
-            np.add.at(dense, self.coords, self.values)
-        else:
-            dense[()] = np.add.reduce(self.values)
-        return dense
 
 
 def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinates | NDArray[Any]:
@@ -207,6 +204,8 @@ def _shown(line: bytes | str) -> str:
     """A line of a file as it may appear in a message: short, printable."""
     text = line.decode("latin-1") if isinstance(line, bytes) else line
     text = text.strip()
+    if not text.replace("\t", " ").isprintable():  # a terminal may obey what binary files hold
+        return "binary data"
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -653,10 +652,21 @@ def _all(convert: type[int] | type[float], words: list[str]) -> bool:
 # ---- numpy
 
 
+def _loaded(file: str) -> Any:
+    """What numpy.load gives, which takes everything that it does not know for a pickle."""
+    import numpy as np
+
+    with Path(file).open("rb") as stream:
+        begin = stream.read(6)
+    if begin and not begin.startswith((b"\x93NUMPY", b"PK\x03\x04", b"PK\x05\x06")):
+        raise DataError(f"expected a file that numpy.save or numpy.savez wrote, but {file} is not one")
+    return np.load(file, allow_pickle=False)
+
+
 def _read_npy(file: str) -> NDArray[Any]:
     import numpy as np
 
-    array = np.load(file, allow_pickle=False)
+    array = _loaded(file)
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataError(f"expected one array, but {file} is an archive", notes=["rename it to .npz"])
@@ -666,7 +676,7 @@ def _read_npy(file: str) -> NDArray[Any]:
 def _read_npz(file: str, name: str | None) -> Coordinates | NDArray[Any]:
     import numpy as np
 
-    archive = np.load(file, allow_pickle=False)
+    archive = _loaded(file)
     if isinstance(archive, np.ndarray):
         raise DataError(f"expected an archive, but {file} is one array", notes=["rename it to .npy"])
     with archive:

@@ -20,6 +20,7 @@ from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, our
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.fills import fill_text
 from spfgen.lang.reference import Stored
 from spfgen.lang.spec import SOLVED, SpecTree
 from spfgen.layout.measure import measure
@@ -287,7 +288,8 @@ def use_text(use: lang.LayoutUse) -> str:
     kinds += [f"{array} : {kind}" for array, kind in use.array_types]
     settings = [f"{name}={value}" for name, value in use.settings if name != SOLVED]
     types = f"<{', '.join(kinds)}>" if kinds else ""
-    return f"{use.name}{types}({', '.join(settings)})" if settings else f"{use.name}{types}"
+    fill = "" if use.fill is None else f" fill {fill_text(use.fill)}"
+    return f"{use.name}{types}({', '.join(settings)}){fill}" if settings else f"{use.name}{types}{fill}"
 
 
 class _Search:
@@ -438,7 +440,7 @@ def _is_same(one: Tensor, other: Tensor) -> bool:
 
 def _typed(handle: LayoutHandle, use: lang.LayoutUse) -> LayoutHandle:
     """The layout in the element types of a use."""
-    typed = replace(handle.use, value_type=use.value_type, index_type=use.index_type)
+    typed = replace(handle.use, value_type=use.value_type, index_type=use.index_type, fill=use.fill)
     return LayoutHandle(handle.tree, typed)
 
 

@@ -23,6 +23,7 @@ from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import comparisons, is_quotient
+from spfgen.space.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Tensor:
     """A tensor of the kernel.
 
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
-    functions behind its index arrays (another tensor's where they are shared).
+    functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
+    the kernel delivers entries, of type `entry_type`, which are packed in this layout; `layout` is that of the entries.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Tensor:
     shared_with: str | None = None
     typed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    assembled: Layout | None = None
+    entry_type: str = ""
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
@@ -86,7 +90,7 @@ class Instance:
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
     defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
-    the dimensions that the schedule adds.
+    the dimensions that the schedule adds; `signed` the sizes that may be negative.
     """
 
     domain: Piece
@@ -104,6 +108,12 @@ class Instance:
     value: Value
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
+    signed: frozenset[str] = frozenset()
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """The sizes that are not negative: all but indices that are known and may be."""
+        return tuple(s for s in self.sizes if s not in self.signed)
 
     def meaning(self, dim: str, known: Collection[str]) -> list[Constraint]:
         """What makes the dimension a quotient, if it is one and the numerator is known."""
@@ -118,7 +128,8 @@ class Group:
 
     Each instance adds to its target. Where the value is more than a sum of products, the instances add to temporaries
     of the program, each a sum within the value; `point` has the points of the statement's own target and the value
-    that is stored there, over the temporaries at the same place.
+    that is stored there, over the temporaries at the same place. `steps` are those of a whole kernel that is more than
+    that: then there is nothing else in the group.
     """
 
     text: str
@@ -127,6 +138,7 @@ class Group:
     instances: tuple[Instance, ...]
     point: Instance | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    steps: Steps | None = None
 
     @property
     def all(self) -> tuple[Instance, ...]:
@@ -192,7 +204,8 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target."""
+    target; `derived`: extents, and what they are of others;
+    `steps`: it is more than sums of products."""
 
     name: str
     doc: str
@@ -213,6 +226,8 @@ class Program:
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
     limits: Limits = Limits()
     doubts: tuple[Doubt, ...] = ()
+    derived: tuple[tuple[Expr, Expr], ...] = ()
+    steps: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

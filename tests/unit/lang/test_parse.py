@@ -7,6 +7,7 @@ import pytest
 from spfgen.errors import Span, SpecError, SpecErrors
 from spfgen.facts.formula import Bin, Num, Var, show
 from spfgen.lang.expressions import Reader, did_you_mean, raise_all, word_in
+from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Access, Apply, Constant, ForcedFind, LayoutAlias, LayoutDecl, Loop
 from spfgen.lang.parse import parse_file, parse_layout_use, parse_statements
 from spfgen.lang.spec import parse_tree
@@ -93,7 +94,7 @@ def test_a_position_is_found_in_one_way() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "message"),
     [
-        ("y[i] = A(i)", 1, 8, "function call"),
+        ("y[i] = A(i)", 1, 8, "a function, but `A`"),
         ("y[i] =", 1, 7, "the text ends here"),
         ("y[i] = x[i]\n\nz[i] = $", 3, 8, "a sign of the language"),
         ("\ty[i] = x[idx(i)]", 1, 11, "is a call"),
@@ -172,3 +173,17 @@ def test_constants_are_set_through_aliases() -> None:
     declaration, settings = tree.resolve(parse_layout_use("c"))
     assert (declaration.name, settings) == ("a", {"R": 2, "C": 3})
     assert tree.resolve(parse_layout_use("c(R=9)"))[1] == {"R": 9, "C": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "fill"),
+    [("inf", "inf"), ("-inf", "-inf"), ("nan", "nan"), ("-0.0", "-0.0"), ("-0", "0"), ("True", "1"), ("false", "0"),
+     ("18446744073709551615", "18446744073709551615"), ("-2.5e3", "-2500")],
+)  # fmt: skip
+def test_a_use_says_the_fill_value(text: str, fill: str) -> None:
+    tree = parse_tree(f"layout far = bcsr(R=3) fill {text}\nlayout farther = far\nlayout near = far fill 7")
+    assert fill_text(parse_layout_use(f"csr<float>(B=2) fill {text}").fill) == fill
+    assert fill_text(tree.fill_of(parse_layout_use("farther"))) == fill
+    assert tree.fill_of(parse_layout_use("near")) == 7
+    assert tree.fill_of(parse_layout_use("far fill 3")) == 3
+    assert tree.fill_of(parse_layout_use("csr")) is None

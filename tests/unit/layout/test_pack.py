@@ -1,5 +1,6 @@
 """Packing, then enumerating, gives back the tensor; the arrays satisfy what the layout declares."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -315,7 +316,7 @@ def test_a_fill_value_of_another_type():
     text = "layout far(n) { fill inf relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }"
     layout = layout_of(parse_tree(text).layouts["far"], {})
     assert pack(layout, (2,), (np.array([0]),), np.ones(1)).arrays["val"].tolist() == [1, np.inf]
-    with pytest.raises(DataError, match="fill value inf, but they are int64"):
+    with pytest.raises(DataError, match="a fill value that int64 has, but it is inf"):
         pack(layout, (2,), (np.array([0]),), np.ones(1, dtype=np.int64))
 
 
@@ -400,3 +401,41 @@ def test_what_becomes_of_duplicates():
 def test_duplicates_of_bools():
     packed = pack(get("sv"), (4,), (np.array([1, 1]),), np.array([True, True]))
     assert packed.arrays["val"].tolist() == [True]
+
+
+RECTANGULAR = """
+layout rfp(n, n2) {
+    doc "LAPACK's rectangular full packed form of a lower triangle, for an even number of rows."
+    relation { [a, b] -> [i, j] : n = n2 and 0 <= a < n + 1 and 0 <= b < n/2
+        and (a > b and i = a - 1 and j = b or a <= b and i = b + n/2 and j = a + n/2) }
+    value val[(n + 1)*(n/2)] at [a*(n/2) + b]
+}
+"""
+
+
+def test_why_there_is_no_place_is_said():
+    layout = layout_of(parse_tree(RECTANGULAR).layouts["rfp"], {})
+    rows, columns = np.tril_indices(6)
+    assert pack(layout, (6, 6), (rows, columns), np.ones(21)).arrays["val"].tolist() == [1] * 21
+    rows, columns = np.tril_indices(5)
+    with pytest.raises(DataError, match="no place for the value") as caught:
+        pack(layout, (5, 5), (rows, columns), np.ones(15))
+    at = re.search(r"at \((\d), (\d)\)", str(caught.value))
+    assert at is not None
+    (note,) = caught.value.notes
+    assert f"for n = 5, n2 = 5, i = {at[1]}, j = {at[2]} no position satisfies" in note
+    assert "b < floor(n/2) and" in note
+    assert "n = n2" not in note  # that holds
+
+
+def test_what_cannot_be_packed_can_be_given():
+    text = """layout jag(n, m) { size nnz
+        relation { [p, q] -> [i, j] : 0 <= p < n and 0 <= q < cnt(p) and i = p and j = col(start(p) + q) }
+        index cnt[n] { range 0 <= cnt(p) <= m }
+        index start[n] { range 0 <= start(p) <= nnz }
+        index col[nnz] { range 0 <= col(p) < m }
+        value a[nnz] at [start(p) + q] }"""
+    layout = layout_of(parse_tree(text).layouts["jag"], {})
+    with pytest.raises(Unsupported, match="nothing says which `q` an entry has") as caught:
+        pack(layout, (2, 2), (np.array([0]), np.array([1])), np.ones(1))
+    assert "spfgen.tensor(layout, shape=..., cnt=..., start=..., col=..., a=...)" in caught.value.notes[-1]

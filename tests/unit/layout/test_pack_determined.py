@@ -412,7 +412,7 @@ def test_a_key_with_two_values_is_refused() -> None:
     index z[nnz] { range 0 <= z(p) < 32 }
     value val[nnz] at [p]
 }"""
-    with pytest.raises(Unsupported, match=r"neither is `z\(p\)`"):
+    with pytest.raises(Unsupported, match=r"neither it nor `z\(p\)`"):
         pack_plan(layout(text, "made"))
     assert pack_plan(layout(text.replace("32", "16"), "made"))
 

@@ -1,0 +1,303 @@
+"""Of which type a value is: numpy's answer.
+
+A literal takes the type of what it meets, as in numpy 2: `x + 1` of int8 is int8, `x + 0.5` of float32 is float32, of
+int8 float64. A value of literals alone is a literal, too. numpy's float16 and longdouble are not there: what is float16
+in numpy (the root of an int8) is float32.
+
+While types are derived a literal's is a type of Python: `int`, `float` or `complex`. A literal that has a type, as a
+fill value does, is a Constant with a number of numpy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from spfgen.errors import InternalError, Span, SpecError
+from spfgen.lang import nodes as n
+from spfgen.lang.ops import COMPARED, OPERATORS
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, ElementType
+
+Kind = ElementType | type
+"""The type of an argument: an element type, or that of a literal."""
+BOOL = TYPES["bool"]
+INDEX = TYPES[DEFAULT_WHOLE]
+_LITERALS = {int: TYPES[DEFAULT_WHOLE], float: TYPES[DEFAULT_VALUE], complex: TYPES["complex128"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """To which types numpy converts the arguments of a function, and of which the result is."""
+
+    arguments: tuple[ElementType, ...]
+    result: ElementType
+
+
+def settled(kind: Kind) -> ElementType:
+    """The type of a value that stands alone: a literal is int64, float64 or complex128."""
+    return kind if isinstance(kind, ElementType) else _LITERALS[kind]
+
+
+def literal_kind(number: Any) -> Kind:
+    """The type of the number of a Constant."""
+    if hasattr(number, "dtype"):
+        return TYPES[number.dtype.name]
+    if isinstance(number, bool):
+        return BOOL
+    return next(t for t in (int, float, complex) if isinstance(number, t))
+
+
+def result_type(op: str, arguments: Sequence[Kind], span: Span | None = None) -> ElementType:
+    """The type of the result of an operator of the table. Raises SpecError where numpy refuses."""
+    return loop(op, tuple(arguments), span).result
+
+
+def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
+    """What an operator of the table computes with. Raises SpecError where numpy refuses."""
+    operator = OPERATORS[op]
+    if len(arguments) != operator.arity:
+        wanted = f"{operator.arity} argument{'s' * (operator.arity > 1)}"
+        raise SpecError(f"expected {wanted} of `{op}`, but there are {len(arguments)}", span)
+    found = _loop(op, tuple(arguments))
+    if found is None:
+        names = [settled(a).name for a in arguments]
+        alone = "these are " if len(names) > 1 else "this is "
+        raise SpecError(
+            f"expected {_taken(op)} in `{op}`, but {alone}{' and '.join(names)}",
+            span,
+            ("numpy refuses it, too",),
+        )
+    return found
+
+
+def _taken(op: str) -> str:
+    """What numpy has the function for, in words."""
+    words = {"b": "booleans", "i": "integers", "f": "floating-point numbers", "c": "complex numbers"}
+    taken = {t.kind for t in TYPES.values() if _loop(op, (t,) * OPERATORS[op].arity) is not None}
+    *found, last = [word for kind, word in words.items() if kind in taken] or ["an integer as the last argument"]
+    return f"{', '.join(found)} or {last}" if found else last
+
+
+@cache
+def _loop(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
+    if op in TYPES:
+        return Loop((settled(arguments[0]),), TYPES[op])
+    match op:
+        case "where":
+            value = promoted(arguments[1:])
+            return Loop((settled(arguments[0]), value, value), value)
+        case "clip":
+            value = promoted(arguments)
+            return Loop((value,) * 3, value)
+        case "round":
+            value = settled(arguments[0])
+            value = TYPES["float32"] if value == BOOL else value
+            return Loop((value,), value)
+        case "real" | "imag":
+            value = settled(arguments[0])
+            return Loop((value,), _part(value))
+        case "angle":
+            value = settled(arguments[0])
+            if value.kind != "c":
+                value = _asked("arctan2", (int, value)).arguments[0]  # type: ignore[union-attr]
+            return Loop((value,), _part(value))
+    return _asked(op, arguments)
+
+
+def _part(kind: ElementType) -> ElementType:
+    return TYPES[f"float{4 * kind.bytes}"] if kind.kind == "c" else kind
+
+
+def _asked(op: str, arguments: tuple[Kind, ...]) -> Loop | None:
+    import numpy as np
+
+    if all(isinstance(a, type) for a in arguments):
+        arguments = tuple(settled(a) for a in arguments)
+    dtypes = tuple(np.dtype(a.name) if isinstance(a, ElementType) else a for a in arguments)
+    try:
+        found = [d.name for d in getattr(np, op).resolve_dtypes((*dtypes, None))]
+    except TypeError:
+        return None
+    kinds = [TYPES["float32" if name == "float16" else name] for name in found]
+    return Loop(tuple(kinds[:-1]), kinds[-1])
+
+
+def promoted(kinds: Sequence[Kind]) -> ElementType:
+    """The type that holds values of all of these types."""
+    import numpy as np
+
+    if all(isinstance(k, type) for k in kinds):
+        kinds = [settled(k) for k in kinds]
+    found: list[Any] = [np.dtype(k.name) if isinstance(k, ElementType) else k(0) for k in kinds]
+    return TYPES[np.result_type(*found).name]
+
+
+def joined(kinds: Sequence[Kind]) -> Kind:
+    """The same, but a literal's where all are literals."""
+    if all(isinstance(k, type) for k in kinds):
+        return max(kinds, key=list(_LITERALS).index)  # type: ignore[arg-type]
+    return promoted(kinds)
+
+
+def reduction_type(op: str, kind: ElementType) -> ElementType:
+    """The type of `sum(j: value)` and of all other reductions: sums and products of integers and of booleans are of
+    64 bits."""
+    if op in ("argmin", "argmax"):
+        return INDEX
+    if op in ("add", "multiply") and kind.kind in "biu":
+        return TYPES["uint64" if kind.kind == "u" else "int64"]
+    return result_type(op, (kind, kind)) if op in OPERATORS else kind
+
+
+def type_of(value: Any, leaf: Callable[[Any], Kind]) -> ElementType:
+    """The type of a value. `leaf` says it of what holds numbers: an Access or a Local, or whatever stands there."""
+    return settled(kind_of(value, leaf))
+
+
+def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
+    """The type of a value, a literal's where it is of literals alone."""
+    match value:
+        case n.Constant(number):
+            return literal_kind(number)
+        case n.Index():
+            return INDEX
+        case n.Apply(op, arguments, span):
+            kinds = [kind_of(a, leaf) for a in arguments]
+            if value.function is not None:
+                return function_type(value.function, [settled(k) for k in kinds])
+            found = loop(op, fitting(op, arguments, kinds), span).result
+            literal = all(isinstance(k, type) for k in kinds) and op not in TYPES
+            return weak(found) if literal else found
+        case n.Reduce(op, _, inner):
+            kind = type_of(inner, leaf)
+            return kind if value.function is not None else reduction_type(op, kind)
+        case n.Coalesce(arguments):
+            return joined([kind_of(a, leaf) for a in arguments])
+        case n.Concat(parts):
+            return joined([kind_of(a, leaf) for a in parts])
+        case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):
+            return kind_of(inner, leaf)
+    return leaf(value)
+
+
+def weak(kind: ElementType) -> Kind:
+    """What a function of literals gives."""
+    return {"i": int, "u": int, "f": float, "c": complex}.get(kind.kind, kind)
+
+
+def argument_kinds(op: str, arguments: Sequence[Any], leaf: Callable[[Any], Kind]) -> list[Kind]:
+    """The types that arguments have in a call of an operator of the table."""
+    return fitting(op, arguments, [kind_of(a, leaf) for a in arguments])
+
+
+def fitting(op: str, arguments: Sequence[Any], kinds: list[Kind]) -> list[Kind]:
+    """The types of the arguments. A literal is compared with what it does not fit into, and otherwise refused."""
+    result = list(kinds)
+    strong = [k for k in kinds if isinstance(k, ElementType)]
+    if not strong or op in TYPES:
+        return result
+    for k, (argument, kind) in enumerate(zip(arguments, kinds, strict=True)):
+        number = literal(argument) if kind is int else None
+        if number is None:
+            continue
+        wanted = loop(op, kinds, argument.span).arguments[k]
+        if wanted.kind not in "iu" or fits(number, wanted):
+            continue
+        if OPERATORS[op].precedence != COMPARED or not -(2**63) <= number < 2**64:
+            raise SpecError(
+                f"expected a number that {wanted.name} holds in `{op}`, but this is {number}",
+                argument.span,
+                ("numpy refuses it, too; convert the other argument, as in `int64(a)`",),
+            )
+        result[k] = TYPES["int64" if fits(number, TYPES["int64"]) else "uint64"]
+    return result
+
+
+def literal(value: Any) -> Any:
+    """The number that a value of literals is, or None."""
+    match value:
+        case n.Constant(number):
+            return number
+        case n.Apply("negative" | "positive" as op, (n.Constant(number),)) if not isinstance(number, bool):
+            return -number if op == "negative" else number
+    return None
+
+
+def fits(number: int, kind: ElementType) -> bool:
+    """Whether an integer type holds the number."""
+    most: int = 2 ** (8 * kind.bytes - (kind.kind == "i")) - 1
+    return (-most - 1 if kind.kind == "i" else 0) <= number <= most
+
+
+# --- functions and scalars of blocks -----------------------------------------------------------------
+
+
+def scalar_types(
+    steps: Sequence[Any], leaf: Callable[[Any], Kind], known: dict[str, Kind] | None = None
+) -> dict[str, Kind]:
+    """The types of the scalars that steps introduce by `let`: each holds all that is ever assigned to it."""
+    found: dict[str, Kind] = dict(known or {})
+
+    def local(value: Any) -> Kind:
+        return found[value.name] if isinstance(value, n.Local) and value.name in found else leaf(value)
+
+    lets = [s for s in all_steps(steps) if isinstance(s, n.Let | n.Set)]
+    changed = True
+    while changed:
+        changed = False
+        for step in lets:
+            match step:
+                case n.Let(name, value):
+                    kind = kind_of(value, local)
+                case n.Set(name, op, value):
+                    kind = kind_of(value if op == "=" else updated(step), local)
+            kind = joined([found[name], kind]) if name in found else kind
+            changed |= found.get(name) != kind
+            found[name] = kind
+    return found
+
+
+def updated(step: n.Set) -> Any:
+    """`s += v` as `s + v`."""
+    op = "add" if step.op == "+=" else step.op
+    return n.Apply(op, (n.Local(step.name), step.value), step.span, step.function)
+
+
+def all_steps(steps: Sequence[Any]) -> Iterator[Any]:
+    for step in steps:
+        yield step
+        match step:
+            case n.If(_, then, otherwise):
+                yield from all_steps((*then, *otherwise))
+            case n.For(_, body) | n.While(_, body):
+                yield from all_steps(body)
+
+
+def function_type(function: n.Function, arguments: Sequence[ElementType]) -> ElementType:
+    """The type of the result of a user's function: that which holds all that it returns."""
+    kinds = function_scalars(function, arguments)
+
+    def local(value: Any) -> Kind:
+        if isinstance(value, n.Local) and value.name in kinds:
+            return kinds[value.name]
+        raise InternalError(f"no type for {value!r} in function {function.name}")
+
+    returned = [s.value for s in all_steps(function.body) if isinstance(s, n.Return)]
+    return settled(joined([kind_of(v, local) for v in returned]))
+
+
+def function_scalars(function: n.Function, arguments: Sequence[ElementType]) -> dict[str, Kind]:
+    """The types of the parameters and of the scalars within. A parameter that is assigned to may get another one."""
+    if len(arguments) != len(function.parameters):
+        wanted = len(function.parameters)
+        raise SpecError(
+            f"expected {wanted} argument{'s' * (wanted != 1)} of `{function.name}`, but there are {len(arguments)}"
+        )
+
+    def none(value: Any) -> Kind:
+        raise InternalError(f"no type for {value!r} in function {function.name}")
+
+    known: dict[str, Kind] = dict(zip(function.parameters, arguments, strict=True))
+    return scalar_types(function.body, none, known)

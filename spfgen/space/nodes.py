@@ -31,7 +31,8 @@ class Tensor:
     """A tensor of the kernel.
 
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
-    functions behind its index arrays (another tensor's where they are shared).
+    functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
+    the kernel delivers entries, of type `entry_type`, which are packed in this layout; `layout` is that of the entries.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Tensor:
     shared_with: str | None = None
     typed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    assembled: Layout | None = None
+    entry_type: str = ""
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

@@ -228,16 +228,17 @@ def tensor(
     *,
     shape: Sequence[int] | int | None = None,
     sizes: Mapping[str, int] | None = None,
+    fill: object = None,
     **arrays: object,
 ) -> Tensor:
-    """A tensor over your own arrays, under the names of the layout.
+    """A tensor over your own arrays, under the names of the layout; `fill` is the value of what is not stored.
 
     The arrays are used in place when they are contiguous. Sizes are solved from `shape`, `sizes` and the arrays'
     lengths. Index arrays are int32 or int64. Raises DataError when something does not fit.
     """
     from spfgen.run.tensor import make_tensor
 
-    handle = handle_of(layout)
+    handle = handle_of(layout) if fill is None else filled(handle_of(layout), fill)
     if shape is not None and not isinstance(shape, Iterable):
         shape = (shape,)
     rank = len(shape) if shape is not None else _rank(handle, arrays)
@@ -517,6 +518,8 @@ def _of(layout: Layout) -> LayoutHandle:
     """The layout that a tensor has, to be used for others."""
     from spfgen.run.store import text_of
 
+    if layout.fill_text != "0":  # its text is read once for all fill values
+        return filled(_of(replace(layout, fill=0)), layout.fill)
     handle = LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
     return filled(handle, layout.fill)
 

@@ -17,6 +17,7 @@ from spfgen.cir.layout import FIELD, field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
+from spfgen.layout.fill import filled
 from spfgen.run.assembly import Assembly, EntriesStruct, pending, taken
 from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
@@ -397,7 +398,8 @@ class Output:
         self._shared = [(array, *function.partition(".")[::2]) for array, function in declared.arrays]
 
     def make(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: Any) -> Tensor | None:
-        """Zeros with the extents of the other operands; None when its sizes or index arrays are not known."""
+        """Nothing but the fill value, with the extents of the other operands; None when its sizes or index arrays are
+        not known."""
         layout, own_name = self.declared.layout, self.declared.name
         own: dict[str, int] = {}
         for name, dim in self._fields:
@@ -413,13 +415,13 @@ class Output:
                 return None
             arrays[array] = tensors[owner].arrays[held]
         for value_array in layout.values:
-            arrays[value_array.name] = _zeros(own_name, extents_of(layout, value_array.name, own), dtype)
+            arrays[value_array.name] = _filled(own_name, extents_of(layout, value_array.name, own), layout.fill, dtype)
         return Tensor(layout, own, arrays)
 
 
-def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
+def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
     try:
-        return np.zeros(shape, dtype)
+        return filled(shape, fill, dtype)
     except (MemoryError, ValueError):  # ValueError: the number of bytes is beyond the address space
         extents = " x ".join(map(str, shape))
         raise DataError(f"expected an output `{name}` that fits in memory, but it is {extents} of {dtype}") from None

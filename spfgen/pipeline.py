@@ -18,8 +18,10 @@ expression; tests carry plans out after each of them (plan/interpret.py). Each p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import spfgen
 from spfgen.cir import check as cir_check
@@ -44,10 +46,12 @@ from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
+LOGGER = logging.getLogger(__name__)
 RANK = "rank"
 """The constant of a family that is solved from the number of subscripts when a use does not set it."""
 
@@ -73,11 +77,16 @@ class Generated:
 def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = "") -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls. `stop_after` is the name
     of the last pass that rewrites plans, if not all do."""
-    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), recorded() as answers:
+    start = perf_counter()
+    working = task(f"compiling {kernel.name}")
+    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), working, recorded() as answers:
         program = join(kernel, layouts)
         check_program(program)
         plans = make_plans(program, stop_after)
-        return print_kernel(program, plans, unique(answers))
+        made = print_kernel(program, plans, unique(answers))
+    asked = len(made.obligations)
+    LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
+    return made
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:

@@ -260,12 +260,14 @@ class Kernel:
     def _assembly(self, name: str, prune: bool | None) -> Assembly:
         """How entries of a result become a tensor."""
         from spfgen.run.assembly import Assembly
+        from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
         said = use.index_type is not None or bool(use.array_types)
-        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune)
+        update = update_of(self._kernel, name)
+        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune, update)
 
     def _known(self) -> _Calls:
         if self._calls is None:

@@ -44,18 +44,23 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    Append,
     Array,
     Assign,
     Block,
     Break,
+    Clear,
+    Collect,
     Define,
     Do,
+    Entry,
     Find,
     Guard,
     If,
     Let,
     Load,
     Plan,
+    Probe,
     Refuse,
     Repeat,
     Scan,
@@ -72,8 +77,8 @@ from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Program, Read, Tensor
-from spfgen.space.own import own_tensor
+from spfgen.space.nodes import Instance, Operand, Program, Read, Tensor
+from spfgen.space.own import COUNT, entries_of, own_tensor
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Steps, Tie
 
 POINT = "point"
@@ -141,10 +146,45 @@ class _Emitter:
         for tensor in program.temporaries:
             self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
         self.scalars.update(scalar_types(steps.body, self.types.leaf))
+        self.tables: dict[str, str] = {}
+        """The tables of entries, by the tensors whose entries they hold."""
+        steps = self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
         lets = [n for s in steps.body for n in walk(s) if isinstance(n, lang.Let)]
         changed = {n.name for s in steps.body for n in walk(s) if isinstance(n, lang.Set)}
         names = [n.name for n in lets]
         self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def once(self, step: Any) -> Any:
+        """Tensors that may store a coordinate several times are read from tables in which it stands once."""
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor not in self.written:
+                tensor = self.tensors[node.tensor]
+                if tensor.layout.rank and not stored_once(tensor.layout).proved:
+                    return replace(node, tensor=self.table(node.tensor))
+            return None
+
+        return rewrite(rule, step)
+
+    def table(self, name: str) -> str:
+        """The table of a tensor's entries."""
+        if name not in self.tables:
+            tensor = self.tensors[name]
+            table = self.tables[name] = self.fresh(f"{name}_entries")
+            self.kinds[table] = tensor.value_type
+            self.tensors[table] = entries_of(table, tensor)
+            self.labels.add(table)
+            indices = self.indices_for(tensor)
+            access = lang.Access(name, tuple(Var(i) for i in indices))
+
+            def leaf(inner: Env) -> Plan:
+                return Entry(table, tensor.value_type, access.subscripts, inner.values[_key(access)])
+
+            body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
+            why = f"the entries of {name}, each coordinate once"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
+            self.__dict__.pop("dense", None)
+        return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
         """Memory of the kernel's for a tensor."""
@@ -183,6 +223,8 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
+        lists = (t.name for t in self.program.tensors if t.assembled is not None and is_stored(t.name, self.steps.body))
+        self.before += [Clear(name, "what it held before") for name in lists]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
@@ -316,6 +358,8 @@ class _Emitter:
         if eq.at:
             return self.scattered(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
+        if target.assembled is not None:
+            return self.appended(eq, access, env)
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in _accesses(eq.value) if a.tensor == eq.target}
@@ -346,6 +390,32 @@ class _Emitter:
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def appended(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
+        """A target that is a list of entries gets one at each point at which the value may differ from its fill."""
+        first, eq = self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
+        fill = self.regions.fill(eq.value)
+        found = self.regions.of(eq.value) if fill is not None and fill == self.tensors[eq.target].layout.fill else None
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.entry(eq, access, value, sure=found is not None)))
+
+        parts = [] if eq.updates is not None or env.known else [Clear(eq.target, "what it held before")]
+        regions = [Region((access,))] if found is None else found
+        return [*parts, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def entry(self, eq: Equation, access: lang.Access, value: Any, sure: bool) -> list[Plan]:
+        """One entry; where it is not `sure` that there is one, none that equals the fill."""
+        if sure:
+            return [Append(eq.target, access.subscripts, value)]
+        kind, name = TYPES[self.kinds[eq.target]].name, self.fresh(f"{eq.target}_value")
+        own = Scalar(name, kind)
+        differs = lang.Apply("not_equal", (own, lang.Constant(self.tensors[eq.target].layout.fill)))
+        return [Let(name, kind, value), If(differs, Append(eq.target, access.subscripts, own), None, "it is stored")]
 
     def is_inside(self, eq: Equation, env: Env) -> bool:
         """Whether the loops over the target's points meet all its points."""
@@ -394,7 +464,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known:
+        if eq.updates is None and not env.known and target.assembled is None:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -403,6 +473,8 @@ class _Emitter:
                 more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
+            if target.assembled is not None:
+                return Block((*lines, *more, *self.entry(eq, access, value, sure=found is not None)))
             return Block((*lines, *more, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
@@ -941,11 +1013,40 @@ class _Emitter:
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
+            return self.probed(access, env)
         plain = self.plainly(found, name)
         if plain is not None:
             return [], lang.Constant(True), env.having({key: plain})
         lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *found]
         return lines, there, env.having({key: value, (f"{access.tensor}?", access.subscripts): there})
+
+    def compares(self, node: Plan) -> bool:
+        """Whether a loop looks at everything that a tensor stores."""
+        if not isinstance(node, Find | Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        everything = bool(bounds) and bounds <= {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
+        return everything and (isinstance(node, Scan) or node.key is None)
+
+    def probed(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The same by a hash table of all that the tensor stores."""
+        names = {t: n for n, t in self.tables.items()}
+        table = access.tensor if access.tensor in names else self.table(access.tensor)
+        tensor = self.tensors[table]
+        entry = self.fresh(f"{access.tensor}_entry")
+        (value,) = tensor.layout.values
+        place = Operand(table, table, value.name, (Var(entry),), (Var(f"{table}.{COUNT}"),), (), (), True)
+        there = Holds(Compare(">=", Var(entry), ZERO))
+        name = self.fresh(f"{access.tensor}_value")
+        found = Scalar(name, tensor.value_type)
+        lines: list[Plan] = [
+            Probe(entry, table, access.subscripts),
+            Let(name, tensor.value_type, _typed(tensor.layout.fill, tensor.value_type)),
+            If(there, Assign(name, tensor.value_type, Read(place))),
+        ]
+        key = _key(access)
+        return lines, there, env.having({key: found, (f"{access.tensor}?", access.subscripts): there})
 
     def plainly(self, found: Sequence[Plan], name: str) -> Any:
         """The value itself, where nothing has to be looked for and nothing asked."""
@@ -1186,6 +1287,12 @@ def _of_loop(step: Any) -> Iterator[Any]:
     if isinstance(step, lang.If):
         for inner in (*step.then, *step.otherwise):
             yield from _of_loop(inner)
+
+
+def is_stored(name: str, body: Sequence[Any]) -> bool:
+    """Whether a step in a loop stores values of the tensor, rather than adding to them."""
+    inside = (n for s in body if not isinstance(s, Equation) for n in walk(s))
+    return any(isinstance(n, Equation) and n.target == name and n.updates is None for n in inside)
 
 
 def is_everywhere(tensor: Tensor) -> bool:

@@ -36,6 +36,9 @@
            | Break()               the innermost loop ends
            | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
            | Refuse(name)          the call fails if the scalar is true
+           | Collect(name, body)   entries in a hash table
+           | Entry(name, at, value) one of them
+           | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -550,7 +553,7 @@ class Append(Plan):
 
     tensor: str
     coordinates: tuple[Expr, ...]
-    value: Value
+    value: Any
     because: str = ""
 
     @property
@@ -643,6 +646,37 @@ class Refuse(Plan):
     """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collect(Plan):
+    """The entries that the body adds are kept in a hash table, under the name of a tensor: those at one coordinate are
+    summed."""
+
+    name: str
+    type: str
+    rank: int
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Plan):
+    """One entry for the table of that name: the value is added to what stands `at` the coordinates."""
+
+    name: str
+    type: str
+    at: tuple[Expr, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Plan):
+    """`dim` is the entry of a table at these coordinates, or -1, in the rest of the block."""
+
+    dim: str
+    name: str
+    at: tuple[Expr, ...]
 
 
 PLANS = Plan | Variant

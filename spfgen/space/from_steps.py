@@ -30,6 +30,8 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
+from spfgen.space.assembled import as_assembled
+from spfgen.space.entries import check_entries
 from spfgen.space.extents import Extents, Key
 from spfgen.space.names import check_kernel_name, check_use
 from spfgen.space.nodes import Group, Program, Tensor
@@ -53,12 +55,16 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
+    computed = {d.name for d in kernel.tensors if d.assembled}
+    made = tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in made)
     tensors = tuple(t for t in made if t.name not in own)
     local = tuple(t for t in made if t.name in own)
     found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
-        _check_output(equation, layouts[equation.target])
+        if equation.target not in computed:
+            _check_output(equation, layouts[equation.target])
+    check_entries([t for t in made if t.name in computed], body)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:

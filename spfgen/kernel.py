@@ -261,6 +261,7 @@ class Kernel:
     def _assembly(self, name: str, prune: bool | None) -> Assembly:
         """How entries of a result become a tensor."""
         from spfgen.run.assembly import Assembly
+        from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
@@ -268,7 +269,8 @@ class Kernel:
         said = use.index_type is not None or bool(use.array_types)
         layout, own = self._layouts[name], self._known().program.tensor(name).layout
         layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
-        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune)
+        update = update_of(self._kernel, name)
+        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune, update)
 
     def _known(self) -> _Calls:
         if self._calls is None:

@@ -50,6 +50,7 @@ from spfgen.plan.nodes import (
     Assign,
     Block,
     Break,
+    Clear,
     Collect,
     Counted,
     Define,
@@ -248,6 +249,7 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
+        self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         for name in self.collected:
             parts.append(Counted(self.collected[name]))

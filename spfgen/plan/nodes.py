@@ -555,7 +555,7 @@ class Append(Plan):
 
     tensor: str
     coordinates: tuple[Expr, ...]
-    value: Value
+    value: Any
     because: str = ""
 
     @property

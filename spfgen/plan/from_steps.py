@@ -483,13 +483,15 @@ class _Emitter:
         same = own is not None and neutral is not None and fill_text(own) == fill_text(neutral)
         if eq.updates is None:
             same = own is not None and fill_text(_typed(own, tensor.value_type).value) == fill_text(fill)
-        everywhere = found is None or not same
+        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
+        again = eq.updates is None and not (env.known & set(self.extents)) <= spoken
+        everywhere = found is None or not same or again
         conditions = () if eq.where is None else tuple(conjuncts(eq.where))
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)
             stored = self.stored(eq, access, value, inner)
-            if everywhere and eq.updates is None:
+            if everywhere and eq.updates is None and not again:
                 kept = Scalar(self.fresh("value"), tensor.value_type)
                 lines = [*lines, Let(kept.name, kept.type, _cast(value, kept.type))]
                 differs = self.differs(kept, fill)

@@ -288,6 +288,21 @@ def _z3() -> Any:
     return z3
 
 
+def decide(goal: Callable[[Any], Any]) -> bool | Mapping[str, int]:
+    """True where Z3 proves what `goal` makes of its module, which has terms of its own (of bits, say); the values of
+    its variables where it finds a counterexample; False where it gives up."""
+    z3 = _z3()
+    solver = z3.Solver()
+    solver.set("rlimit", RESOURCES)
+    solver.set("random_seed", SEED)
+    solver.add(z3.Not(goal(z3)))
+    answer = solver.check()
+    if answer == z3.sat:
+        model = solver.model()
+        return {str(d): int(model[d].as_signed_long()) for d in model.decls() if z3.is_bv_value(model[d])}
+    return bool(answer == z3.unsat)
+
+
 @lru_cache(maxsize=1)
 def z3_version() -> str:
     """The version of Z3 that would answer; read off the name of its installation, which is a hundred times faster."""

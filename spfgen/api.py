@@ -19,6 +19,7 @@ from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
+from spfgen.lang.products import check_products
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.layout.nodes import Layout
@@ -326,6 +327,7 @@ def compile(  # noqa: A001
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
     parsed = parse_statements(statements)
+    check_products(parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())

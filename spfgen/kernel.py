@@ -189,14 +189,14 @@ class Kernel:
         known = calls.sizes(given, sizes)
         calls.check_names(given)
         tensors = calls.bound(given, validate, checked)
-        dtype = calls.result_type(tensors)
+        dtypes = calls.result_types(tensors)
         made = []
         for declared in calls.program.tensors:
             if declared.name not in tensors:
-                tensors[declared.name] = calls.made(declared, tensors, known, dtype)
+                tensors[declared.name] = calls.made(declared, tensors, known, dtypes[declared.name])
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
-                _check_holds(declared.name, tensors[declared.name], dtype)
+                _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
@@ -308,7 +308,7 @@ class _Calls:
         self._declared = {t.name: t for t in program.tensors}
         self._makers = {t.name: Output(program, t) for t in program.tensors if t.is_output}
         self._wanted = {t.name: {n: k if t.typed else DEFAULT_INDEX for n, k in t.index_types} for t in program.tensors}
-        self._results: dict[tuple[Any, ...], str] = {}
+        self._results: dict[tuple[Any, ...], Mapping[str, str]] = {}
         self.places: Places | None = None
         if program.doubts:
             from spfgen.run.lost import Places
@@ -365,13 +365,21 @@ class _Calls:
             )
         return tensors
 
-    def result_type(self, tensors: Mapping[str, Tensor]) -> str:
-        """The element type of outputs that have none of their own, as numpy would have it."""
-        key = tuple([t.dtype for t in tensors.values()])
+    def result_types(self, tensors: Mapping[str, Tensor]) -> Mapping[str, str]:
+        """The element types of outputs that have none of their own, as numpy would have them."""
+        key = tuple([(n, t.dtype) for n, t in tensors.items()])
         found = self._results.get(key)
         if found is None:
-            found = self._results[key] = _result_type(self.kernel, [d.name for d in key])
+            found = self._results[key] = self._typed(dict(key))
         return found
+
+    def _typed(self, types: Mapping[str, Any]) -> Mapping[str, str]:
+        if not self.program.steps:
+            return dict.fromkeys(self.outputs, _result_type(self.kernel, [d.name for d in types.values()]))
+        from spfgen.space.result_types import result_types
+
+        known = {n: d.name for n, d in types.items() if n not in self.outputs}
+        return result_types(self.kernel, known)
 
     def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
         """An output that was not given. Raises UsageError when it cannot be made."""

@@ -33,6 +33,7 @@ from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
+from spfgen.lang.products import check_products
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
@@ -40,6 +41,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
+from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
@@ -120,7 +122,10 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:
         try:
-            plans.append(plan_group(group, context))
+            if group.steps is not None:
+                plans.append(plan_steps(group.steps, program, context))
+            else:
+                plans.append(plan_group(group, context))
         except SpfgenError as error:
             if error.span is None and not isinstance(error, InternalError):
                 error.span = group.span
@@ -136,6 +141,7 @@ KNOWN = frozenset(
         "SPFGEN_ERROR_NULL",
         "SPFGEN_ERROR_SHAPE",
         "SPFGEN_ERROR_MEMORY",
+        "SPFGEN_ERROR_RANGE",
         "true",
         "false",
         "INT32_MAX",
@@ -147,6 +153,7 @@ KNOWN = frozenset(
 
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     """The layout of each declared tensor, with constants and rank put in, checked."""
+    check_products(kernel.statements)
     ranks: dict[str, int] = {}
     for statement in kernel.statements:
         for access in (statement.target, *accesses(statement.value)):

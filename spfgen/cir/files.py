@@ -12,6 +12,7 @@ from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
+from spfgen.cir.scalars import headers, scalar_functions
 from spfgen.cir.tile import REGISTERS
 from spfgen.cir.unused import without_unused
 from spfgen.ir import walk
@@ -112,7 +113,9 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
             needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
             wanted |= dict.fromkeys([*needed, (file, kind)])
     pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
-    includes = [_INCLUDES[f] for f, _ in wanted if f in _INCLUDES]
+    scalars = scalar_functions(called)
+    pieces += map(Text, scalars)
+    includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]
     if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
         includes.append("<math.h>")
     return pieces, tuple(dict.fromkeys(includes))

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spfgen.lang.nodes import Constant
+from spfgen.errors import InternalError, SpecError
+from spfgen.lang import nodes as n
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.lang.typing import Kind, argument_kinds, literal_kind, loop
+from spfgen.lang.typing import (
+    Kind,
+    argument_kinds,
+    function_scalars,
+    function_type,
+    literal_kind,
+    loop,
+    settled,
+    updated,
+)
+
+LONGEST = 100_000
+"""So often the loops of a function may run before it is taken to have no end."""
 
 
 def applied(op: str, values: Sequence[Any]) -> Any:
@@ -21,7 +34,7 @@ def applied(op: str, values: Sequence[Any]) -> Any:
     import numpy as np
 
     literals = all(isinstance(v, bool | int | float | complex) and not isinstance(v, np.generic) for v in values)
-    held = [v if hasattr(v, "dtype") else Constant(v) for v in values]
+    held = [v if hasattr(v, "dtype") else n.Constant(v) for v in values]
     kinds = argument_kinds(op, held, _kind)
     found = loop(op, kinds)
     converted = [_converted(v, k) for v, k in zip(values, found.arguments, strict=True)]
@@ -53,12 +66,101 @@ def _function(op: str, arguments: Sequence[ElementType]) -> Callable[..., Any]:
     if op == "power" and integers:
         return _integer_power
     if op == "reciprocal" and integers:
-        return lambda a: np.where(a * a == 1, a, 0)
+        return lambda a: np.where((a == 1) | ((a + 1 == 0) & (a < 0)), a, 0)
     return getattr(np, OPERATORS[op].name)  # type: ignore[no-any-return]
 
 
 def _integer_power(a: Any, b: Any) -> Any:
     import numpy as np
 
-    down = np.where(a * a == 1, a, 0)
+    down = np.where((a == 1) | ((a + 1 == 0) & (a < 0)), a, 0)
     return np.where(b < 0, np.power(down, np.abs(b) & 1) * (down != 0), np.power(a, np.maximum(b, 0)))
+
+
+def evaluated(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """The number that a value is. `leaf` gives what is no Constant and no Apply."""
+    match value:
+        case n.Constant(number):
+            return number
+        case n.Apply(op, arguments):
+            numbers = [evaluated(a, leaf) for a in arguments]
+            return applied(op, numbers) if value.function is None else called(value.function, numbers)
+    return leaf(value)
+
+
+class _Returned(Exception):
+    """Ends the run of a function."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+class _Ended(Exception):
+    """Ends a loop."""
+
+
+def called(function: n.Function, values: Sequence[Any]) -> Any:
+    """What a function of the user gives for numbers, by carrying out its body in numpy's types."""
+    given = [_typed(v, settled(literal_kind(v))) for v in values]
+    kinds = function_scalars(function, [settled(literal_kind(v)) for v in given])
+    scalars = {name: _held(v, kinds[name]) for name, v in zip(function.parameters, given, strict=True)}
+    run = _Run(function, scalars, kinds)
+    try:
+        run.steps(function.body)
+    except _Returned as found:
+        return _typed(found.value, function_type(function, [settled(literal_kind(v)) for v in given]))
+    raise SpecError(f"expected a value of `{function.name}` in every case, but it ends without one", function.span)
+
+
+def _typed(value: Any, kind: ElementType) -> Any:
+    return _converted(value, kind)[()]
+
+
+def _held(value: Any, kind: Kind) -> Any:
+    """A value as a scalar of that type holds it; a literal's is a number of Python."""
+    held = _typed(value, settled(kind))
+    return held if isinstance(kind, ElementType) else held.item()
+
+
+class _Run:
+    """A run of a function's body."""
+
+    def __init__(self, function: n.Function, scalars: dict[str, Any], kinds: Mapping[str, Kind]) -> None:
+        self.function, self.scalars, self.kinds = function, scalars, kinds
+        self.left = LONGEST
+
+    def value(self, tree: Any) -> Any:
+        return evaluated(tree, lambda local: self.scalars[local.name])
+
+    def steps(self, steps: Sequence[Any]) -> None:
+        for step in steps:
+            match step:
+                case n.Let(name, tree):
+                    self.scalars[name] = _held(self.value(tree), self.kinds[name])
+                case n.Set(name, op, tree):
+                    tree = tree if op == "=" else updated(step)
+                    self.scalars[name] = _held(self.value(tree), self.kinds[name])
+                case n.If(condition, then, otherwise):
+                    self.steps(then if self.value(condition) else otherwise)
+                case n.While(condition, body):
+                    self.repeat(condition, body)
+                case n.Break():
+                    raise _Ended
+                case n.Return(tree):
+                    raise _Returned(self.value(tree))
+                case _:
+                    raise InternalError(f"no run of {step!r} in function {self.function.name}")
+
+    def repeat(self, condition: Any, body: Sequence[Any]) -> None:
+        try:
+            while self.value(condition):
+                self.left -= 1
+                if self.left < 0:
+                    raise SpecError(
+                        f"expected `{self.function.name}` to end, but its loops have run {LONGEST} times",
+                        self.function.span,
+                    )
+                self.steps(body)
+        except _Ended:
+            pass

@@ -14,11 +14,11 @@ from typing import TypeVar
 from spfgen.errors import DataError, Span, SpecError
 from spfgen.lang.expressions import did_you_mean, word_in
 from spfgen.lang.levels import is_levels, parse_levels
-from spfgen.lang.nodes import Kernel, LayoutAlias, LayoutDecl, LayoutUse, SpecFile
+from spfgen.lang.nodes import Function, Import, Kernel, LayoutAlias, LayoutDecl, LayoutUse
 from spfgen.lang.parse import parse_file, parse_layout_use, parse_leveled
 
 Declaration = LayoutDecl | LayoutAlias
-Item = TypeVar("Item", LayoutDecl | LayoutAlias, Kernel)
+Item = TypeVar("Item", LayoutDecl | LayoutAlias, Kernel, Function)
 SOLVED = "rank"
 """The constant that need not be set: the number of subscripts gives it."""
 
@@ -29,6 +29,7 @@ class SpecTree:
 
     layouts: Mapping[str, Declaration] = field(default_factory=dict)
     kernels: Mapping[str, Kernel] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
 
     def find(self, name: str, span: Span | None = None) -> Declaration:
         """The layout of that name: from the spec, else one that comes with spfgen. Raises SpecError."""
@@ -131,7 +132,7 @@ def load_tree(path: str | Path) -> SpecTree:
 def parse_tree(text: str, file: str = "<text>") -> SpecTree:
     """Read a spec text; imports are relative to the current folder."""
     loader = _Loader()
-    loader.add(parse_file(text, file), Path.cwd(), ())
+    loader.add(text, file, Path.cwd(), ())
     return loader.tree()
 
 
@@ -139,10 +140,11 @@ class _Loader:
     def __init__(self) -> None:
         self.layouts: dict[str, Declaration] = {}
         self.kernels: dict[str, Kernel] = {}
+        self.functions: dict[str, Function] = {}
         self.done: set[Path] = set()
 
     def tree(self) -> SpecTree:
-        return SpecTree(self.layouts, self.kernels)
+        return SpecTree(self.layouts, self.kernels, self.functions)
 
     def load(self, path: Path, span: Span | None, stack: tuple[Path, ...] = ()) -> None:
         real = path.resolve()
@@ -162,11 +164,18 @@ class _Loader:
                 hint = "the path is relative to the folder of the file that imports it"
                 raise SpecError(message, span, (hint,)) from None
             raise DataError(f"{path} cannot be read: {reason}") from None
-        self.add(parse_file(text, str(path)), path.parent, (*stack, real))
+        self.add(text, str(path), path.parent, (*stack, real))
 
-    def add(self, spec: SpecFile, folder: Path, stack: tuple[Path, ...]) -> None:
-        for item in spec.imports:
+    def add(self, text: str, file: str, folder: Path, stack: tuple[Path, ...]) -> None:
+        """What a text and its imports define; functions of imports are known in all of the text."""
+
+        def imported(item: Import) -> Mapping[str, Function]:
             self.load(folder / item.path, item.span, stack)
+            return self.functions
+
+        spec = parse_file(text, file, self.functions, imported)
+        for function in spec.functions:
+            self.define(self.functions, function.name, function, "function")
         for layout in spec.layouts:
             self.define(self.layouts, layout.name, layout, "layout")
         for kernel in spec.kernels:

@@ -167,9 +167,9 @@ def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
             kinds = [kind_of(a, leaf) for a in arguments]
             if value.function is not None:
                 return function_type(value.function, [settled(k) for k in kinds])
-            found = loop(op, _fitting(op, arguments, kinds), span).result
+            found = loop(op, fitting(op, arguments, kinds), span).result
             literal = all(isinstance(k, type) for k in kinds) and op not in TYPES
-            return _weak(found) if literal else found
+            return weak(found) if literal else found
         case n.Reduce(op, _, inner):
             kind = type_of(inner, leaf)
             return kind if value.function is not None else reduction_type(op, kind)
@@ -182,17 +182,17 @@ def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
     return leaf(value)
 
 
-def _weak(kind: ElementType) -> Kind:
+def weak(kind: ElementType) -> Kind:
     """What a function of literals gives."""
     return {"i": int, "u": int, "f": float, "c": complex}.get(kind.kind, kind)
 
 
 def argument_kinds(op: str, arguments: Sequence[Any], leaf: Callable[[Any], Kind]) -> list[Kind]:
     """The types that arguments have in a call of an operator of the table."""
-    return _fitting(op, arguments, [kind_of(a, leaf) for a in arguments])
+    return fitting(op, arguments, [kind_of(a, leaf) for a in arguments])
 
 
-def _fitting(op: str, arguments: Sequence[Any], kinds: list[Kind]) -> list[Kind]:
+def fitting(op: str, arguments: Sequence[Any], kinds: list[Kind]) -> list[Kind]:
     """The types of the arguments. A literal is compared with what it does not fit into, and otherwise refused."""
     result = list(kinds)
     strong = [k for k in kinds if isinstance(k, ElementType)]
@@ -243,7 +243,7 @@ def scalar_types(
     def local(value: Any) -> Kind:
         return found[value.name] if isinstance(value, n.Local) and value.name in found else leaf(value)
 
-    lets = [s for s in _all_steps(steps) if isinstance(s, n.Let | n.Set)]
+    lets = [s for s in all_steps(steps) if isinstance(s, n.Let | n.Set)]
     changed = True
     while changed:
         changed = False
@@ -252,27 +252,27 @@ def scalar_types(
                 case n.Let(name, value):
                     kind = kind_of(value, local)
                 case n.Set(name, op, value):
-                    kind = kind_of(value if op == "=" else _updated(step), local)
+                    kind = kind_of(value if op == "=" else updated(step), local)
             kind = joined([found[name], kind]) if name in found else kind
             changed |= found.get(name) != kind
             found[name] = kind
     return found
 
 
-def _updated(step: n.Set) -> Any:
+def updated(step: n.Set) -> Any:
     """`s += v` as `s + v`."""
     op = "add" if step.op == "+=" else step.op
     return n.Apply(op, (n.Local(step.name), step.value), step.span, step.function)
 
 
-def _all_steps(steps: Sequence[Any]) -> Iterator[Any]:
+def all_steps(steps: Sequence[Any]) -> Iterator[Any]:
     for step in steps:
         yield step
         match step:
             case n.If(_, then, otherwise):
-                yield from _all_steps((*then, *otherwise))
+                yield from all_steps((*then, *otherwise))
             case n.For(_, body) | n.While(_, body):
-                yield from _all_steps(body)
+                yield from all_steps(body)
 
 
 def function_type(function: n.Function, arguments: Sequence[ElementType]) -> ElementType:
@@ -284,7 +284,7 @@ def function_type(function: n.Function, arguments: Sequence[ElementType]) -> Ele
             return kinds[value.name]
         raise InternalError(f"no type for {value!r} in function {function.name}")
 
-    returned = [s.value for s in _all_steps(function.body) if isinstance(s, n.Return)]
+    returned = [s.value for s in all_steps(function.body) if isinstance(s, n.Return)]
     return settled(joined([kind_of(v, local) for v in returned]))
 
 

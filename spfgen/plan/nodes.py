@@ -25,6 +25,16 @@
            | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
+           | Block(parts)          statements of one scope, one after another
+           | Define(dim, value)    dim has one value in the rest of the block
+           | Let(name, type, value) a scalar for the rest of the block
+           | Assign(name, value)   the scalar has another value
+           | Store(target, value)  one value is stored
+           | If(condition, then, otherwise)
+           | Repeat(body)          until something in it breaks
+           | Break()               the innermost loop ends
+           | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
+           | Refuse(name)          the call fails if the scalar is true
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -529,6 +539,91 @@ class Do(Plan):
     op: str
     value: Value
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Plan):
+    """Statements one after another; what one of them defines is known in those that follow."""
+
+    parts: tuple[Plan, ...]
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Define(Plan):
+    """`dim` is the integer `value` in the rest of the block."""
+
+    dim: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Plan):
+    """A scalar variable of an element type, in the rest of the block."""
+
+    name: str
+    type: str
+    value: Any
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Plan):
+    """The scalar `name` gets the value."""
+
+    name: str
+    type: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Plan):
+    """The value becomes that of a place, converted to its type."""
+
+    target: Operand
+    value: Any
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class If(Plan):
+    """`condition` is a value; what is not 0 is true."""
+
+    condition: Any
+    then: Plan
+    otherwise: Plan | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Plan):
+    """The body again and again, until it breaks."""
+
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Plan):
+    """The innermost loop ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Plan):
+    """The values of a tensor that the kernel has for itself, as long as it runs: each of them is `fill` at first."""
+
+    name: str
+    type: str
+    extents: tuple[Expr, ...]
+    fill: Any = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Plan):
+    """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
+
+    name: str
 
 
 PLANS = Plan | Variant

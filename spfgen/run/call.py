@@ -12,7 +12,7 @@ import numpy as np
 
 from spfgen.cir.layout import field_name
 from spfgen.errors import DataError, InternalError, UsageError
-from spfgen.facts.formula import show
+from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
 from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, extents_of, size_number
@@ -20,7 +20,7 @@ from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
-MEMORY = 3
+MEMORY, RANGE = 3, 4
 STATUS = {1: "a null pointer", 2: "sizes that do not agree", MEMORY: "no memory for a workspace"}
 
 
@@ -87,6 +87,7 @@ class Entry:
         for groups in self.program.agreements:
             _check_least(self.program, groups, tensors, sizes)
         known.update(sizes)
+        _check_derived(self.program, tensors, sizes)
         if max(known.values(), default=0) > self.program.limits.safe:
             _check_fits(self.program, known, tensors)
         for name, array, owner, held in self._shared:
@@ -202,6 +203,13 @@ class Bound:
         """The other codes report what was checked before the call."""
         if status == MEMORY:
             raise DataError(f"expected memory for a workspace of `{self.program.name}`, but there is not enough")
+        if status == RANGE:
+            raise DataError(
+                f"expected the subscripts of `{self.program.name}` that are values to lie within their tensors, but "
+                "one does not",
+                None,
+                ("subscripts count from 0; the results of this call are incomplete",),
+            )
         raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")
 
     def __repr__(self) -> str:
@@ -249,6 +257,19 @@ def _check_least(
             None,
             ("one index runs over both",),
         )
+
+
+def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
+    """Extents are what views make them of others."""
+    for left, expr in program.derived:
+        one = _evaluated(program, left, tensors, sizes)
+        other = _evaluated(program, expr, tensors, sizes)
+        if one is not None and other is not None and one != other:
+            raise DataError(
+                f"expected extents that agree, but {show(left)} is {one} and {show(expr)} is {other}",
+                None,
+                ("a view of other tensors has this extent",),
+            )
 
 
 def _smaller(group: Sequence[str]) -> str:
@@ -373,12 +394,30 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
             known = [n for n in found if n is not None]
             if value is None and len(known) == len(group):
                 value = min(known)
+    for left, expr in program.derived if value is None else ():
+        if left == Var(size):
+            value = _evaluated(program, expr, tensors, sizes)
     for index, extents in program.index_extent.items() if value is None else ():
         if size in extents:
             elsewhere = (_own_value(program, e, tensors, sizes) for e in extents)
             found = [sizes.get(index), *elsewhere]
             value = next((n for n in found if n is not None), value)
     return value
+
+
+def _evaluated(program: Program, expr: Expr, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
+    """What an extent is of others, where these are known."""
+
+    def known(name: str) -> int:
+        found = _own_value(program, name, tensors, sizes)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    try:
+        return int(evaluate(expr, known, lambda f, _: known(f)))
+    except KeyError:
+        return None
 
 
 def _own_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:

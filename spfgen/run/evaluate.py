@@ -16,6 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_statements
+from spfgen.lang.products import check_products
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
@@ -88,6 +89,7 @@ def _parsed(statements: str) -> _Text:
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
     parsed = parse_statements(statements)
+    check_products(parsed)
     ranks: dict[str, int] = {}
     for statement in parsed:
         for access in (statement.target, *accesses(statement.value)):

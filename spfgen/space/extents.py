@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spfgen.errors import SpecError
@@ -18,7 +18,6 @@ from spfgen.facts.formula import (
 )
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout
-from spfgen.space.names import accesses
 from spfgen.space.nodes import (
     Tensor,
 )
@@ -53,7 +52,16 @@ class Extents:
     An index that one access repeats, `A[i, i]`, does not make these extents the same: the least of them counts.
     """
 
-    def __init__(self, kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout]) -> None:
+    def __init__(
+        self,
+        kernel: lang.Kernel,
+        declared: Sequence[lang.TensorDecl],
+        layouts: Mapping[str, Layout],
+        uses: Sequence[Sequence[lang.Access]],
+        outputs: Collection[str],
+    ) -> None:
+        """`uses` are the accesses in each statement; `outputs` the tensors that are written: others name extents
+        first."""
         self.parent: dict[Key, Key] = {}
         self.kernel = kernel
         self.layouts = layouts
@@ -66,8 +74,8 @@ class Extents:
             for k, extent in enumerate(declaration.extents or ()):
                 self.declared_extent(declaration, k, extent)
         self.repeated: dict[tuple[Key, tuple[Key, ...]], None] = {}
-        for number, statement in enumerate(kernel.statements):
-            for access in (statement.target, *accesses(statement.value)):
+        for number, found in enumerate(uses):
+            for access in found:
                 for name, places in self.alone(access).items():
                     index: Key = ("index", name, number)
                     self.find(index)
@@ -77,7 +85,6 @@ class Extents:
                         self.repeated[index, tuple(places)] = None
         self.names: dict[Key, str] = {}
         self.fixed: dict[str, int] = {}
-        outputs = {s.target.tensor for s in kernel.statements}
         ordered = sorted(declared, key=lambda d: d.name in outputs)
         for key in [
             *(("size", n, 0) for n in kernel.sizes),

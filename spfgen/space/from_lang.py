@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spfgen.facts.formula import Expr
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.space.extents import Extents
+from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
-from spfgen.space.names import check_accesses, check_names, with_scalars
+from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.schedule import forced_finds, read_schedule
-from spfgen.space.tensors import make_tensors
+from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
 
@@ -25,12 +28,15 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
+    if not is_sums(kernel, layouts):
+        return join_steps(kernel, layouts)
     check_names(kernel)
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
-    extents = Extents(kernel, declared, layouts)
-    tensors = make_tensors(kernel, declared, layouts, extents)
+    uses = [(s.target, *accesses(s.value)) for s in kernel.statements]
+    extents = Extents(kernel, declared, layouts, uses, {s.target.tensor for s in kernel.statements})
+    tensors = make_tensors(kernel, declared, layouts, extents, *inputs_and_outputs(kernel.statements))
     by_name = {t.name: t for t in tensors}
     groups: list[Group] = []
     temporaries: list[Tensor] = []
@@ -58,3 +64,39 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         agreements=tuple(extents.agreements()),
         doubts=doubts(kernel, by_name, extents),
     )
+
+
+def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
+    """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
+    operators, of tensors that are 0 where nothing is stored."""
+    if any(d.local for d in kernel.tensors) or any(layout.fill != 0 for layout in layouts.values()):
+        return False
+    return all(isinstance(s, lang.Statement) and s.op in ("=", "+=") and _is_plain(s) for s in kernel.statements)
+
+
+def _is_plain(statement: lang.Statement) -> bool:
+    for node in walk(statement):
+        match node:
+            case lang.Apply(op):
+                if node.function is not None or op not in ("add", "subtract", "multiply", "divide", "negative"):
+                    return False
+            case lang.Reduce(op):
+                if op != "add":
+                    return False
+            case lang.Access(_, subscripts):
+                if not all(isinstance(s, Expr) for s in subscripts):
+                    return False
+            case lang.Constant(number):
+                if isinstance(number, bool):
+                    return False
+            case (
+                lang.Index()
+                | lang.Local()
+                | lang.Coalesce()
+                | lang.Collapse()
+                | lang.Split()
+                | lang.Concat()
+                | lang.Slice()
+            ):
+                return False
+    return True

@@ -20,12 +20,17 @@ def accesses(value: lang.Value) -> Iterator[lang.Access]:
     return (n for n in walk(value) if isinstance(n, lang.Access))
 
 
-def check_names(kernel: lang.Kernel) -> None:
-    """The kernel becomes a name in C; sizes are no scalars."""
+def check_kernel_name(kernel: lang.Kernel) -> None:
+    """The kernel becomes a name in C."""
     if has_meaning_in_c(kernel.name) or kernel.name in LIBRARY:
         message = f"expected a name for the kernel, but `{kernel.name}` has a meaning in C"
         hint = f"it becomes a name in C: choose another, for instance `my_{kernel.name.strip('_')}`"
         raise SpecError(message, kernel.span, (hint,))
+
+
+def check_names(kernel: lang.Kernel) -> None:
+    """The kernel's name means nothing in C; sizes are no scalars."""
+    check_kernel_name(kernel)
     for access in (a for s in kernel.statements for a in (s.target, *accesses(s.value))):
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
@@ -54,6 +59,39 @@ def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
     return result
 
 
+def check_use(access: lang.Access, layouts: Mapping[str, Layout]) -> list[SpecError]:
+    """What is wrong with an access by itself."""
+    errors: list[SpecError] = []
+    layout = layouts.get(access.tensor)
+    if layout is None:
+        errors.append(
+            SpecError(
+                f"expected a tensor, but `{access.tensor}` is not declared",
+                access.span,
+                (f"declare it: `tensor {access.tensor} : dense`",),
+            )
+        )
+    elif len(access.subscripts) != layout.rank:
+        errors.append(
+            SpecError(
+                f"expected {counted(layout.rank, 'subscript')} of `{access.tensor}`, "
+                f"but {there_are(len(access.subscripts))}",
+                access.span,
+                (f"its layout `{layout.name}` has rank {layout.rank}",),
+            )
+        )
+    for subscript in access.subscripts:
+        for call in calls(subscript):
+            errors.append(
+                SpecError(
+                    f"expected an affine subscript, but `{show(call)}` is a call",
+                    call.span,
+                    ("index arrays belong to layouts: declare a layout whose relation holds the call",),
+                )
+            )
+    return errors
+
+
 def check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
     errors: list[SpecError] = []
     if not kernel.statements:
@@ -61,33 +99,7 @@ def check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
                                 ("for instance `y[i] += A[i, j]*x[j]`",)))  # fmt: skip
     for statement in kernel.statements:
         for access in (statement.target, *accesses(statement.value)):
-            layout = layouts.get(access.tensor)
-            if layout is None:
-                errors.append(
-                    SpecError(
-                        f"expected a tensor, but `{access.tensor}` is not declared",
-                        access.span,
-                        (f"declare it: `tensor {access.tensor} : dense`",),
-                    )
-                )
-            elif len(access.subscripts) != layout.rank:
-                errors.append(
-                    SpecError(
-                        f"expected {counted(layout.rank, 'subscript')} of `{access.tensor}`, "
-                        f"but {there_are(len(access.subscripts))}",
-                        access.span,
-                        (f"its layout `{layout.name}` has rank {layout.rank}",),
-                    )
-                )
-            for subscript in access.subscripts:
-                for call in calls(subscript):
-                    errors.append(
-                        SpecError(
-                            f"expected an affine subscript, but `{show(call)}` is a call",
-                            call.span,
-                            ("index arrays belong to layouts: declare a layout whose relation holds the call",),
-                        )
-                    )
+            errors += check_use(access, layouts)
     names = {d.name for d in kernel.tensors}
     for declaration in kernel.tensors:
         shares = declaration.shares

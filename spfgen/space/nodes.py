@@ -23,6 +23,7 @@ from spfgen.lang.nodes import Access, Apply, Constant
 from spfgen.layout.nodes import Layout
 from spfgen.sets.named import Constraint, Piece
 from spfgen.sets.uf import comparisons, is_quotient
+from spfgen.space.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,8 @@ class Group:
 
     Each instance adds to its target. Where the value is more than a sum of products, the instances add to temporaries
     of the program, each a sum within the value; `point` has the points of the statement's own target and the value
-    that is stored there, over the temporaries at the same place.
+    that is stored there, over the temporaries at the same place. `steps` are those of a whole kernel that is more than
+    that: then there is nothing else in the group.
     """
 
     text: str
@@ -127,6 +129,7 @@ class Group:
     instances: tuple[Instance, ...]
     point: Instance | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    steps: Steps | None = None
 
     @property
     def all(self) -> tuple[Instance, ...]:
@@ -192,7 +195,8 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target."""
+    target; `derived`: extents, and what they are of others;
+    `steps`: it is more than sums of products."""
 
     name: str
     doc: str
@@ -213,6 +217,8 @@ class Program:
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
     limits: Limits = Limits()
     doubts: tuple[Doubt, ...] = ()
+    derived: tuple[tuple[Expr, Expr], ...] = ()
+    steps: bool = False
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import (
@@ -22,15 +22,24 @@ from spfgen.space.nodes import (
 )
 
 
-def make_tensors(
-    kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], layouts: Mapping[str, Layout], extents: Extents
-) -> tuple[Tensor, ...]:
-    outputs = {s.target.tensor for s in kernel.statements}
+def inputs_and_outputs(statements: Sequence[lang.Statement]) -> tuple[set[str], set[str]]:
+    """The tensors that are read before they are written, and those that are written."""
     inputs: set[str] = set()
     written: set[str] = set()
-    for statement in kernel.statements:
+    for statement in statements:
         inputs |= {a.tensor for a in accesses(statement.value)} - written
         written.add(statement.target.tensor)
+    return inputs, written
+
+
+def make_tensors(
+    kernel: lang.Kernel,
+    declared: Sequence[lang.TensorDecl],
+    layouts: Mapping[str, Layout],
+    extents: Extents,
+    inputs: Collection[str],
+    outputs: Collection[str],
+) -> tuple[Tensor, ...]:
     result: dict[str, Tensor] = {}
     pending = list(declared)
     while pending:

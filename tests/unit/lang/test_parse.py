@@ -94,7 +94,7 @@ def test_a_position_is_found_in_one_way() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "message"),
     [
-        ("y[i] = A(i)", 1, 8, "function call"),
+        ("y[i] = A(i)", 1, 8, "a function, but `A`"),
         ("y[i] =", 1, 7, "the text ends here"),
         ("y[i] = x[i]\n\nz[i] = $", 3, 8, "a sign of the language"),
         ("\ty[i] = x[idx(i)]", 1, 11, "is a call"),

@@ -13,7 +13,7 @@ import pytest
 
 from spfgen import folder
 from spfgen.errors import SpecError
-from spfgen.lang import parse, spec
+from spfgen.lang import parse, spec, syntax
 from spfgen.lang.spec import builtin, builtin_names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ def kept(tmp_path, monkeypatch):
 
 
 def forget() -> None:
-    parse._parser.cache_clear()
+    syntax._parser.cache_clear()
 
 
 def outcome(text: str) -> object:
@@ -79,13 +79,13 @@ def test_damaged_tables_are_made_again(kept) -> None:
 
 @pytest.mark.parametrize("changed", ["OPTIONS", "version"])
 def test_other_options_or_another_lark_are_other_tables(kept, monkeypatch, changed) -> None:
-    parse._parser()
+    syntax._parser()
     forget()
     if changed == "OPTIONS":
-        monkeypatch.setattr(parse, "OPTIONS", {**parse.OPTIONS, "maybe_placeholders": False})
+        monkeypatch.setattr(syntax, "OPTIONS", {**syntax.OPTIONS, "maybe_placeholders": False})
     else:
         monkeypatch.setattr(lark, "__version__", "1.2.99")
-    parse._parser()
+    syntax._parser()
     assert len(list(kept.iterdir())) == 2
 
 
@@ -103,7 +103,9 @@ def test_each_layout_is_parsed_alone_and_once(monkeypatch) -> None:
     monkeypatch.setattr(spec, "_builtin", cache(spec._builtin.__wrapped__))
     parsed = []
     parse_file = spec.parse_file
-    monkeypatch.setattr(spec, "parse_file", lambda text, file: parsed.append(file) or parse_file(text, file))
+    monkeypatch.setattr(
+        spec, "parse_file", lambda text, file, *known: parsed.append(file) or parse_file(text, file, *known)
+    )
     names = builtin_names()
     assert parsed == []
     for name in names:

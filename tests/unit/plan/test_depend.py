@@ -20,9 +20,9 @@ from spfgen.plan.scan import Step, scan_steps
 from spfgen.sets.named import Space
 from spfgen.space.extents import Extents
 from spfgen.space.instances import make_instances
-from spfgen.space.names import with_scalars
+from spfgen.space.names import accesses, with_scalars
 from spfgen.space.nodes import Instance
-from spfgen.space.tensors import make_tensors
+from spfgen.space.tensors import inputs_and_outputs, make_tensors
 
 PLAIN = parse_tree("""
 layout list(n, m) {
@@ -51,8 +51,9 @@ def instance(text: str, layouts: Mapping[str, str], tree: SpecTree = PLAIN) -> I
     kernel = Kernel("k", declared, (), (statement,))
     found = resolve(kernel, tree)
     declarations = with_scalars(kernel)
-    extents = Extents(kernel, declarations, found)
-    tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents)}
+    inputs, outputs = inputs_and_outputs(kernel.statements)
+    extents = Extents(kernel, declarations, found, [(statement.target, *accesses(statement.value))], outputs)
+    tensors = {t.name: t for t in make_tensors(kernel, declarations, found, extents, inputs, outputs)}
     (made,) = make_instances(statement, statement.value, tensors, extents.ranges(0))
     return made
 

@@ -1,0 +1,47 @@
+"""Which statements are sums of products: what the first of the two ways of compiling takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spfgen.errors import Unsupported
+from spfgen.facts.formula import Expr, Formula
+from spfgen.ir import walk
+from spfgen.lang.nodes import Access, Apply, Constant, Reduce, Statement, Step
+from spfgen.lang.show import show_statement, show_value
+
+OPERATORS = ("add", "subtract", "multiply", "divide", "negative")
+
+
+def first_beyond(steps: Sequence[Any]) -> Any | None:
+    """The first node that is none of a sum of products, quotients or sums; None where all are."""
+    for step in steps:
+        if not isinstance(step, Statement) or step.op not in ("=", "+="):
+            return step
+        for node in (step.target, *walk(step.value)):
+            if not _is_plain(node):
+                return node
+    return None
+
+
+def _is_plain(node: Any) -> bool:
+    match node:
+        case Access(_, subscripts):
+            return all(isinstance(s, Expr) for s in subscripts)
+        case Apply(op, function=function):
+            return op in OPERATORS and function is None
+        case Reduce(op, function=function):
+            return op == "add" and function is None
+        case Constant(value):
+            return not isinstance(value, bool)
+    return isinstance(node, Expr | Formula)
+
+
+def check_products(steps: Sequence[Any]) -> None:
+    """Raises Unsupported for steps that are not."""
+    found = first_beyond(steps)
+    if found is not None:
+        text = show_statement(found) if isinstance(found, Step) else show_value(found)
+        hint = "sums, differences, products and quotients are compiled, and `sum(j: ...)`"
+        raise Unsupported(f"expected a sum of products, but `{text}` is not compiled yet", found.span, (hint,))

@@ -1,0 +1,141 @@
+"""Where a value may differ from what it is where nothing is stored.
+
+The value on the fills is what most points have. A region is a set of accesses that are all stored at a point: a value
+differs from the value on the fills at most where one of its regions is. The derivation follows the structure of the
+value, so there are no more regions than accesses (Henry et al. 2021, section 4; the regions of a sum are those of its
+terms, not all combinations of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spfgen.facts.formula import NEGATED, And, Compare, Formula, Not, Or
+from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
+from spfgen.layout.nodes import Layout
+from spfgen.plan.typed import Types
+from spfgen.space.steps import Chosen, Gathered, Link, Linked, Tie
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where all of these accesses store something, under the conditions; `links` lead from their indices to those of
+    the value."""
+
+    accesses: tuple[lang.Access, ...]
+    links: tuple[Link | Tie, ...] = ()
+    where: tuple[Formula, ...] = ()
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What is known of the values of a kernel: the `layouts` of its tensors; those that are `dense` have a value of
+    their own everywhere. `inlined` are the values of scalars that nothing changes."""
+
+    layouts: Mapping[str, Layout]
+    dense: frozenset[str]
+    types: Types
+    inlined: Mapping[str, Any]
+
+    def fill(self, value: Any) -> Any:
+        """The value where no sparse tensor stores anything, if that is one number; else None."""
+        match value:
+            case lang.Constant(number):
+                return number
+            case lang.Access(tensor):
+                return None if tensor in self.dense else self.layouts[tensor].fill
+            case lang.Apply(op, arguments):
+                fills = [self.fill(a) for a in arguments]
+                for place, number, result in self.types.known(value):
+                    if fills[place] is not None and fills[place] == number:
+                        return result
+                if op == "where" and fills[0] is not None:
+                    return fills[1] if fills[0] else fills[2]
+                if any(f is None for f in fills):
+                    return None
+                return self.types.fold(value, fills)
+            case lang.Local(name) if name in self.inlined:
+                return self.fill(self.inlined[name])
+            case Chosen(_, then, otherwise):
+                one, other = self.fill(then), self.fill(otherwise)
+                return one if one is not None and other is not None and fill_text(one) == fill_text(other) else None
+            case Linked(_, inner) | Gathered(_, _, inner):
+                return self.fill(inner)
+            case lang.Reduce(_, _, inner):
+                number = self.fill(inner)
+                neutral = self.types.identity(value)
+                return number if number is not None and neutral is not None and number == neutral else None
+        return None
+
+    def of(self, value: Any) -> list[Region] | None:
+        """The regions; None: everywhere."""
+        match value:
+            case lang.Constant():
+                return []
+            case lang.Access(tensor):
+                return None if tensor in self.dense else [Region((value,))]
+            case lang.Apply(op, arguments):
+                fills = [self.fill(a) for a in arguments]
+                rules = self.types.known(value)
+                ending = [p for p, number, _ in rules if fills[p] is not None and fills[p] == number]
+                if ending:
+                    return _smallest([self.of(arguments[p]) for p in ending])
+                if op == "where" and fills[0] is not None:
+                    arguments = (arguments[0], arguments[1] if fills[0] else arguments[2])
+                return _union([self.of(a) for a in arguments])
+            case Chosen(condition, then, otherwise):
+                if self.fill(value) is None:
+                    return None
+                return _union([_where(self.of(then), condition), _where(self.of(otherwise), negated(condition))])
+            case Linked(link, inner):
+                found = self.of(inner)
+                if found is None:
+                    return None
+                return [Region(r.accesses[:1], (*r.links, link), r.where) for r in found]
+            case lang.Local(name) if name in self.inlined:
+                return self.of(self.inlined[name])
+        return None
+
+
+def _smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
+    """Where all of several values differ from their fills: one region of all that have one, else the fewest."""
+    known = [f for f in found if f is not None]
+    if not known:
+        return None
+    if any(not f for f in known):
+        return []
+    single = [f[0] for f in known if len(f) == 1 and not f[0].links]
+    if single:
+        accesses = tuple(dict.fromkeys(a for r in single for a in r.accesses))
+        return [Region(accesses, (), tuple(dict.fromkeys(w for r in single for w in r.where)))]
+    return min(known, key=len)
+
+
+def _union(found: Sequence[list[Region] | None]) -> list[Region] | None:
+    if any(f is None for f in found):
+        return None
+    regions = list(dict.fromkeys(r for f in found if f is not None for r in f))
+    return [r for r in regions if not any(o is not r and _covers(o, r) for o in regions)]
+
+
+def _covers(one: Region, other: Region) -> bool:
+    """Whether the first is there wherever the second is."""
+    return one.links == other.links and set(one.accesses) <= set(other.accesses) and set(one.where) <= set(other.where)
+
+
+def _where(found: list[Region] | None, condition: Formula) -> list[Region] | None:
+    return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
+
+
+def negated(condition: Formula) -> Formula:
+    match condition:
+        case Compare(op, left, right):
+            return Compare(NEGATED[op], left, right)
+        case And(parts):
+            return Or(tuple(negated(p) for p in parts))
+        case Or(parts):
+            return And(tuple(negated(p) for p in parts))
+    return Not(condition)

@@ -1,0 +1,97 @@
+"""The types of values in steps, and what the table of operators knows of them for these types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spfgen.lang import nodes as lang
+from spfgen.lang.fold import applied
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.lang.typing import Kind, joined, kind_of, loop, reduction_type, settled
+from spfgen.space.nodes import Read
+from spfgen.space.steps import Chosen, Gathered, Linked
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A variable of the kernel, of an element type by name."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A condition on indices as a value."""
+
+    condition: Any
+
+
+@dataclass(frozen=True)
+class Types:
+    """`tensors` are the types of their values, `scalars` those of what `let` introduces."""
+
+    tensors: Mapping[str, str]
+    scalars: Mapping[str, Kind]
+
+    def leaf(self, value: Any) -> Kind:
+        match value:
+            case lang.Access(tensor):
+                return TYPES[self.tensors[tensor]]
+            case Read(operand):
+                return TYPES[self.tensors[operand.tensor]]
+            case Scalar(_, kind):
+                return TYPES[kind]
+            case Holds():
+                return TYPES["bool"]
+            case lang.Local(name):
+                return self.scalars[name]
+            case Chosen(_, then, otherwise):
+                return joined([self.kind(then), self.kind(otherwise)])
+            case Linked(_, inner) | Gathered(_, _, inner):
+                return self.kind(inner)
+        raise TypeError(f"no type of {value!r}")
+
+    def kind(self, value: Any) -> Kind:
+        return kind_of(value, self.leaf)
+
+    def of(self, value: Any) -> ElementType:
+        return settled(self.kind(value))
+
+    def arguments(self, value: lang.Apply) -> tuple[ElementType, ...]:
+        """What the operator computes with."""
+        kinds = [self.kind(a) for a in value.arguments]
+        if value.function is not None:
+            return tuple(settled(k) for k in kinds)
+        return loop(value.op, kinds, value.span).arguments
+
+    def known(self, value: lang.Apply) -> tuple[tuple[int, Any, Any], ...]:
+        """(place, number, result): that argument decides, whatever the others are."""
+        operator = value.operator
+        if not operator.known and not operator.annihilators:
+            return ()
+        kind = self.arguments(value)[0]
+        return operator.known_of(kind, stored=False)
+
+    def identity(self, value: lang.Reduce) -> Any:
+        """What leaves every other value of the reduction as it is; None where there is nothing."""
+        if value.op in ("argmin", "argmax"):
+            return None
+        operator = lang.Apply(value.op, (), function=value.function).operator
+        return operator.identity_of(self.reduced(value))
+
+    def reduced(self, value: lang.Reduce) -> ElementType:
+        """The type of what is accumulated."""
+        kind = self.of(value.value)
+        return kind if value.function is not None else reduction_type(value.op, kind)
+
+    def fold(self, value: lang.Apply, numbers: Sequence[Any]) -> Any:
+        """The value of an operator of numbers, as numpy computes it in the types of the arguments."""
+        if value.function is not None:
+            return None
+        import numpy as np
+
+        typed = [np.dtype(k.name).type(n) for k, n in zip(self.arguments(value), numbers, strict=True)]
+        return np.asarray(applied(value.op, typed)).item()

@@ -1,0 +1,478 @@
+"""Joins steps with the layouts of their tensors: IR 1 to IR 2, for all that is more than sums of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import SpecError
+from spfgen.facts.formula import (
+    ONE,
+    TRUE,
+    ZERO,
+    Bin,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    substitute,
+    variables,
+    within,
+)
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.expressions import raise_all
+from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.layout.proofs import as_output
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.uf import linear
+from spfgen.space.extents import Extents, Key
+from spfgen.space.names import check_kernel_name, check_use
+from spfgen.space.nodes import Group, Program, Tensor
+from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.result_types import result_types
+from spfgen.space.steps import Chosen, Equation, Link, Linked, Steps, Tie
+from spfgen.space.tensors import make_tensors
+
+
+def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
+    """The program of a kernel whose steps are no sums of products. Raises SpecError(s)."""
+    check_kernel_name(kernel)
+    declared = with_scalars(kernel)
+    layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
+    check_accesses(kernel, layouts)
+    normal = Normal(frozenset(kernel.sizes))
+    body = normal.steps(kernel.statements, {})
+    uses = list(_accesses(body))
+    roles = roles_of(kernel)
+    extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
+    own = {d.name for d in kernel.tensors if d.local}
+    made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
+    made = with_result_types(kernel, declared, made, own)
+    tensors = tuple(t for t in made if t.name not in own)
+    local = tuple(t for t in made if t.name in own)
+    found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
+    body = tuple(found.resolved(s) for s in body)
+    for equation in (n for n in nodes(body) if isinstance(n, Equation)):
+        _check_output(equation, layouts[equation.target])
+    indices = {i: found.extent(i) for i in normal.taken if i in found.needed(body)}
+    steps = Steps(body, indices, "\n".join(_texts(body)), kernel.span)
+    written: dict[str, dict[str, None]] = {}
+    for index, extent in indices.items():
+        if isinstance(extent, Var):
+            written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    return Program(
+        kernel.name,
+        kernel.doc,
+        tensors,
+        extents.parameters(),
+        extents.readings(tensors),
+        extents.fixed,
+        {name: tuple(sizes) for name, sizes in written.items()},
+        (Group(steps.text, "=", "", (), None, kernel.span, steps),),
+        (),
+        deterministic=kernel.deterministic,
+        level=kernel.level,
+        agreements=tuple(extents.agreements()),
+        derived=tuple(found.derived()),
+        temporaries=local,
+        steps=True,
+    )
+
+
+def with_result_types(
+    kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], tensors: Sequence[Tensor], own: set[str]
+) -> tuple[Tensor, ...]:
+    """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
+    said = {d.name for d in declared if d.use.value_type is not None}
+    known = {t.name: t.value_type for t in tensors if t.name in said or not (t.is_output or t.name in own)}
+    types = result_types(kernel, known)
+    return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in tensors)
+
+
+class Roles:
+    """Which tensors a kernel reads before it has written them, writes, and keeps for itself."""
+
+    def __init__(self, inputs: set[str], outputs: set[str]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+
+
+def roles_of(kernel: lang.Kernel) -> Roles:
+    inputs: set[str] = set()
+    written: set[str] = set()
+    whole: set[str] = set()
+
+    def visit(steps: Sequence[Any], top: bool) -> None:
+        for step in steps:
+            match step:
+                case lang.Statement():
+                    read = [a.tensor for s in (step.value, *step.target.subscripts) for a in _reads(s)]
+                    inputs.update(n for n in read if n not in whole)
+                    written.add(step.target.tensor)
+                    if top and step.op == "=" and step.where is None:
+                        whole.add(step.target.tensor)
+                case lang.For(_, body):
+                    visit(body, False)
+                case lang.While(condition, body):
+                    inputs.update(a.tensor for a in _reads(condition) if a.tensor not in whole)
+                    visit(body, False)
+                case lang.If(condition, then, otherwise):
+                    inputs.update(a.tensor for a in _reads(condition) if a.tensor not in whole)
+                    visit(then, False)
+                    visit(otherwise, False)
+                case lang.Let(_, value) | lang.Set(_, _, value):
+                    inputs.update(a.tensor for a in _reads(value) if a.tensor not in whole)
+
+    visit(kernel.statements, True)
+    own = {d.name for d in kernel.tensors if d.local}
+    return Roles(inputs - own, written - own)
+
+
+def nodes(steps: Any) -> Iterator[Any]:
+    """All nodes of a value, or of several steps."""
+    for step in steps if isinstance(steps, tuple) else (steps,):
+        yield from walk(step)
+
+
+def _reads(value: Any) -> Iterator[lang.Access]:
+    return (n for n in nodes(value) if isinstance(n, lang.Access))
+
+
+def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
+    """The declared tensors, and a scalar for every name that is used without being declared."""
+    result = list(kernel.tensors)
+    names = {d.name for d in result}
+    for access in _reads(kernel.statements):
+        if access.tensor not in names and not access.subscripts and access.tensor not in kernel.sizes:
+            names.add(access.tensor)
+            use = lang.LayoutUse(SCALAR.name, span=access.span)
+            result.append(lang.TensorDecl(access.tensor, use, span=access.span))
+    return result
+
+
+def check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
+    errors: list[SpecError] = []
+    for access in _reads(kernel.statements):
+        errors += check_use(access, layouts)
+    raise_all(errors)
+
+
+def _check_output(equation: Equation, layout: Layout) -> None:
+    doubt = as_output(layout) if layout is not SCALAR else None
+    if doubt is not None:
+        what, _ = doubt
+        raise SpecError(
+            f"expected a layout that can be written by coordinate for `{equation.target}`, but of `{layout.name}` it "
+            f"is not proved that {what}",
+            equation.span,
+            ("declare the result in another layout",),
+        )
+
+
+def _accesses(body: Any) -> Iterator[lang.Access]:
+    for node in nodes(body):
+        if isinstance(node, lang.Access):
+            yield node
+        elif isinstance(node, Equation):
+            yield lang.Access(node.target, node.subscripts, node.span)
+
+
+def _texts(body: Sequence[Any]) -> Iterator[str]:
+    for step in body:
+        match step:
+            case Equation(text=text):
+                yield text
+            case lang.For(indices, inner):
+                yield f"for {', '.join(indices)} {{"
+                yield from (f"    {t}" for t in _texts(inner))
+                yield "}"
+            case lang.If(_, then, otherwise):
+                yield "if ... {"
+                yield from (f"    {t}" for t in _texts(then))
+                if otherwise:
+                    yield "} else {"
+                    yield from (f"    {t}" for t in _texts(otherwise))
+                yield "}"
+            case lang.While(_, inner):
+                yield "while ... {"
+                yield from (f"    {t}" for t in _texts(inner))
+                yield "}"
+            case lang.Let(name):
+                yield f"let {name} = ..."
+            case lang.Set(name, op):
+                yield f"{name} {op} ..."
+            case lang.Break():
+                yield "break"
+
+
+class _Ranges:
+    """The extents of all indices: those of tensors where they stand alone, else what views and accesses make them."""
+
+    def __init__(
+        self,
+        kernel: lang.Kernel,
+        extents: Extents,
+        normal: Normal,
+        uses: Sequence[lang.Access],
+        made: set[str],
+        own: set[str],
+    ) -> None:
+        self.kernel = kernel
+        self.extents = extents
+        self.normal = normal
+        self.uses = uses
+        self.made = made
+        """Tensors that the kernel makes: their extents follow."""
+        self.own = own
+        """Those of them that nobody outside sees: nothing knows their extents."""
+        self.found: dict[str, Expr] = {}
+        self.pending: set[str] = set()
+
+    def tensor(self, name: str, dimension: int) -> Expr:
+        return self.extents.value(self.extents.name(("tensor", name, dimension)))
+
+    def sizes(self, node: Any) -> Any:
+        """With the names of extents in place."""
+        values = {
+            n.name: self.tensor(n.name.rpartition("#")[0], int(n.name.rpartition("#")[2]))
+            for n in walk(node)
+            if isinstance(n, Var) and "#" in n.name
+        }
+        return substitute(node, values) if values else node
+
+    def named(self, index: str) -> tuple[Expr, bool] | None:
+        """The extent where it stands alone, and whether an operand decides it."""
+        key: Key = ("index", index, 0)
+        if key not in self.extents.parent:
+            return self.least(index)
+        root = self.extents.find(key)
+        if root not in self.extents.names:
+            return self.least(index)
+        members = [k for k in self.extents.parent if self.extents.find(k) == root]
+        decided = any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in self.made) for k in members)
+        return self.extents.value(self.extents.names[root]), decided
+
+    def least(self, index: str) -> tuple[Expr, bool] | None:
+        """Of an index that one access repeats."""
+        for key, places in self.extents.repeated:
+            if key[1] == index:
+                result: Expr | None = None
+                for name in dict.fromkeys(self.extents.name(p) for p in places):
+                    value = self.extents.value(name)
+                    result = value if result is None else Bin("min", result, value)
+                assert result is not None
+                return result, any(p[1] not in self.made for p in places)
+        return None
+
+    def extent(self, index: str) -> Expr:
+        """The extent of an index. Raises SpecError where nothing bounds it."""
+        if index not in self.found:
+            named = self.named(index)
+            if named is not None and not self.is_own(named[0]):
+                self.found[index] = named[0]
+            else:
+                made = self.made_of(index)
+                if made is None:
+                    raise self.unbounded(index)
+                self.found[index] = made
+        return self.found[index]
+
+    def is_own(self, extent: Expr) -> bool:
+        return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
+
+    def made_of(self, index: str) -> Expr | None:
+        """What views and accesses make it."""
+        if index in self.pending:
+            return None
+        self.pending.add(index)
+        try:
+            return self.by_slice(index) or self.by_link(index) or self.by_concat(index) or self.by_reads(index)
+        finally:
+            self.pending.discard(index)
+
+    def known(self, index: str) -> Expr | None:
+        """The extent, if an operand or a view decides it."""
+        named = self.named(index)
+        if named is not None and named[1]:
+            return named[0]
+        return self.made_of(index) or (named[0] if named is not None and index not in self.pending else None)
+
+    def by_slice(self, index: str) -> Expr | None:
+        if index not in self.normal.slices:
+            return None
+        base, start, stop, step = self.normal.slices[index]
+        whole = self.tensor(base[1], base[2]) if isinstance(base, tuple) else None
+        if isinstance(base, str):
+            return _length(start or ZERO, stop or ZERO, step)
+        assert whole is not None
+        if step > 0:
+            first = ZERO if start is None else self.place(start, whole)
+            last = whole if stop is None else Bin("min", self.place(stop, whole), whole)
+            return _length(first, last, step)
+        first = Bin("-", whole, ONE) if start is None else Bin("min", self.place(start, whole), Bin("-", whole, ONE))
+        last = Num(-1) if stop is None else self.place(stop, whole)
+        return _length(first, last, step)
+
+    def place(self, expr: Expr, whole: Expr) -> Expr:
+        return Bin("+", whole, expr) if isinstance(expr, Num) and expr.value < 0 else expr
+
+    def by_link(self, index: str) -> Expr | None:
+        for link in self.normal.links:
+            if link.whole == index:
+                parts = [self.known(p) for p in link.parts]
+                if all(p is not None for p in parts):
+                    return _product([p for p in parts if p is not None])
+            if index in link.parts:
+                others = [self.known(p) for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                if whole is not None and all(p is not None for p in others):
+                    return Bin("/", whole, _product([p for p in others if p is not None]))
+        return None
+
+    def by_concat(self, index: str) -> Expr | None:
+        for new, old in self.normal.concats:
+            if new == index:
+                parts = [self.known(o) for o in old]
+                if all(p is not None for p in parts):
+                    result = parts[0]
+                    for part in parts[1:]:
+                        result = Bin("+", result, part)  # type: ignore[arg-type]
+                    return result
+        return None
+
+    def by_reads(self, index: str) -> Expr | None:
+        """As far as the accesses lie within their tensors, which have the index with other things in a subscript."""
+        best: Expr | None = None
+        for access in self.uses:
+            if access.tensor in self.made:
+                continue
+            for k, subscript in enumerate(access.subscripts):
+                if index not in variables(subscript):
+                    continue
+                try:
+                    affine = linear(self.sizes(subscript))
+                except NotAffine:
+                    continue
+                limit = self.last(index, affine, self.tensor(access.tensor, k))
+                if limit is not None:
+                    best = limit if best is None else Bin("max", best, limit)
+        return None if best is None else Bin("max", best, ZERO)
+
+    def last(self, index: str, affine: Affine, extent: Expr) -> Expr | None:
+        """One more than the largest value of the index with 0 <= affine < extent, others being what they may be."""
+        factor = affine.coefficient(index)
+        if not factor:
+            return None
+        rest: Expr = Num(affine.constant)
+        for atom, k in affine.terms:
+            if not isinstance(atom, str):
+                return None
+            if atom == index:
+                continue
+            if atom in self.normal.taken:
+                other = self.known(atom)
+                if other is None:
+                    return None
+                most = Bin("*", Num(abs(k)), Bin("-", other, ONE))
+                # the least of a*other for a positive factor (the most for a negative one) is at one of its ends
+                at_end = (k < 0) == (factor > 0)
+                rest = Bin("-", rest, most) if at_end and k < 0 else Bin("+", rest, most) if at_end else rest
+            else:
+                rest = Bin("+", rest, Bin("*", Num(k), Var(atom)))
+        if factor > 0:
+            return Bin("+", Bin("/", Bin("-", Bin("-", extent, ONE), rest), Num(factor)), ONE)
+        return Bin("+", Bin("/", rest, Num(-factor)), ONE)
+
+    def unbounded(self, index: str) -> SpecError:
+        name = self.normal.called.get(index, index)
+        span = next((a.span for a in self.uses if any(index in variables(s) for s in a.subscripts)), self.kernel.span)
+        return SpecError(
+            f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
+            span,
+            ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
+        )
+
+    def derived(self) -> Iterator[tuple[Expr, Expr]]:
+        """Extents that are equal though they have different names: what calls make results by, and check."""
+        for index in sorted(self.normal.taken):
+            named = self.named(index)
+            other = None if named is None else self.made_of(index)
+            if named is not None and other is not None and not self.is_only_read(index) and named[0] != other:
+                yield named[0], self.sizes(other)
+
+    def is_only_read(self, index: str) -> bool:
+        """Whether all that is known besides is where reads lie within their tensors, and it has an extent."""
+        named = self.named(index)
+        views = self.by_slice(index) or self.by_link(index) or self.by_concat(index)
+        return views is None and named is not None and named[1]
+
+    def needed(self, body: Any) -> set[str]:
+        """The indices over which something runs."""
+        found: set[str] = set()
+        for node in nodes(body):
+            match node:
+                case Equation(indices=indices) | lang.For(indices) | lang.Reduce(_, indices):
+                    found |= set(indices)
+                case Linked(link):
+                    found |= set(link.names)
+        return found
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def resolved(self, step: Any) -> Any:
+        """With extents in links, concatenations as choices, conditions of insideness as formulas."""
+
+        def rule(node: Any) -> Any:
+            match node:
+                case Linked(Link(_, parts, ()) as link, value):
+                    return replace(node, link=replace(link, extents=tuple(self.extent(p) for p in parts)))
+                case Joined():
+                    return self.joined(node)
+                case Chosen(Inside(value)):
+                    return replace(node, condition=self.inside(value))
+                case Var(name) if "#" in name:
+                    return self.sizes(node)
+            return None
+
+        return rewrite(rule, step)
+
+    def joined(self, node: Joined) -> Any:
+        offset: Expr = ZERO
+        parts: list[tuple[Expr, Any]] = []
+        for old, value in zip(node.old, node.parts, strict=True):
+            start: Expr = ZERO if offset == ZERO else Bin("-", ZERO, offset)
+            part = moved(value, Tie(old, node.new, start, 1), node.span)
+            offset = self.extent(old) if offset == ZERO else Bin("+", offset, self.extent(old))
+            parts.append((offset, part))
+        result = parts[-1][1]
+        for end, part in reversed(parts[:-1]):
+            result = Chosen(Compare("<", Var(node.new), end), part, result, node.span)
+        return result
+
+    def inside(self, value: Any) -> Formula:
+        conditions: list[Formula] = []
+        for access in (n for n in walk(value) if isinstance(n, lang.Access)):
+            for k, subscript in enumerate(access.subscripts):
+                conditions.append(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
+        return conjunction(conditions) if conditions else TRUE
+
+
+def _length(start: Expr, stop: Expr, step: int) -> Expr:
+    """How many places a slice has."""
+    distance = Bin("-", stop, start) if step > 0 else Bin("-", start, stop)
+    match distance:
+        case Bin("-", Num(a), Num(b)):
+            return Num(max(0, -(-(a - b) // abs(step))))
+    rounded = Bin("/", Bin("+", distance, Num(abs(step) - 1)), Num(abs(step))) if abs(step) > 1 else distance
+    return Bin("max", rounded, ZERO)
+
+
+def _product(parts: Sequence[Expr]) -> Expr:
+    result = parts[0]
+    for part in parts[1:]:
+        result = Bin("*", result, part)
+    return result

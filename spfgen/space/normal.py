@@ -1,0 +1,332 @@
+"""Steps as they were written to steps in normal form: unique indices, explicit sums, views as relations of indices.
+
+What an index of a value that the target does not have means is decided here: in each additive term it is summed over
+the whole term; where the statement updates by another operator, that one combines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    Bin,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    conjuncts,
+    rename,
+    substitute,
+    variables,
+)
+from spfgen.ir import fresh, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_statement
+from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Tie
+
+ADDITIVE = ("add", "subtract", "negative", "positive")
+
+
+@dataclass
+class Normal:
+    """Puts the steps of a kernel in normal form. `sizes` are names that are no indices; `taken` those of indices."""
+
+    sizes: frozenset[str]
+    taken: set[str] = field(default_factory=set)
+    links: list[Link] = field(default_factory=list)
+    slices: dict[str, tuple[Any, Expr | None, Expr | None, int]] = field(default_factory=dict)
+    concats: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    called: dict[str, str] = field(default_factory=dict)
+    """What each index was written as."""
+
+    def steps(self, steps: Sequence[Any], names: Mapping[str, str]) -> tuple[Any, ...]:
+        return tuple(self.step(s, names) for s in steps)
+
+    def step(self, step: Any, names: Mapping[str, str]) -> Any:
+        """`names` are the indices bound around it, by what they are called here."""
+        match step:
+            case lang.Statement():
+                return self.statement(step, names)
+            case lang.For(indices, body, where):
+                own = {**names, **{i: self.new(i) for i in indices}}
+                condition = None if where is None else rename(where, own)
+                return replace(
+                    step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition
+                )
+            case lang.If(condition, then, otherwise):
+                return replace(
+                    step,
+                    condition=self.value(condition, names),
+                    then=self.steps(then, names),
+                    otherwise=self.steps(otherwise, names),
+                )
+            case lang.Let(_, value) | lang.Set(_, _, value):
+                return replace(step, value=self.closed(value, names))
+            case lang.While(condition, body):
+                return replace(step, condition=self.value(condition, names), body=self.steps(body, names))
+            case lang.Break():
+                return step
+        raise InternalError(f"no normal form of {step!r}")
+
+    def new(self, name: str) -> str:
+        found = fresh(name, self.taken)
+        self.taken.add(found)
+        self.called[found] = name
+        return found
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statement(self, step: lang.Statement, names: Mapping[str, str]) -> Equation:
+        target = step.target
+        own: dict[str, str] = {}
+        subscripts: list[Any] = []
+        for subscript in target.subscripts:
+            found = self._indices_of_subscript(subscript) - set(names) - set(own)
+            own |= {n: self.new(n) for n in sorted(found, key=lambda n: _first(subscript, n))}
+        inside = {**names, **own}
+        at: list[tuple[str, Any]] = []
+        for k, subscript in enumerate(target.subscripts):
+            match subscript:
+                case lang.Range(index, start, stop, by):
+                    self.slices[inside[index]] = (("tensor", target.tensor, k), start, stop, by)
+                    subscripts.append(_affine(inside[index], start, by, (target.tensor, k)))
+                case Expr():
+                    subscripts.append(rename(subscript, inside))
+                case _:
+                    name = self.new("at")
+                    at.append((name, self.value(subscript, inside)))
+                    subscripts.append(Var(name))
+        updates = _update(step)
+        conditions = [] if step.where is None else list(conjuncts(step.where))
+        bound = set(inside)
+        outer = [c for c in conditions if variables(c) <= bound | self.sizes]
+        inner = [c for c in conditions if c not in outer]
+        value = self.summed(step.value, inside, inner, updates)
+        where = rename(conjunction(outer), inside) if outer else None
+        return Equation(
+            target.tensor,
+            tuple(subscripts),
+            tuple(own.values()),
+            value,
+            updates,
+            tuple(at),
+            where,
+            step.within,
+            show_statement(step),
+            step.span,
+        )
+
+    def _indices_of_subscript(self, subscript: Any) -> set[str]:
+        match subscript:
+            case lang.Range(index):
+                return {index}
+            case Expr():
+                return variables(subscript) - self.sizes
+        return free(subscript, self.sizes)
+
+    def summed(
+        self, value: Any, names: Mapping[str, str], conditions: Sequence[Formula], updates: lang.Apply | None
+    ) -> Any:
+        """The value with what it has more indices than `names` combined: added in each additive term, or by the
+        operator that updates."""
+        if updates is not None and updates.op != "add":
+            return self.over(value, names, conditions, updates)
+        match value:
+            case lang.Apply(op, arguments) if op in ADDITIVE and self.unbound(value, names):
+                return replace(value, arguments=tuple(self.summed(a, names, conditions, updates) for a in arguments))
+        return self.over(value, names, conditions, None)
+
+    def over(
+        self, value: Any, names: Mapping[str, str], conditions: Sequence[Formula], updates: lang.Apply | None
+    ) -> Any:
+        more = sorted(self.unbound(value, names), key=lambda n: _first(value, n))
+        if not more and not conditions:
+            return self.value(value, names)
+        known = set(names) | self.sizes
+        for condition in conditions:
+            more += [n for n in sorted(variables(condition) - known) if n not in more]
+        own = {**names, **{n: self.new(n) for n in more}}
+        where = rename(conjunction(list(conditions)), own) if conditions else None
+        op, function = ("add", None) if updates is None else (updates.op, updates.function)
+        return lang.Reduce(op, tuple(own[n] for n in more), self.value(value, own), where, value.span, function)
+
+    def closed(self, value: Any, names: Mapping[str, str]) -> Any:
+        """A value that may have no indices of its own, but sums over them."""
+        return self.summed(value, names, (), None)
+
+    def unbound(self, value: Any, names: Mapping[str, str]) -> set[str]:
+        return free(value, self.sizes) - set(names)
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def value(self, value: Any, names: Mapping[str, str]) -> Any:
+        match value:
+            case lang.Constant() | lang.Local():
+                return value
+            case lang.Index(expr):
+                return replace(value, expr=rename(expr, names))
+            case lang.Access():
+                return self.access(value, names)
+            case lang.Apply(_, arguments):
+                return replace(value, arguments=tuple(self.value(a, names) for a in arguments))
+            case lang.Reduce(_, indices, inner, where):
+                own = {**names, **{i: self.new(i) for i in indices}}
+                more = self.unbound(inner, own)
+                if more and value.op == "add":  # sum(j: ...) with further indices of the term
+                    inner_value = self.summed(inner, own, (), None)
+                else:
+                    inner_value = self.value(inner, own)
+                condition = None if where is None else rename(where, own)
+                return replace(value, indices=tuple(own[i] for i in indices), value=inner_value, where=condition)
+            case lang.Coalesce(arguments):
+                found = [self.value(a, names) for a in arguments]
+                result = found[-1]
+                for argument in reversed(found[:-1]):
+                    result = Chosen(Inside(argument), argument, result, value.span)
+                return result
+            case lang.Collapse(inner, old, new):
+                own = {**names, **{o: self.new(o) for o in old}}
+                own = {n: v for n, v in own.items() if n != new or n in old}
+                link = Link(names[new], tuple(own[o] for o in old), ())
+                self.links.append(link)
+                return Linked(link, self.value(inner, own), value.span)
+            case lang.Split(inner, old, new):
+                own = {**names, old: self.new(old)}
+                link = Link(own[old], tuple(names[n] for n in new), ())
+                self.links.append(link)
+                return Linked(link, self.value(inner, own), value.span)
+            case lang.Slice(inner, old, new, start, stop, by):
+                marker = self.new(old)
+                own = {**names, old: marker}
+                self.slices[names[new]] = (marker, start, stop, by)
+                return moved(self.value(inner, own), Tie(marker, names[new], start, by), value.span)
+            case lang.Concat(values, old, new):
+                return self.concat(value, values, old, names[new], names)
+        raise InternalError(f"no normal form of {value!r}")
+
+    def concat(
+        self, node: lang.Concat, values: Sequence[Any], old: Sequence[str], new: str, names: Mapping[str, str]
+    ) -> Any:
+        markers = [self.new(o) for o in old]
+        parts = [self.value(v, {**names, o: m}) for v, o, m in zip(values, old, markers, strict=True)]
+        self.concats.append((new, tuple(markers)))
+        return Joined(new, tuple(markers), tuple(parts), node.span)
+
+    def access(self, access: lang.Access, names: Mapping[str, str]) -> Any:
+        subscripts: list[Expr] = []
+        at: list[tuple[str, Any]] = []
+        for k, subscript in enumerate(access.subscripts):
+            match subscript:
+                case lang.Range(index, start, stop, by):
+                    if names[index] not in self.slices:
+                        self.slices[names[index]] = (("tensor", access.tensor, k), start, stop, by)
+                    subscripts.append(_affine(names[index], start, by, (access.tensor, k)))
+                case Expr():
+                    subscripts.append(rename(subscript, names))
+                case _:
+                    name = self.new("at")
+                    at.append((name, self.value(subscript, names)))
+                    subscripts.append(Var(name))
+        result: Any = replace(access, subscripts=tuple(subscripts))
+        for name, place in reversed(at):
+            result = Gathered(name, place, result, access.span)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Inside(Formula):
+    """That all accesses of a value lie within their tensors; a formula once the extents are known."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A concatenation whose parts' extents are not known yet: `old` are the indices of the parts."""
+
+    new: str
+    old: tuple[str, ...]
+    parts: tuple[Any, ...]
+    span: Any = field(default=None, compare=False, repr=False)
+
+
+def _update(step: lang.Statement) -> lang.Apply | None:
+    if step.op == "=":
+        return None
+    op = "add" if step.op == "+=" else step.op
+    return lang.Apply(op, (), step.span, step.function)
+
+
+def _affine(index: str, start: Expr | None, by: int, dimension: tuple[str, int]) -> Expr:
+    """start + by*index; without a start the first place, or the last one where it goes down."""
+    if start is None:
+        start = ZERO if by > 0 else Bin("-", Last(*dimension), ONE)
+    elif isinstance(start, Num) and start.value < 0:
+        start = Bin("+", Last(*dimension), start)
+    moved = Var(index) if by == 1 else Bin("*", Num(by), Var(index))
+    return moved if start == ZERO else Bin("+", start, moved)
+
+
+def Last(tensor: str, dimension: int) -> Expr:  # noqa: N802  (it makes a Var)
+    """The extent of a tensor's dimension, before it has a name."""
+    return Var(f"{tensor}#{dimension}")
+
+
+def moved(value: Any, tie: Tie, span: Any) -> Any:
+    """The value with the tie's name decided by its index: put in its place, unless a link speaks of it by name."""
+    if any(tie.name in n.link.names for n in walk(value) if isinstance(n, Linked)):
+        return Linked(tie, value, span)
+    if any(tie.name in (n.new, *n.old) for n in walk(value) if isinstance(n, Joined)):
+        return Linked(tie, value, span)
+    step = Var(tie.index) if tie.step == 1 else Bin("*", Num(tie.step), Var(tie.index))
+    return substitute(value, {tie.name: step if tie.start == ZERO else Bin("+", tie.start, step)})
+
+
+def _first(value: Any, name: str) -> int:
+    """Where the index stands first."""
+    names = [n.name if isinstance(n, Var) else n.index for n in _named(value)]
+    return names.index(name) if name in names else len(names)
+
+
+def _named(value: Any) -> Iterator[Any]:
+    return (n for n in walk(value) if isinstance(n, Var | lang.Range))
+
+
+def free(value: Any, sizes: frozenset[str] | set[str]) -> set[str]:
+    """The indices of a value that nothing within it binds."""
+    match value:
+        case lang.Constant() | lang.Local():
+            return set()
+        case lang.Index(expr):
+            return variables(expr) - sizes
+        case lang.Access(_, subscripts):
+            found: set[str] = set()
+            for subscript in subscripts:
+                match subscript:
+                    case lang.Range(index):
+                        found.add(index)
+                    case Expr():
+                        found |= variables(subscript) - sizes
+                    case _:
+                        found |= free(subscript, sizes)
+            return found
+        case lang.Apply(_, arguments) | lang.Coalesce(arguments):
+            return set().union(*(free(a, sizes) for a in arguments))
+        case lang.Reduce(_, indices, inner, where):
+            names = free(inner, sizes) | (set() if where is None else variables(where) - sizes)
+            return names - set(indices)
+        case lang.Collapse(inner, old, new):
+            return free(inner, sizes) - set(old) | {new}
+        case lang.Split(inner, old, new):
+            return free(inner, sizes) - {old} | set(new)
+        case lang.Slice(inner, old, new):
+            return free(inner, sizes) - {old} | {new}
+        case lang.Concat(values, old, new):
+            return set().union(*(free(v, sizes) - {o} for v, o in zip(values, old, strict=True))) | {new}
+    raise InternalError(f"no indices of {value!r}")

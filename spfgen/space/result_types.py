@@ -1,0 +1,55 @@
+"""Of which types results are: those that numpy gives what is computed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES
+from spfgen.lang.typing import Kind, joined, kind_of, reduction_type, scalar_types, settled
+
+
+def result_types(kernel: lang.Kernel, known: Mapping[str, str]) -> dict[str, str]:
+    """The types of all tensors that are written and are not `known`: what all that is stored in one fits."""
+    found: dict[str, Kind] = {n: TYPES[t] for n, t in known.items()}
+    statements = [s for s in _all(kernel.statements) if isinstance(s, lang.Statement)]
+
+    def leaf(value: Any) -> Kind:
+        match value:
+            case lang.Access(tensor):
+                return found.get(tensor, float)
+            case lang.Local(name):
+                return scalars.get(name, float)
+        raise InternalError(f"no type of {value!r}")
+
+    scalars: dict[str, Kind] = {}
+    for _ in range(len(statements) + 1):
+        scalars = scalar_types(kernel.statements, leaf, None)
+        before = dict(found)
+        for statement in statements:
+            name = statement.target.tensor
+            if name in known:
+                continue
+            kind = kind_of(statement.value, leaf)
+            if statement.op == "+=" and isinstance(kind, type):
+                kind = settled(kind)
+            old = found.get(name)
+            found[name] = kind if old is None else joined([old, kind])
+        if found == before:
+            break
+    return {n: settled(k).name for n, k in found.items() if n not in known}
+
+
+def _all(steps: Sequence[Any]) -> Iterator[Any]:
+    for step in steps:
+        yield step
+        match step:
+            case lang.If(_, then, otherwise):
+                yield from _all((*then, *otherwise))
+            case lang.For(_, body) | lang.While(_, body):
+                yield from _all(body)
+
+
+__all__ = ["reduction_type", "result_types"]

@@ -1,0 +1,107 @@
+"""IR 2 of what is more than sums of products: a tree of steps, with the loops over indices still implied.
+
+    Step     ::= Equation | For | If | Let | Set | While | Break          (lang/nodes.py has all but the first)
+    Value    ::= Constant | Index | Local | Access | Apply | Reduce | Chosen | Linked | Gathered
+
+The names of indices are unique in a kernel. Sums are explicit; shape operators and slices have become affine
+subscripts, `Chosen` (concat, coalesce) and `Linked` (collapse, split).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spfgen.errors import Span
+from spfgen.facts.formula import Expr, Formula
+from spfgen.lang import nodes as lang
+
+
+def _span() -> Any:
+    return field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """whole = (...(parts[0]*extents[1] + parts[1])*extents[2] + ...), each part within its extent: each side decides
+    the other, whatever the extents are."""
+
+    whole: str
+    parts: tuple[str, ...]
+    extents: tuple[Expr, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.whole, *self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """name = start + step*index: each side decides the other."""
+
+    name: str
+    index: str
+    start: Expr
+    step: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A value some of whose indices are decided, through the link, by others."""
+
+    link: Link | Tie
+    value: Any
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`then` where the condition on indices holds, else `otherwise`."""
+
+    condition: Formula
+    then: Any
+    otherwise: Any
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The value with `name` standing for the integer that `at` is."""
+
+    name: str
+    at: Any
+    value: Any
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """`target op value` at every point of the `indices`, which no step around binds, where the condition holds.
+    `subscripts` are those of the target; one that is a value has a name in `at`. `updates`: the operator that combines
+    the old value and the new one; None where it is stored. `within`: only where the target stores something."""
+
+    target: str
+    subscripts: tuple[Expr, ...]
+    indices: tuple[str, ...]
+    value: Any
+    updates: lang.Apply | None = None
+    at: tuple[tuple[str, Any], ...] = ()
+    where: Formula | None = None
+    within: bool = False
+    text: str = ""
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A kernel's steps. `extents` has the range [0, extent) of each index."""
+
+    body: tuple[Any, ...]
+    extents: Mapping[str, Expr]
+    text: str = ""
+    span: Span | None = _span()

@@ -18,8 +18,10 @@ expression; tests carry plans out after each of them (plan/interpret.py). Each p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import spfgen
 from spfgen.cir import check as cir_check
@@ -33,10 +35,10 @@ from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
-from spfgen.lang.products import check_products
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
@@ -44,11 +46,12 @@ from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
-from spfgen.space.names import accesses
 from spfgen.space.nodes import Program
 
+LOGGER = logging.getLogger(__name__)
 RANK = "rank"
 """The constant of a family that is solved from the number of subscripts when a use does not set it."""
 
@@ -74,11 +77,16 @@ class Generated:
 def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = "") -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls. `stop_after` is the name
     of the last pass that rewrites plans, if not all do."""
-    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), recorded() as answers:
+    start = perf_counter()
+    working = task(f"compiling {kernel.name}")
+    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), working, recorded() as answers:
         program = join(kernel, layouts)
         check_program(program)
         plans = make_plans(program, stop_after)
-        return print_kernel(program, plans, unique(answers))
+        made = print_kernel(program, plans, unique(answers))
+    asked = len(made.obligations)
+    LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
+    return made
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:
@@ -153,11 +161,9 @@ KNOWN = frozenset(
 
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     """The layout of each declared tensor, with constants and rank put in, checked."""
-    check_products(kernel.statements)
     ranks: dict[str, int] = {}
-    for statement in kernel.statements:
-        for access in (statement.target, *accesses(statement.value)):
-            ranks.setdefault(access.tensor, len(access.subscripts))
+    for access in accesses_in(kernel.statements):
+        ranks.setdefault(access.tensor, len(access.subscripts))
     result = {}
     for declaration in kernel.tensors:
         if declaration.use.name == SCALAR.name and SCALAR.name not in tree.layouts:

@@ -26,12 +26,14 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
+    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
         for n in ("kept", "asks", "pair", "order", "clock", "done", "alone", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(("map_new", "map_free", "map_find", "map_add"), "map"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
@@ -53,10 +55,12 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
     "workspace": "<stdlib.h>",
+    "entries": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
     "clear": "<string.h>",
+    "map": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored_float32": "<string.h>",
     "stored_float64": "<string.h>",
@@ -128,6 +132,8 @@ def header_file(program: Program, function: Function, comment: str) -> File:
     kept = any(p.type.startswith("spfgen_levels") for p in function.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
     types = [Text(runtime("levels_type.h"))] if kept else []
+    if any(t.assembled is not None for t in program.tensors):
+        types.append(Text(runtime("entries_type.h")))
     items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 

@@ -12,15 +12,30 @@ from spfgen.cir.workspaces import Workspace
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Array, Assign, Block, Break, Define, If, Let, Plan, Refuse, Repeat, Store
+from spfgen.plan.nodes import (
+    Array,
+    Assign,
+    Block,
+    Break,
+    Collect,
+    Define,
+    Entry,
+    If,
+    Let,
+    Plan,
+    Probe,
+    Refuse,
+    Repeat,
+    Store,
+)
 from spfgen.plan.typed import Holds, Scalar
 from spfgen.space.nodes import Read
-from spfgen.space.own import OWN
+from spfgen.space.own import AT, COUNT, HELD, OWN
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse
+STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Probe
 """The nodes of plans that are lowered here."""
 
 
@@ -60,7 +75,64 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
         case Refuse(name):
             low.refused = low.names[name]
             return []
+        case Collect():
+            return _collected(low, plan, scope)
+        case Entry(name, kind, at, value):
+            return _entry(low, plan, scope)
+        case Probe(dim, name, at):
+            key, lines = _coordinates(low, at, scope)
+            found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
+            return [*lines, low.declare(dim, found)]
     raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _coordinates(low: Lowering, at: tuple[Any, ...], scope: Scope) -> tuple[c.Expr, list[c.Stmt]]:
+    """Coordinates as an array."""
+    name = low.names.new("key")
+    lines: list[c.Stmt] = [c.Declare("int64_t", name, None, max(1, len(at)))]
+    for k, expr in enumerate(at):
+        lines.append(c.Assign(c.Load(c.Name(name), c.Int(k)), "=", low.expr(expr, scope)))
+    return c.Name(name), lines
+
+
+def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
+    table = low.tables[plan.name] = low.names.new(plan.name)
+    kind = TYPES[plan.type]
+    address = c.Name(table)
+    at, held = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
+    size = c.Call("sizeof", (c.Name(kind.c),))
+    made = c.Call("spfgen_map_new", (c.Int(plan.rank), c.Cast("int64_t", size)))
+    low.frees.append(c.Do(c.Call("spfgen_map_free", (address,))))
+    low.without_memory()
+    low.kinds[plan.name] = kind
+    low.array_names[plan.name, HELD] = held
+    low.made[f"{plan.name}.{AT}"] = (at, "int64")
+    low.ranks[f"{plan.name}.{AT}"] = plan.rank
+    return [
+        c.Comment(plan.because),
+        c.Declare("spfgen_map", table, None, 1),
+        c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made),
+        *low.plan(plan.body, scope),
+        low.declare(f"{plan.name}.{COUNT}", c.Field(address, "count")),
+        c.Declare("const int64_t *", at, c.Field(address, "at")),
+        c.Declare(f"const {kind.c} *", held, c.Cast(f"const {kind.c} *", c.Field(address, "values"))),
+    ]
+
+
+def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
+    kind = TYPES[plan.type]
+    address = c.Name(low.tables[plan.name])
+    key, lines = _coordinates(low, plan.at, scope)
+    entry = low.names.new("entry")
+    place = c.Load(c.Cast(f"{kind.c} *", c.Field(address, "values")), c.Name(entry))
+    found = operators.applied("add", ((place, kind), (typed_as(low, plan.value, scope, kind), kind)))
+    added = c.Assign(place, "=", operators.cast(*found, kind))
+    missing = c.Assign(c.Name(low.without_memory()), "=", c.Name("true"))
+    return [
+        *lines,
+        c.Declare("const int64_t", entry, c.Call("spfgen_map_add", (address, key))),
+        c.If(c.Bin("<", c.Name(entry), c.Int(0)), c.Block((missing,)), c.Block((added,))),
+    ]
 
 
 def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
@@ -73,7 +145,7 @@ def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.
     """The value converted to a type."""
     if isinstance(value, lang.Constant):
         return operators.literal(value.value, wanted)
-    found, kind = operators.value(value, lambda v: _leaf(low, v, scope))
+    found, kind = operators.value(value, lambda v: _leaf(low, v, scope), low.functions.call)
     return operators.cast(found, kind, wanted)
 
 

@@ -20,7 +20,7 @@ from spfgen.lang.typing import (
     updated,
 )
 
-LONGEST = 100_000
+LONGEST = 10_000
 """So often the loops of a function may run before it is taken to have no end."""
 
 
@@ -33,13 +33,13 @@ def applied(op: str, values: Sequence[Any]) -> Any:
     """
     import numpy as np
 
-    literals = all(isinstance(v, bool | int | float | complex) and not isinstance(v, np.generic) for v in values)
     held = [v if hasattr(v, "dtype") else n.Constant(v) for v in values]
     kinds = argument_kinds(op, held, _kind)
     found = loop(op, kinds)
-    converted = [_converted(v, k) for v, k in zip(values, found.arguments, strict=True)]
+    literals = all(isinstance(k, type) for k in kinds)
+    given = [converted(v, k) for v, k in zip(values, found.arguments, strict=True)]
     with np.errstate(all="ignore"):
-        result = _converted(_function(op, found.arguments)(*converted), found.result)
+        result = converted(_function(op, found.arguments)(*given), found.result)
     return result.item() if literals and op not in TYPES else result[()]
 
 
@@ -47,7 +47,7 @@ def _kind(value: Any) -> Kind:
     return literal_kind(value)
 
 
-def _converted(value: Any, kind: ElementType) -> Any:
+def converted(value: Any, kind: ElementType) -> Any:
     import numpy as np
 
     array = np.asarray(value)
@@ -102,24 +102,25 @@ class _Ended(Exception):
 
 def called(function: n.Function, values: Sequence[Any]) -> Any:
     """What a function of the user gives for numbers, by carrying out its body in numpy's types."""
-    given = [_typed(v, settled(literal_kind(v))) for v in values]
+    given = [typed(v, settled(literal_kind(v))) for v in values]
     kinds = function_scalars(function, [settled(literal_kind(v)) for v in given])
     scalars = {name: _held(v, kinds[name]) for name, v in zip(function.parameters, given, strict=True)}
     run = _Run(function, scalars, kinds)
     try:
         run.steps(function.body)
     except _Returned as found:
-        return _typed(found.value, function_type(function, [settled(literal_kind(v)) for v in given]))
+        return typed(found.value, function_type(function, [settled(literal_kind(v)) for v in given]))
     raise SpecError(f"expected a value of `{function.name}` in every case, but it ends without one", function.span)
 
 
-def _typed(value: Any, kind: ElementType) -> Any:
-    return _converted(value, kind)[()]
+def typed(value: Any, kind: ElementType) -> Any:
+    """A number as one of numpy's of that type."""
+    return converted(value, kind)[()]
 
 
 def _held(value: Any, kind: Kind) -> Any:
     """A value as a scalar of that type holds it; a literal's is a number of Python."""
-    held = _typed(value, settled(kind))
+    held = typed(value, settled(kind))
     return held if isinstance(kind, ElementType) else held.item()
 
 

@@ -44,17 +44,23 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    Append,
     Array,
     Assign,
     Block,
     Break,
+    Clear,
+    Collect,
     Define,
     Do,
+    Entry,
     Find,
     Guard,
     If,
     Let,
+    Load,
     Plan,
+    Probe,
     Refuse,
     Repeat,
     Scan,
@@ -71,8 +77,8 @@ from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Program, Read, Tensor
-from spfgen.space.own import own_tensor
+from spfgen.space.nodes import Instance, Operand, Program, Read, Tensor
+from spfgen.space.own import COUNT, entries_of, own_tensor
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Steps, Tie
 
 POINT = "point"
@@ -92,12 +98,13 @@ class _Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads."""
+    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
+    loaded: frozenset[str] = frozenset()
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))
@@ -128,8 +135,8 @@ class _Emitter:
         self.scalars: dict[str, Kind] = {}
         self.called: dict[str, str] = {}
         self.inlined: dict[str, Any] = {}
-        self.gathered: set[str] = set()
-        """Indices that are values, wherever they were computed."""
+        self.indices: set[str] = {*steps.extents, *steps.free}
+        """All names of indices, those that are values among them."""
         self.refuses = False
         self.sizes: dict[str, Expr] = {}
         for index, extent in steps.extents.items():
@@ -139,10 +146,45 @@ class _Emitter:
         for tensor in program.temporaries:
             self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
         self.scalars.update(scalar_types(steps.body, self.types.leaf))
+        self.tables: dict[str, str] = {}
+        """The tables of entries, by the tensors whose entries they hold."""
+        steps = self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
         lets = [n for s in steps.body for n in walk(s) if isinstance(n, lang.Let)]
         changed = {n.name for s in steps.body for n in walk(s) if isinstance(n, lang.Set)}
         names = [n.name for n in lets]
         self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def once(self, step: Any) -> Any:
+        """Tensors that may store a coordinate several times are read from tables in which it stands once."""
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor not in self.written:
+                tensor = self.tensors[node.tensor]
+                if tensor.layout.rank and not stored_once(tensor.layout).proved:
+                    return replace(node, tensor=self.table(node.tensor))
+            return None
+
+        return rewrite(rule, step)
+
+    def table(self, name: str) -> str:
+        """The table of a tensor's entries."""
+        if name not in self.tables:
+            tensor = self.tensors[name]
+            table = self.tables[name] = self.fresh(f"{name}_entries")
+            self.kinds[table] = tensor.value_type
+            self.tensors[table] = entries_of(table, tensor)
+            self.labels.add(table)
+            indices = self.indices_for(tensor)
+            access = lang.Access(name, tuple(Var(i) for i in indices))
+
+            def leaf(inner: Env) -> Plan:
+                return Entry(table, tensor.value_type, access.subscripts, inner.values[_key(access)])
+
+            body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
+            why = f"the entries of {name}, each coordinate once"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
+            self.__dict__.pop("dense", None)
+        return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
         """Memory of the kernel's for a tensor."""
@@ -181,6 +223,8 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
+        lists = (t.name for t in self.program.tensors if t.assembled is not None and is_stored(t.name, self.steps.body))
+        self.before += [Clear(name, "what it held before") for name in lists]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
@@ -229,6 +273,9 @@ class _Emitter:
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
         conditions = () if step.where is None else tuple(conjuncts(step.where))
+        free_range = set(step.indices) & self.steps.free
+        for access in (a for s in step.body for a in _accesses(s) if free_range & self.indices_in(a)):
+            conditions = (*conditions, *self.inside(access))
         inner = replace(env, parallel=False)
         free = order_is_free(step.body, step.indices, self.written)
         found = self.effects(step.body, env.known | set(step.indices))
@@ -304,13 +351,15 @@ class _Emitter:
         return list(dict.fromkeys(result))
 
     def indices_in(self, access: lang.Access) -> set[str]:
-        return {v for s in access.subscripts for v in variables(s) if v in self.extents or v in self.gathered}
+        return {v for s in access.subscripts for v in variables(s) if v in self.indices}
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
         target = self.tensors[eq.target]
         if eq.at:
             return self.scattered(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
+        if target.assembled is not None:
+            return self.appended(eq, access, env)
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in _accesses(eq.value) if a.tensor == eq.target}
@@ -341,6 +390,32 @@ class _Emitter:
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def appended(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
+        """A target that is a list of entries gets one at each point at which the value may differ from its fill."""
+        first, eq = self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
+        fill = self.regions.fill(eq.value)
+        found = self.regions.of(eq.value) if fill is not None and fill == self.tensors[eq.target].layout.fill else None
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.entry(eq, access, value, sure=found is not None)))
+
+        parts = [] if eq.updates is not None or env.known else [Clear(eq.target, "what it held before")]
+        regions = [Region((access,))] if found is None else found
+        return [*parts, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def entry(self, eq: Equation, access: lang.Access, value: Any, sure: bool) -> list[Plan]:
+        """One entry; where it is not `sure` that there is one, none that equals the fill."""
+        if sure:
+            return [Append(eq.target, access.subscripts, value)]
+        kind, name = TYPES[self.kinds[eq.target]].name, self.fresh(f"{eq.target}_value")
+        own = Scalar(name, kind)
+        differs = lang.Apply("not_equal", (own, lang.Constant(self.tensors[eq.target].layout.fill)))
+        return [Let(name, kind, value), If(differs, Append(eq.target, access.subscripts, own), None, "it is stored")]
 
     def is_inside(self, eq: Equation, env: Env) -> bool:
         """Whether the loops over the target's points meet all its points."""
@@ -389,15 +464,17 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known:
+        if eq.updates is None and not env.known and target.assembled is None:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
             lines: list[Plan] = []
-            for name, at in eq.at:
-                more, inner = self.placed(name, at, access, inner)
+            for place in eq.at:
+                more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
+            if target.assembled is not None:
+                return Block((*lines, *more, *self.entry(eq, access, value, sure=found is not None)))
             return Block((*lines, *more, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
@@ -416,13 +493,14 @@ class _Emitter:
         for extent in tensor.extents:
             index = self.fresh("q")
             self.extents[index] = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            self.indices.add(index)
             result.append(index)
         return tuple(result)
 
     def placed(self, name: str, at: Any, access: lang.Access, env: Env) -> tuple[list[Plan], Env]:
         """`name` is the place that a value says, which has to lie within the tensor."""
         lines, place, env = self.computed(at, env)
-        self.gathered.add(name)
+        self.indices.add(name)
         own = Scalar(name, "int64")
         lines = [*lines, Let(name, "int64", place)]
         tensor = self.tensors[access.tensor]
@@ -490,18 +568,14 @@ class _Emitter:
         found = self.regions.of(node.value)
         if not found or self.regions.fill(node.value) is None:
             return False
-        if self.types.identity(node) != self.regions.fill(node.value) and (node.where or not self.has_power(node)):
+        if self.types.identity(node) != self.regions.fill(node.value) and (
+            self.conditions(node) or not self.has_power(node)
+        ):
             return False
         env = Env(frozenset(known), parallel=False)
         labels = set(self.labels)
         empty = Block(())
-        nests = [
-            p
-            for r in found
-            for p in self.driven_by(
-                r, node.indices, () if node.where is None else tuple(conjuncts(node.where)), lambda _: empty, env
-            )
-        ]
+        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
         self.labels = labels
         return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
 
@@ -549,7 +623,7 @@ class _Emitter:
                 done += self.stored(counting, count, lang.Constant(1), inner)
             return Block((*lines, *done))
 
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         found = self.regions.of(node.value)
         assert found is not None
         parts = self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
@@ -579,7 +653,7 @@ class _Emitter:
 
     def free(self, value: Any) -> set[str]:
         """The indices of a value that nothing within it binds."""
-        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.extents}
+        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.indices}
         names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
         bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
         for node in walk(value):
@@ -655,13 +729,7 @@ class _Emitter:
         conditions = (*conditions, *region.where)
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
-        own = {
-            v
-            for a in region.accesses
-            for s in a.subscripts
-            for v in variables(s)
-            if v in self.extents or v in self.gathered
-        }
+        own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
         reached = self.reached(env.known | own, pending)
         more = [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
@@ -694,7 +762,7 @@ class _Emitter:
         return True
 
     def indices_of(self, condition: Formula) -> set[str]:
-        return {v for v in variables(condition) if v in self.extents or v in self.gathered}
+        return {v for v in variables(condition) if v in self.indices}
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -763,11 +831,7 @@ class _Emitter:
     ) -> list[Plan]:
         """The leaf at each point at which all accesses store something, with the `over` indices besides."""
         indices = dict.fromkeys(
-            v
-            for a in accesses
-            for s in a.subscripts
-            for v in sorted(variables(s))
-            if v in self.extents or v in self.gathered
+            v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
         unknown = [i for i in (*indices, *over) if i not in env.known]
         parts: list[Plan] = []
@@ -789,8 +853,9 @@ class _Emitter:
         ranges = Ranges(
             tuple(dict.fromkeys(names)),
             self.program.fixed,
-            {i: (self.extents[i],) for i in unknown},
+            {i: (self.extents[i],) for i in unknown if i in self.extents},
             tuple(facts),
+            self.steps.free & env.known,
         )
         where = conjunction(list(conditions)) if conditions else None
         statement = lang.Statement(lang.Access(POINT, ()), "=", term, where)
@@ -808,7 +873,7 @@ class _Emitter:
     ) -> Plan:
         instance = with_equal_positions(instance)
         place = tuple(Var(i) for i in unknown)
-        target = replace(instance.target, place=place, extents=tuple(self.extents[i] for i in unknown))
+        target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
         reads = _Reads("add", tuple(Read(o) for o in instance.reads))
         instance = replace(instance, target=target, value=reads)
         plan = self.arranged(instance, env, distinct)
@@ -823,11 +888,13 @@ class _Emitter:
         assert isinstance(does.value, lang.Apply)
         found = dict(zip(map(_key, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
-        inner = replace(env, parallel=env.parallel and not loops).knowing(unknown).having(found)
-        body = leaf(inner)
+        loads = {n.dim for n in nodes if isinstance(n, Load)}
+        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
+        body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(nodes[:-1]):
-            result = with_body(node, result)
+            if not (isinstance(node, Load) and node.dim in env.loaded):  # the same call was read further out
+                result = with_body(node, result)
         return result
 
     def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
@@ -946,11 +1013,40 @@ class _Emitter:
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
+            return self.probed(access, env)
         plain = self.plainly(found, name)
         if plain is not None:
             return [], lang.Constant(True), env.having({key: plain})
         lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *found]
         return lines, there, env.having({key: value, (f"{access.tensor}?", access.subscripts): there})
+
+    def compares(self, node: Plan) -> bool:
+        """Whether a loop looks at everything that a tensor stores."""
+        if not isinstance(node, Find | Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        everything = bool(bounds) and bounds <= {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
+        return everything and (isinstance(node, Scan) or node.key is None)
+
+    def probed(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The same by a hash table of all that the tensor stores."""
+        names = {t: n for n, t in self.tables.items()}
+        table = access.tensor if access.tensor in names else self.table(access.tensor)
+        tensor = self.tensors[table]
+        entry = self.fresh(f"{access.tensor}_entry")
+        (value,) = tensor.layout.values
+        place = Operand(table, table, value.name, (Var(entry),), (Var(f"{table}.{COUNT}"),), (), (), True)
+        there = Holds(Compare(">=", Var(entry), ZERO))
+        name = self.fresh(f"{access.tensor}_value")
+        found = Scalar(name, tensor.value_type)
+        lines: list[Plan] = [
+            Probe(entry, table, access.subscripts),
+            Let(name, tensor.value_type, _typed(tensor.layout.fill, tensor.value_type)),
+            If(there, Assign(name, tensor.value_type, Read(place))),
+        ]
+        key = _key(access)
+        return lines, there, env.having({key: found, (f"{access.tensor}?", access.subscripts): there})
 
     def plainly(self, found: Sequence[Plan], name: str) -> Any:
         """The value itself, where nothing has to be looked for and nothing asked."""
@@ -971,7 +1067,7 @@ class _Emitter:
         neutral = self.types.identity(node)
         fill = self.regions.fill(node.value)
         found = self.regions.of(node.value)
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         operator = lang.Apply(node.op, (), node.span, node.function)
         name = self.fresh(_accumulator(node.op))
         total = Scalar(name, kind.name)
@@ -1021,7 +1117,7 @@ class _Emitter:
         (index,) = node.indices
         kind = self.types.of(node.value)
         fill, found = self.regions.fill(node.value), self.regions.of(node.value)
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
         lines: list[Plan] = [
             Let(best.name, kind.name, _typed(0, kind.name)),
@@ -1080,6 +1176,26 @@ class _Emitter:
             lines.append(If(open_, Block(tuple(again))))
         return lines, at
 
+    def conditions(self, node: lang.Reduce) -> tuple[Formula, ...]:
+        """Where the points of a reduction are: its condition, and that accesses lie within their tensors. In a sum what
+        lies outside is no more than a fill, unless nothing else bounds an index."""
+        found = [] if node.where is None else list(conjuncts(node.where))
+        free = set(node.indices) & self.steps.free
+        for access in _direct(node.value):
+            if node.op != "add" or free & self.indices_in(access):
+                found += self.inside(access)
+        return tuple(dict.fromkeys(found))
+
+    def inside(self, access: lang.Access) -> list[Formula]:
+        """That an access lies within its tensor, where that is a question."""
+        found: list[Formula] = []
+        for subscript, extent in zip(access.subscripts, self.tensors[access.tensor].extents, strict=True):
+            size: Expr = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            if isinstance(subscript, Var) and self.extents.get(subscript.name) == size:
+                continue
+            found += conjuncts(within(subscript, ZERO, size))
+        return found
+
     def never_empty(self, node: lang.Reduce, started: Scalar) -> list[Plan]:
         return []
 
@@ -1099,6 +1215,16 @@ class _Emitter:
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (_cast(fill, kind), _cast(count, kind)), node.span)
+
+
+def _direct(value: Any) -> Iterator[lang.Access]:
+    """The accesses of a value that nothing but operators is around."""
+    match value:
+        case lang.Access():
+            yield value
+        case lang.Apply(_, arguments):
+            for argument in arguments:
+                yield from _direct(argument)
 
 
 def _joined(op: str, parts: Sequence[Any]) -> Any:
@@ -1161,6 +1287,12 @@ def _of_loop(step: Any) -> Iterator[Any]:
     if isinstance(step, lang.If):
         for inner in (*step.then, *step.otherwise):
             yield from _of_loop(inner)
+
+
+def is_stored(name: str, body: Sequence[Any]) -> bool:
+    """Whether a step in a loop stores values of the tensor, rather than adding to them."""
+    inside = (n for s in body if not isinstance(s, Equation) for n in walk(s))
+    return any(isinstance(n, Equation) and n.target == name and n.updates is None for n in inside)
 
 
 def is_everywhere(tensor: Tensor) -> bool:

@@ -20,6 +20,7 @@ from spfgen.lang.nodes import Constant
 from spfgen.plan.check import Wanted
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Bound,
     Choose,
     Clear,
@@ -76,6 +77,8 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
         case Do(op=op, value=value):
             if op != "=" or value != ZERO_VALUE:  # else a place is cleared
                 yield Path(above, plan, when)
+        case Append():
+            yield Path(above, plan.as_do, when)
         case Seq(parts):
             for part in parts:
                 yield from paths(part, above, when)
@@ -238,6 +241,7 @@ class _Comparison:
             self.read(node)
         self.same_products()
         self.same_guards()
+        self.done = self.with_all(self.done, self.left_out())
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
@@ -399,6 +403,11 @@ class _Comparison:
         names |= {q for q, (numerator, _) in self.instance.quotients.items() if variables(numerator) <= names}
         declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
         return self.with_all(self.done, [*made, *declared])
+
+    def left_out(self) -> list[Constraint]:
+        """What the quotients are that the plan does not compute: what is declared may speak of them."""
+        left = [q for q in self.instance.quotients if q not in self.defined]
+        return [c for q in left for c in self.instance.meaning(q, self.space.names)]
 
     def with_all(self, piece: Piece, constraints: Sequence[Constraint]) -> Piece:
         """With all of them at once: islpy keeps a little memory for each object that it gives away."""

@@ -25,6 +25,7 @@
            | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
+           | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Block(parts)          statements of one scope, one after another
            | Define(dim, value)    dim has one value in the rest of the block
            | Let(name, type, value) a scalar for the rest of the block
@@ -35,6 +36,9 @@
            | Break()               the innermost loop ends
            | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
            | Refuse(name)          the call fails if the scalar is true
+           | Collect(name, body)   entries in a hash table
+           | Entry(name, at, value) one of them
+           | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -46,6 +50,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import ONE, Call, Expr, Formula
+from spfgen.layout.nodes import ENTRIES
 from spfgen.space.nodes import Operand, Value
 
 
@@ -542,6 +547,23 @@ class Do(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Append(Plan):
+    """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
+    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries."""
+
+    tensor: str
+    coordinates: tuple[Expr, ...]
+    value: Any
+    because: str = ""
+
+    @property
+    def as_do(self) -> Do:
+        """What it means: the value is added at the coordinates of a tensor that is 0 before."""
+        target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
+        return Do(target, "+=", self.value, self.because)
+
+
+@dataclass(frozen=True, slots=True)
 class Block(Plan):
     """Statements one after another; what one of them defines is known in those that follow."""
 
@@ -624,6 +646,37 @@ class Refuse(Plan):
     """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collect(Plan):
+    """The entries that the body adds are kept in a hash table, under the name of a tensor: those at one coordinate are
+    summed."""
+
+    name: str
+    type: str
+    rank: int
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Plan):
+    """One entry for the table of that name: the value is added to what stands `at` the coordinates."""
+
+    name: str
+    type: str
+    at: tuple[Expr, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Plan):
+    """`dim` is the entry of a table at these coordinates, or -1, in the rest of the block."""
+
+    dim: str
+    name: str
+    at: tuple[Expr, ...]
 
 
 PLANS = Plan | Variant

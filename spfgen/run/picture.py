@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spfgen.errors import SpfgenError
 from spfgen.run.read import Coordinates
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 CELLS = 48
 """At most so many cells along a side."""
 PIXELS = 144
+FEW = 3
+"""So many entries from the beginning and from the end are written out."""
+SHOWN = 1_000_000
+"""Tensors of more stored elements are not enumerated for that."""
 DRAWN = 5_000_000
 """Tensors of more stored elements are not enumerated for a picture."""
 
@@ -29,6 +34,25 @@ def html(tensor: Tensor) -> str:
     text = f"<code>{escape(described(tensor))}</code>"
     picture = svg(tensor)
     return f"<div>{text}{'<br/>' + picture if picture else ''}</div>"
+
+
+def glimpse(tensor: Tensor) -> str:
+    """Lines with the first and the last entries, where these are quickly found."""
+    if not tensor.nse or not tensor.shape or tensor.nse > SHOWN:
+        return ""
+    try:
+        entries = tensor.to_coo()
+    except SpfgenError:  # the arrays are not what the layout says: whoever uses them is told
+        return ""
+    count = len(entries.values)
+    shown: list[int | None] = [*range(count)]
+    if count > 2 * FEW:
+        shown[FEW:-FEW] = [None]
+    lines = []
+    for k in shown:
+        at = "..." if k is None else f"({', '.join(str(c[k]) for c in entries.coords)})"
+        lines.append(at if k is None else f"{at}  {entries.values[k]}")
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def svg(tensor: Tensor) -> str | None:

@@ -11,15 +11,17 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from spfgen.errors import ConversionError, DataError
+from spfgen.errors import DataError
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import Form, canonical, form_of, no_call, remember
+from spfgen.run.operators import Operators, unknown_attribute
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 from spfgen.run.threads import MOST_THREADS, checked_threads
@@ -36,20 +38,22 @@ LARGEST = 2**63 - 1
 """Sizes are int64 in C."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tensor:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tensor(Operators):
     """`sizes` holds the extents and sizes of the layout, `arrays` its index and value arrays by name.
 
     The arrays are C-contiguous and have the shapes that the layout declares; the tensor shares them with
-    whoever made it. numpy does not turn it into a dense array by itself: that is `to_numpy()`.
+    whoever made it.
+
+    Signs, subscripts and numpy's functions mean what they mean for dense arrays that hold the fill value where nothing
+    is stored. Their results are new tensors: in the layout of the first operand, or of another one, that has places for
+    the entries, else in one of coordinates. With a dense array beside it a result is a dense array, unless the fill
+    value decides it alone, as 0 does a product. Reductions give dense arrays and numbers.
     """
 
     layout: Layout
     sizes: Mapping[str, int]
     arrays: Mapping[str, Array]
-
-    __array_ufunc__ = None
-    """Operators and functions of numpy refuse a tensor, instead of making it dense."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,6 +66,11 @@ class Tensor:
         return self.layout.rank
 
     @property
+    def size(self) -> int:
+        """The number of elements: the product of the extents."""
+        return prod(self.shape)
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Of the values."""
         return self.arrays[self.layout.values[0].name].dtype
@@ -72,9 +81,35 @@ class Tensor:
         return sum(self.arrays[v.name].size for v in self.layout.values)
 
     @property
-    def fill_value(self) -> Any:
+    def nnz(self) -> int:
+        """The number of elements that differ from the fill value."""
+        from spfgen.run.arrays.entries import entries_of
+
+        return len(entries_of(self).values)
+
+    @property
+    def real(self) -> Tensor:
+        """The real parts."""
+        from spfgen.run.arrays.eager import part
+
+        return part(self, "real")
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts."""
+        from spfgen.run.arrays.eager import part
+
+        return part(self, "imag")
+
+    @property
+    def fill(self) -> Any:
         """What the tensor is where nothing is stored: a numpy number of its dtype."""
-        return self.dtype.type(self.layout.fill)
+        return typed_fill(self.layout.fill, self.dtype)
+
+    @property
+    def fill_value(self) -> Any:
+        """`fill`, as PyData/Sparse calls it."""
+        return self.fill
 
     def validate(self, *, threads: int = 0) -> tuple[str, ...]:
         """Check the index arrays, as they are now, against all that the layout declares; `threads` of 0 leaves their
@@ -100,36 +135,38 @@ class Tensor:
     def to_coo(self) -> Coordinates:
         """The stored entries; an entry stored twice stands twice.
 
-        `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`.
+        `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`, `fill`.
         """
         from spfgen.run.pack import coordinates
 
         check_unchanged(self)
         coords, found = coordinates(self.layout, self.sizes, self.arrays)
-        return Coordinates(self.shape, tuple(coords), found)
+        return Coordinates(self.shape, tuple(coords), found, self.layout.fill)
 
     def to_numpy(self) -> Array:
-        """A new dense array; entries stored twice are added (`or` for bool). Raises DataError when it is too large."""
+        """A new dense array, with the fill value where nothing is stored; entries stored twice are added (`or` for
+        bool). Raises DataError when it is too large."""
         return self.to_coo().to_dense()
 
     def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
         """An array of scipy.sparse, in its own format where scipy has the layout (then over the same arrays, as far
         as scipy keeps their types), else in `coo`; or in the `format` that is asked for ("csr", ...).
 
-        Raises DataError for what scipy.sparse cannot hold: a number, a fill value that is not zero.
+        Raises DataError for what scipy.sparse cannot hold: a number, another fill value than 0.
         """
         from spfgen.run.export import to_scipy
 
         return to_scipy(self, format)
 
-    def convert(self, layout: Any, /, **constants: int) -> Tensor:
+    def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor:
         """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
 
-        Raises DataError when the layout has no place for an entry, Unsupported when it cannot be packed.
+        The fill value stays, unless another one is asked for: then what held the old one is stored. Raises DataError
+        when the layout has no place for an entry, Unsupported when it cannot be packed.
         """
         from spfgen.api import handle_of, pack
 
-        return pack(self, handle_of(layout, constants))
+        return pack(self, handle_of(layout, constants), fill=fill)
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write an .npz file that `spfgen.load_tensor` reads: the arrays by name, and the text of the layout.
@@ -140,19 +177,113 @@ class Tensor:
 
         save(self, path, force)
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
-        layout = layout_text(self.layout)
-        raise ConversionError(
-            f"expected an array, but this is a tensor in layout `{layout}`, which is not made dense unasked",
-            None,
-            ("write tensor.to_numpy() if a dense array is wanted; spfgen.evaluate and spfgen.einsum take it as it is",),
-        )
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The same pattern with values of another type, as numpy converts them."""
+        from spfgen.run.arrays.eager import cast
+
+        return cast(self, dtype)
+
+    def copy(self) -> Tensor:
+        """The same tensor over new arrays."""
+        return Tensor(self.layout, dict(self.sizes), {n: a.copy() for n, a in self.arrays.items()})
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """numpy.transpose: the dimensions in another order, without `axes` in the reverse one."""
+        from spfgen.run.arrays.eager import transposed
+
+        return transposed(self, axes)
+
+    def item(self) -> Any:
+        """The only element as a number of Python. Raises ValueError when there are more, or none."""
+        from spfgen.run.arrays.eager import number
+
+        return number(self).item()
+
+    def __getitem__(self, key: Any) -> Any:
+        from spfgen.run.arrays.eager import item
+
+        return item(self, key)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        from spfgen.run.arrays.eager import rows
+
+        return rows(self)
+
+    def __bool__(self) -> bool:
+        from spfgen.run.arrays.eager import number
+
+        return bool(number(self))
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """What numpy.asarray makes of it: a new dense array. numpy's functions do not ask for it by themselves."""
+        if copy is False:
+            raise ValueError("a tensor becomes a dense array by a copy only")
+        from spfgen.run.arrays.eager import dense_of
+
+        dense = dense_of(self)
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        from spfgen.run.arrays.eager import ufunc_called
+
+        return ufunc_called(function, method, operands, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        from spfgen.run.arrays.numpy_functions import called
+
+        return called(function, arguments, options)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        from spfgen.run.arrays.eager import in_place
+
+        return in_place(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from spfgen.run.arrays.eager import in_place
+
+        return in_place(self).__dlpack_device__()
+
+    def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
+        from spfgen.run.arrays.eager import applied
+
+        return applied(function, operands, options)
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
+        from spfgen.run.arrays.eager import reduced
+
+        return reduced(self, name, axis, keepdims, **options)
+
+    def _goes_with(self, other: object) -> bool:
+        from spfgen.run.arrays.eager import is_operand
+
+        return is_operand(other)
+
+    if not TYPE_CHECKING:  # who checks types is to see that a name is not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))
 
     def __repr__(self) -> str:
-        return f"<spfgen.Tensor {described(self)}>"
+        from spfgen.run.picture import glimpse
+
+        return f"<spfgen.Tensor {described(self)}>{glimpse(self)}"
 
     def _repr_html_(self) -> str:
         from spfgen.run.picture import html
@@ -214,9 +345,10 @@ def _address(array: Array) -> int:
 
 
 def layout_text(layout: Layout) -> str:
-    """The layout's name with its constants: `name(R=3, C=2)`."""
+    """The layout's name with its constants and fill value: `name(R=3, C=2) fill inf`."""
     constants = ", ".join(f"{n}={v}" for n, v in layout.constants)
-    return f"{layout.name}({constants})" if constants else layout.name
+    fill = "" if layout.fill_text == "0" else f" fill {layout.fill_text}"
+    return f"{layout.name}({constants}){fill}" if constants else f"{layout.name}{fill}"
 
 
 def described(tensor: Tensor) -> str:
@@ -264,6 +396,7 @@ def make_tensor(
     if problem is not None:
         raise problem
     _check_same_type(layout, shaped)
+    typed_fill(layout.fill, shaped[layout.values[0].name].dtype)
     return Tensor(layout, known, shaped)
 
 
@@ -328,7 +461,7 @@ def plain_array(value: object, name: str) -> Array:
     if type(value) is np.ndarray:
         return value
     if isinstance(value, Tensor):
-        raise DataError(f"expected an array for `{name}`, but it is {value!r}")
+        raise DataError(f"expected an array for `{name}`, but it is <spfgen.Tensor {described(value)}>")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"say what they are: {name}.filled(0)"
         raise DataError(f"expected `{name}` without masked values, but some are", None, (hint,))

@@ -58,7 +58,7 @@ def test_facts(layout) -> None:
     assert isinstance(made.fill_value, np.float32)
     assert made.nse >= 6
     assert set(made.arrays) == set(made.layout.arrays)
-    assert re.fullmatch(rf"<spfgen.Tensor {layout}.*, 4 x 4, \d+ stored, float32>", repr(made))
+    assert re.fullmatch(rf"<spfgen.Tensor {layout}.*, 4 x 4, \d+ stored, float32>", repr(made).splitlines()[0])
     assert np.array_equal(made.to_numpy(), DENSE)
     entries = made.to_coo()
     assert np.array_equal(sp.coo_array((entries.values, entries.coords), entries.shape).toarray(), DENSE)
@@ -296,7 +296,7 @@ def about(**changes) -> np.ndarray:
         ({"array.colidx": np.array([0, 2, 1, 3, 0, 9], np.int32)}, r"colidx\(5\) = 9"),
         ({"array.colidx": np.array([0.5] * 6)}, "`colidx`"),
         ({"array.colidx": np.array([None] * 6)}, "damaged"),
-        ({"spfgen": about(format=2)}, "format is 2"),
+        ({"spfgen": about(format=3)}, "format is 3"),
         ({"spfgen": about(layout="csc")}, "no layout `csc`"),
         ({"spfgen": about(sizes={"nrow": 5, "ncol": 4})}, "nrow is 5"),
         ({"spfgen": about(sizes=[1])}, "damaged"),
@@ -341,26 +341,20 @@ def test_other_files(tmp_path) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        np.asarray,
-        np.sum,
-        np.sin,
-        lambda t: DENSE + t,
-        lambda t: t * DENSE,
-        lambda t: DENSE @ t,
-        lambda t: np.add(t, 1),
-        lambda t: np.array([t, t]),
-        lambda t: sp.csr_array(DENSE) @ t,
+        np.linalg.norm,
+        np.median,
+        lambda t: np.einsum("ij->i", t),
         lambda t: spfgen.tensor("dense", val=t),
     ],
 )
 def test_nothing_becomes_dense_unasked(use) -> None:
-    with pytest.raises((TypeError, DataError), match=r"dense unasked|operand|ufunc|Concatenation|spfgen\.Tensor"):
+    with pytest.raises((TypeError, DataError), match=r"dense unasked|spfgen\.Tensor"):
         use(spfgen.pack(DENSE, "csr"))
 
 
 def test_the_error_of_numpy_says_what_to_do() -> None:
-    with pytest.raises(spfgen.SpfgenError, match=r"`csr`(.|\n)*to_numpy\(\)"):
-        np.asarray(spfgen.pack(DENSE, "csr"))
+    with pytest.raises(spfgen.SpfgenError, match=r"numpy\.sort(.|\n)*to_numpy\(\)"):
+        np.sort(spfgen.pack(DENSE, "csr"))
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (1000, 3), (3, 1000), (700,), (2**40, 2**40)])
@@ -450,7 +444,7 @@ def test_fills_that_do_not_fit_a_type_are_refused(fill, kinds):
     layout = spfgen.parse(text).layouts["full"]
     assert spfgen.pack(np.array([1.0, 2.0]), layout).arrays["val"].tolist() == [1, 2]
     for kind in kinds:
-        with pytest.raises(DataError, match=f"that has the fill value {fill}"):
+        with pytest.raises(DataError, match=f"a fill value that {kind} has, but it is {fill}"):
             spfgen.pack(np.ones(2, kind), layout)
 
 

@@ -1,0 +1,146 @@
+"""Implicit sums made explicit.
+
+In each additive term of a value the indices that stand only on the right are summed over the whole term: `y[i] =
+A[i, j]*x[j] + b[i]` is `y[i] = sum(j: A[i, j]*x[j]) + b[i]`. Terms are those of sums, differences and negations, and
+of products and dividends that hold them, multiplied out where their terms have different indices of this kind. Parts of
+the condition that are about an index of the sum become the sum's. Where another function updates the target, it
+reduces the whole value: `d[i] min= A[i, j]` is `d[i] min= min(j: A[i, j])`. Indices of loops around are none of these,
+nor are those in the subscripts of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
+from spfgen.ir import walk
+from spfgen.lang.nodes import Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
+from spfgen.lang.values import indices_of
+
+REPEATED: Mapping[str, str] = {"=": "add", "+=": "add", "subtract": "add", "divide": "multiply"}
+"""What combines the values by which a target is updated, where it is not the operator of the update itself."""
+
+
+def normalized(steps: Sequence[Step], sizes: Sequence[str] = (), indices: Sequence[str] = ()) -> tuple[Step, ...]:
+    """The steps with all reductions written out; `indices` are those of loops around."""
+    around = frozenset((*sizes, *indices))
+    return tuple(_step(step, around) for step in steps)
+
+
+def _step(step: Step, around: frozenset[str]) -> Step:
+    match step:
+        case Statement():
+            return _statement(step, around)
+        case Let(_, value):
+            return replace(step, value=_summed(value, around, "add", None, TRUE))
+        case Set(_, op, value, _, function):
+            return replace(step, value=_summed(value, around, REPEATED.get(op, op), function, TRUE))
+        case For(indices, body):
+            return replace(step, body=normalized(body, tuple(around), indices))
+        case If(_, then, otherwise):
+            return replace(step, then=normalized(then, tuple(around)), otherwise=normalized(otherwise, tuple(around)))
+        case While(_, body):
+            return replace(step, body=normalized(body, tuple(around)))
+    return step
+
+
+def _statement(statement: Statement, around: frozenset[str]) -> Statement:
+    known = around | indices_of(statement.target)
+    inner = _free(statement.value, known)
+    parts = list(conjuncts(statement.where)) if statement.where is not None else []
+    of_sums = [p for p in parts if variables(p) & inner]
+    op = REPEATED.get(statement.op, statement.op)
+    value = _summed(statement.value, known, op, statement.function, conjunction(of_sums))
+    if not of_sums:
+        return replace(statement, value=value)
+    rest = [p for p in parts if p not in of_sums]
+    return replace(statement, value=value, where=conjunction(rest) if rest else None)
+
+
+def _free(value: Value, known: frozenset[str] | set[str]) -> set[str]:
+    return indices_of(value) - known
+
+
+def _summed(
+    value: Value, known: frozenset[str] | set[str], op: str, function: Function | None, where: Formula
+) -> Value:
+    """The value with its free indices reduced over."""
+    if not _free(value, known) and where == TRUE:
+        return value
+
+    def reduced(term: Value) -> Value:
+        """One term, with those of the conditions that are about its indices."""
+        free = _free(term, known)
+        if not free:
+            return term
+        parts = [p for p in conjuncts(where) if variables(p) & free]
+        indices = tuple(n for n in dict.fromkeys(_in_order(term)) if n in free)
+        return Reduce(op, indices, term, conjunction(parts) if parts else None, term.span, function)
+
+    if op != "add" or function is not None:
+        return reduced(value)
+    return _terms_mapped(value, reduced, lambda v: _free(v, known))
+
+
+def _terms_mapped(value: Value, change: Callable[[Value], Value], free: Callable[[Value], set[str]]) -> Value:
+    """The value with each additive term changed."""
+    match value:
+        case Apply("add" | "subtract" | "negative", arguments, function=None):
+            return replace(value, arguments=tuple(_terms_mapped(a, change, free) for a in arguments))
+        case Apply("multiply" | "divide", function=None):
+            groups = _multiplied(value, free)
+            if len(groups) == 1:
+                return change(value)
+            first, *others = groups.values()
+            result = change(first)
+            for term in others:
+                result = Apply("add", (result, change(term)), value.span)
+            return result
+    return change(value)
+
+
+Groups = dict[frozenset[str], Value]
+
+
+def _multiplied(value: Value, free: Callable[[Value], set[str]]) -> Groups:
+    """The terms of a value, products of sums multiplied out; those that have the same free indices as one."""
+    match value:
+        case Apply("add" | "subtract" as op, (left, right), span, None):
+            result = _multiplied(left, free)
+            for names, term in _multiplied(right, free).items():
+                signed = term if op == "add" else Apply("negative", (term,), span)
+                result[names] = Apply(op, (result[names], term), span) if names in result else signed
+            return result
+        case Apply("negative", (inner,), span, None):
+            return {n: Apply("negative", (t,), span) for n, t in _multiplied(inner, free).items()}
+        case Apply("multiply", (left, right), span, None):
+            result = {}
+            others = _multiplied(right, free)
+            for names, a in _multiplied(left, free).items():
+                for more, b in others.items():
+                    term = Apply("multiply", (a, b), span)
+                    both = names | more
+                    result[both] = Apply("add", (result[both], term), span) if both in result else term
+            return result
+        case Apply("divide", (left, right), span, None):
+            below = free(right)
+            result = {}
+            for names, term in _multiplied(left, free).items():
+                quotient, both = Apply("divide", (term, right), span), names | below
+                result[both] = Apply("add", (result[both], quotient), span) if both in result else quotient
+            return result
+    return {frozenset(free(value)): value}
+
+
+def _in_order(value: Value) -> Iterator[str]:
+    """The names of indices as they stand in the text."""
+    for node in walk(value):
+        name = getattr(node, "name", None) if not isinstance(node, Index) else None
+        if isinstance(name, str):
+            yield name
+        index = getattr(node, "index", None)
+        if isinstance(index, str):
+            yield index
+        new = getattr(node, "new", ())
+        yield from (new,) if isinstance(new, str) else new

@@ -1,0 +1,379 @@
+"""Operators, functions and subscripts on tensors, computed at once.
+
+A function of one tensor and numbers changes its values and keeps its pattern. Products with a dense array, and sums of
+many entries, are kernels of index notation; the rest goes by entries in numpy: work and memory follow from what is
+stored, unless a dense result is larger.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import ConversionError, DataError, SpfgenError
+from spfgen.layout.nodes import Layout
+from spfgen.run.arrays import reductions
+from spfgen.run.arrays.contract import contracted, product_labels
+from spfgen.run.arrays.elementwise import decided, elementwise
+from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
+from spfgen.run.arrays.indexing import subscript
+from spfgen.run.arrays.made import is_full, tensor_from, with_fill
+from spfgen.run.bind import is_number, is_pydata, is_scipy
+from spfgen.run.foreign import NUMPY, tensor_of
+from spfgen.run.seen import trust
+from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
+
+ENOUGH = 20_000
+"""Sums of fewer stored elements are not worth a compilation."""
+
+
+def is_operand(value: object) -> bool:
+    """Whether it is a tensor, an array, a number or a list of numbers."""
+    if isinstance(value, Tensor | np.ndarray | np.generic) or is_number(value) or is_scipy(value) or is_pydata(value):
+        return True
+    return isinstance(value, list | tuple) and np.asarray(value).dtype.kind in "biufc"
+
+
+def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
+    """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several."""
+    out = options.pop("out", None)
+    given = [_operand(o) for o in operands]
+    if function is np.matmul:
+        found: Any = product(*given)
+    elif function.signature is not None:
+        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is none")
+    elif options.get("where", True) is not True:
+        raise ConversionError(
+            f"expected numpy.{function.__name__} without `where`, but it is given",
+            None,
+            ("write numpy.where(condition, a, b)",),
+        )
+    else:
+        call = partial(function, **options)
+        parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
+        found = parts[0] if function.nout == 1 else tuple(parts)
+    return found if out is None else _written(found, out)
+
+
+def ufunc_called(function: np.ufunc, method: str, operands: Sequence[Any], options: dict[str, Any]) -> Any:
+    """What numpy asks of a tensor when one of its universal functions is called with it."""
+    match method:
+        case "__call__":
+            return applied(function, operands, options) if all(map(is_operand, operands)) else NotImplemented
+        case "outer" if len(operands) == 2:
+            first, second = (o if isinstance(o, Tensor) else np.asarray(o) for o in operands)
+            return applied(function, (first[(..., *[None] * second.ndim)], second), options)
+        case "reduce" if isinstance(operands[0], Tensor):
+            out = options.pop("out", None)
+            axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
+            if options.pop("where", True) is True:
+                found = reduced(operands[0], function.__name__, axis, keepdims, **options)
+                return found if out is None else _written(found, out)
+    raise ConversionError(
+        f"expected an array for numpy.{function.__name__}.{method}, but there is a tensor",
+        None,
+        ("write tensor.to_numpy() if a dense array is wanted",),
+    )
+
+
+def _part(call: Callable[..., Any], k: int, count: int) -> Callable[..., Any]:
+    return call if count == 1 else lambda *values: call(*values)[k]
+
+
+def _operand(value: Any) -> Any:
+    """A tensor, an array with dimensions, or a number."""
+    if isinstance(value, Tensor):
+        return value
+    if is_scipy(value) or is_pydata(value):
+        return tensor_of(value, "the operand")
+    if is_number(value):
+        return value
+    array = np.asarray(value)
+    return array if array.ndim else array[()]
+
+
+def _written(found: Any, out: tuple[Any, ...]) -> Any:
+    """Into the arrays of numpy's `out`."""
+    results = found if isinstance(found, tuple) else (found,)
+    for result, target in zip(results, out, strict=True):
+        if target is None:
+            continue
+        if not isinstance(target, np.ndarray):
+            raise ConversionError("expected a numpy array as `out`, but it is something else")
+        np.copyto(target, dense_of(result) if isinstance(result, Tensor) else result, casting="same_kind")
+    return found if all(t is None for t in out) else out[0] if len(out) == 1 else out
+
+
+# --- functions of single values -----------------------------------------------------------------------------------
+
+
+def _mapped(function: np.ufunc, operands: Sequence[Any], call: Callable[..., Any]) -> Any:
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    if len(tensors) == 1 and not any(isinstance(o, np.ndarray) for o in operands):
+        (place,) = [k for k, o in enumerate(operands) if isinstance(o, Tensor)]
+        found = with_values(
+            tensors[0],
+            lambda values: call(*[values if k == place else o for k, o in enumerate(operands)]),
+            decided(function, operands).get(place),
+        )
+        if found is not None:
+            return found
+    result = elementwise(function, [entries_of(o) if isinstance(o, Tensor) else o for o in operands], call)
+    if not isinstance(result, Entries):
+        return in_c(result, 0)[0]
+    return tensor_from(result, layouts_of(operands, function))
+
+
+def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> list[Layout]:
+    """The layouts for a result: first that of an operand whose fill decides the function alone, which is then only
+    where that operand is; else that of a dense operand, because it is everywhere."""
+    tensors = [(k, o) for k, o in enumerate(operands) if isinstance(o, Tensor)]
+    deciding = decided(function, operands)
+    decide = [not is_full(t.layout) and k in deciding for k, t in tensors]
+    ordered = sorted(zip(tensors, decide, strict=True), key=lambda one: (not one[1], not is_full(one[0][1].layout)))
+    return [t.layout for (_, t), _ in ordered]
+
+
+def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) -> Tensor | None:
+    """The same pattern with the values, and without `fill` the fill, that a function gives. None where a coordinate may
+    have several entries: a function of their sum is not the sum of its values."""
+    from spfgen.layout.proofs import stored_once
+
+    if not stored_once(tensor.layout).proved:
+        return None
+    check_unchanged(tensor)
+    if fill is None:
+        with np.errstate(all="ignore"):
+            fill = np.asarray(call(tensor.fill_value))[()]
+    names = [v.name for v in tensor.layout.values]
+    values, number = dict[str, Array](), fill
+    for name in names:
+        made = np.asarray(call(tensor.arrays[name]))
+        values[name], number = in_c(made, fill)
+    indexes = {a.name: _kept(tensor.arrays[a.name]) for a in tensor.layout.indexes}
+    layout = with_fill(tensor.layout, number)
+    arrays = {n: values[n] if n in values else indexes[n] for n in tensor.layout.arrays}
+    trust(layout, dict(tensor.sizes), arrays)
+    return Tensor(layout, dict(tensor.sizes), arrays)
+
+
+def _kept(array: Array) -> Array:
+    """An index array that two tensors have: nobody may write to it."""
+    if not array.flags.writeable:
+        return array
+    copied = array.copy()
+    copied.flags.writeable = False
+    return copied
+
+
+def cast(tensor: Tensor, dtype: Any) -> Tensor:
+    """numpy's astype."""
+    kind = np.dtype(dtype)
+    if kind not in DTYPES:
+        names = ", ".join(sorted(d.name for d in DTYPES))
+        raise DataError(f"expected a dtype that kernels have, but it is {kind}", None, (f"it is one of {names}",))
+    found = with_values(tensor, lambda values: values.astype(kind))
+    if found is not None:
+        return found
+    entries = entries_of(tensor)
+    made = Entries(entries.shape, entries.coords, entries.values.astype(kind), entries.fill.astype(kind))
+    result: Tensor = tensor_from(made, [tensor.layout])
+    return result
+
+
+def part(tensor: Tensor, name: str) -> Tensor:
+    """The real or the imaginary parts."""
+    found = with_values(tensor, lambda values: np.ascontiguousarray(getattr(np.asarray(values), name)))
+    if found is not None:
+        return found
+    entries = entries_of(tensor)
+    values, fill = getattr(entries.values, name), getattr(entries.fill, name)
+    made = normal(entries.shape, entries.coords, np.ascontiguousarray(values), fill, once=True)
+    result: Tensor = tensor_from(made, [tensor.layout])
+    return result
+
+
+def in_place(tensor: Tensor) -> Array:
+    """The dense array that a dense tensor is. Raises BufferError for others."""
+    layout = tensor.layout
+    if not tensor.shape or is_full(layout):
+        (own,) = tensor.arrays.values()
+        turns = {b.arrays[0][1] for b in layout.bindings if b.library == NUMPY}
+        return own.T if "T" in turns else own
+    raise BufferError(f"a tensor in layout `{layout.name}` is no dense array: write tensor.to_numpy()")
+
+
+# --- products and reductions ---------------------------------------------------------------------------------------
+
+
+def product(left: Any, right: Any) -> Any:
+    """numpy.matmul. With a dense operand the result is dense, and a kernel computes it."""
+    labels = product_labels(np.shape(left), np.shape(right))
+    tensors = [o for o in (left, right) if isinstance(o, Tensor)]
+    if any(t.fill_value != 0 for t in tensors):
+        dense = np.matmul(*[dense_of(o) if isinstance(o, Tensor) else o for o in (left, right)])
+        return dense[()] if not dense.ndim else dense
+    full = [t.layout for t in tensors if is_full(t.layout)]
+    if len(tensors) == 2 and not full:
+        found = contracted(entries_of(left), entries_of(right), labels)
+        return tensor_from(found, [t.layout for t in tensors])
+    from spfgen.run.einsum import einsum
+
+    result = einsum((f"{labels[0]},{labels[1]}->{labels[2]}", left, right))
+    if len(tensors) < 2 or not np.ndim(result):
+        return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
+    return tensor_from(_of_array(result), full)
+
+
+def _of_array(array: Array) -> Entries:
+    coords = [c.reshape(-1) for c in np.indices(array.shape)]
+    return normal(array.shape, coords, array.reshape(-1), array.dtype.type(0), once=True)
+
+
+def reduced(tensor: Tensor, name: str, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None) -> Any:
+    """The reduction by numpy's function of that name, as a dense array or a number."""
+    kernel = _summed(tensor, axis, keepdims) if name == "add" and dtype is None and initial is None else None
+    if kernel is not None:
+        return kernel
+    entries = entries_of(tensor)
+    match name:
+        case "mean":
+            return reductions.mean(entries, axis, keepdims, dtype)
+        case "argmax" | "argmin":
+            return reductions.place_of(name, entries, axis, keepdims)
+    return reductions.reduced(getattr(np, name), entries, axis, keepdims, dtype, initial)
+
+
+def _summed(tensor: Tensor, axis: Any, keepdims: bool) -> Any:
+    """A sum by a kernel; None where numpy is as good, or has another type for it."""
+    kind = tensor.dtype
+    if tensor.nse < ENOUGH or tensor.fill_value != 0 or np.result_type(kind, np.zeros(1, kind).sum()) != kind:
+        return None
+    if kind.kind == "b":
+        return None
+    axes = reductions.axes_of(axis, tensor.ndim)
+    from spfgen.run.einsum import einsum
+
+    letters = "abcdefghijklmnopqrstuvwxyz"[: tensor.ndim]
+    try:
+        found = einsum((f"{letters}->{''.join(x for d, x in enumerate(letters) if d not in axes)}", tensor))
+    except SpfgenError:  # numpy's way words what is wrong
+        return None
+    if keepdims:
+        return np.reshape(found, [1 if d in axes else n for d, n in enumerate(tensor.shape)])
+    return np.asarray(found)[()] if not np.ndim(found) else found
+
+
+# --- subscripts and shapes ------------------------------------------------------------------------------------------
+
+
+def item(tensor: Tensor, key: Any) -> Any:
+    """`tensor[key]`: a number, or a tensor in the same layout where that can be."""
+    return tensor_from(subscript(entries_of(tensor), key), [tensor.layout])
+
+
+def rows(tensor: Tensor) -> Iterator[Any]:
+    """The elements along the first dimension, one after the other."""
+    if not tensor.ndim:
+        raise TypeError("iteration over a tensor without dimensions")
+    entries = entries_of(tensor)
+    begin = np.searchsorted(entries.coords[0], np.arange(entries.shape[0] + 1))
+    for k in range(entries.shape[0]):
+        own = slice(begin[k], begin[k + 1])
+        coords = tuple(c[own] for c in entries.coords[1:])
+        yield tensor_from(Entries(entries.shape[1:], coords, entries.values[own], entries.fill), [tensor.layout])
+
+
+def transposed(tensor: Tensor, axes: Sequence[Any]) -> Tensor:
+    """numpy.transpose, in the same layout where that can be."""
+    order = permutation(axes, tensor.ndim)
+    entries = turned(entries_of(tensor), order)
+    result: Tensor = tensor_from(entries, [tensor.layout])
+    return result
+
+
+def permutation(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
+    """The order of the dimensions that numpy's transpose means."""
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Sequence)):
+        axes = axes[0] or ()
+    if not axes:
+        return tuple(reversed(range(ndim)))
+    order = reductions.axes_of(tuple(map(operator.index, axes)), ndim)
+    if len(order) != ndim:
+        raise DataError(f"expected an order of {ndim} dimensions, but it is {tuple(axes)}")
+    return order
+
+
+def turned(entries: Entries, order: Sequence[int]) -> Entries:
+    shape = tuple(entries.shape[d] for d in order)
+    return normal(shape, [entries.coords[d] for d in order], entries.values, entries.fill, once=True)
+
+
+def number(tensor: Tensor) -> Any:
+    """The only element. Raises ValueError, as numpy does, when there are more or none."""
+    if any(n != 1 for n in tensor.shape):
+        message = f"expected a tensor with one element, but it has {tensor.size}"
+        raise ValueError(f"{message}: the truth value of several is any() or all()")
+    return entries_of(tensor).to_dense().reshape(-1)[0]
+
+
+# --- functions of whole tensors -------------------------------------------------------------------------------------
+
+
+def nonzero(tensor: Tensor) -> tuple[Array, ...]:
+    """numpy.nonzero: an array of coordinates for each dimension, in row-major order."""
+    entries = entries_of(tensor)
+    if entries.fill == 0:
+        return entries.coords
+    return tuple(np.asarray(c) for c in np.nonzero(entries.to_dense()))
+
+
+def where(condition: Any, *choices: Any) -> Any:
+    """numpy.where."""
+    if not choices:
+        return nonzero(condition)
+    operands = [_operand(o) for o in (condition, *choices)]
+    given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
+    result = elementwise(None, given, np.where)
+    return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else in_c(result, 0)[0]
+
+
+def clipped(value: Any, low: Any, high: Any, **options: Any) -> Any:
+    """numpy.clip."""
+    low, high = options.pop("min", low), options.pop("max", high)
+    if low is not None:
+        value = applied(np.maximum, (value, low), dict(options))
+    return value if high is None else applied(np.minimum, (value, high), dict(options))
+
+
+def equal(left: Any, right: Any, equal_nan: bool) -> bool:
+    """numpy.array_equal."""
+    if np.shape(left) != np.shape(right):
+        return False
+    equals = applied(np.equal, (left, right), {})
+    if equal_nan:
+        both = applied(np.logical_and, (applied(np.isnan, (left,), {}), applied(np.isnan, (right,), {})), {})
+        equals = applied(np.logical_or, (equals, both), {})
+    return bool(equals.all())
+
+
+def close(left: Any, right: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
+    """numpy.allclose."""
+
+    def near(a: Any, b: Any) -> Any:
+        return np.isclose(a, b, rtol, atol, equal_nan)
+
+    given = [entries_of(o) if isinstance(o, Tensor) else o for o in map(_operand, (left, right))]
+    result = elementwise(None, given, near)
+    return bool(
+        reductions.reduced(np.logical_and, result, None, False) if isinstance(result, Entries) else result.all()
+    )
+
+
+def dense_of(tensor: Tensor) -> Array:
+    """A new dense array."""
+    return entries_of(tensor).to_dense()

@@ -1,0 +1,148 @@
+"""Tensors as sorted entries: what numpy works on when an operation is carried out by coordinates.
+
+`Entries` is a normal form: coordinates ascend in row-major order, each stands once, and no value equals the fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.lang.types import TYPES
+from spfgen.run.tensor import Array, Tensor
+
+MOST = 2**63 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """`coords` has an int64 array for each dimension; `fill`, a numpy number, is the value of all other coordinates."""
+
+    shape: tuple[int, ...]
+    coords: tuple[Array, ...]
+    values: Array
+    fill: Any
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    def to_dense(self) -> Array:
+        """A new array. Raises DataError when it does not fit in memory."""
+        dense = filled(self.shape, self.fill, self.dtype)
+        dense[self.coords] = self.values if self.coords else self.values[-1] if len(self.values) else self.fill
+        return dense
+
+
+def filled(shape: tuple[int, ...], fill: Any, dtype: np.dtype[Any]) -> Array:
+    """numpy.full. Raises DataError when it does not fit in memory."""
+    try:
+        return np.zeros(shape, dtype) if not fill and fill == fill else np.full(shape, fill, dtype)
+    except (MemoryError, ValueError) as error:
+        extents = " x ".join(map(str, shape))
+        raise DataError(f"expected a dense array that fits in memory, but it is {extents}") from error
+
+
+def entries_of(tensor: Tensor) -> Entries:
+    """The entries of a tensor; those at one coordinate are added, as everywhere."""
+    found = tensor.to_coo()
+    return normal(found.shape, found.coords, found.values, tensor.fill_value)
+
+
+def normal(shape: tuple[int, ...], coords: Sequence[Array], values: Array, fill: Any, *, once: bool = False) -> Entries:
+    """The normal form of entries in any order; `once` says that no coordinate stands twice."""
+    values, fill = in_c(values, fill)
+    columns = tuple(coords)
+    (key,) = numbered(shape, [len(values)], [columns])
+    if key.size > 1 and not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        key, values, columns = key[order], values[order], tuple(c[order] for c in columns)
+        first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        if not once and len(first) < len(key):
+            values = np.asarray(np.add.reduceat(values, first), dtype=values.dtype)
+            columns = tuple(c[first] for c in columns)
+    kept = ~same(values, fill)
+    if not kept.all():
+        values, columns = values[kept], tuple(c[kept] for c in columns)
+    return Entries(shape, columns, values, fill)
+
+
+def in_c(values: Array, fill: Any) -> tuple[Array, Any]:
+    """Both in a type that C has too (float16 becomes float32), the zero of the fill without a sign."""
+    if values.dtype.name not in TYPES:
+        if values.dtype == np.float16:
+            values = values.astype(np.float32)
+        elif values.dtype.kind not in "biufc":
+            raise DataError(f"expected numbers, but they are {values.dtype}")
+        else:
+            values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    number = np.asarray(fill).astype(values.dtype)[()]
+    return values, values.dtype.type(0) if number == 0 else number
+
+
+def same(values: Array, fill: Any) -> Array:
+    """Where values equal the fill; nan equals nan."""
+    if fill != fill:
+        return np.isnan(values)
+    found: Array = values == fill
+    return found
+
+
+def numbered(shape: tuple[int, ...], counts: Sequence[int], sets: Sequence[tuple[Array, ...]]) -> list[Array]:
+    """A number for each coordinate of several sets of `counts` coordinates: equal for equal ones, in row-major order.
+
+    The row-major index where int64 holds it; else coordinates are ranked among those that occur.
+    """
+    if prod(shape) <= MOST:
+        return [_row_major(shape, count, columns) for count, columns in zip(counts, sets, strict=True)]
+    key, most = np.zeros(sum(counts), np.int64), 1
+    for d, extent in enumerate(shape):
+        column = np.concatenate([columns[d] for columns in sets])
+        if most * extent > MOST:
+            key, most = _ranked(key)
+        if most * extent > MOST:
+            column, extent = _ranked(column)
+        key, most = key * extent + column, most * extent
+    return np.split(key, np.cumsum(counts)[:-1])
+
+
+def _row_major(shape: tuple[int, ...], count: int, columns: tuple[Array, ...]) -> Array:
+    key = np.zeros(count, np.int64)
+    for extent, column in zip(shape, columns, strict=True):
+        key = key * extent + column
+    return key
+
+
+def _ranked(column: Array) -> tuple[Array, int]:
+    distinct, ranks = np.unique(column, return_inverse=True)
+    return ranks.astype(np.int64), max(1, len(distinct))
+
+
+def found_at(entries: Entries, coords: tuple[Array, ...], count: int) -> Array:
+    """The values at other coordinates: the fill where there is no entry."""
+    own, asked = numbered(entries.shape, [len(entries.values), count], [entries.coords, coords])
+    if not own.size:
+        return np.full(count, entries.fill, entries.dtype)
+    place = np.minimum(np.searchsorted(own, asked), own.size - 1)
+    return np.where(own[place] == asked, entries.values[place], entries.fill)
+
+
+def groups(shape: tuple[int, ...], coords: Sequence[Array], count: int) -> tuple[Array, Array, tuple[Array, ...]]:
+    """Entries with equal coordinates together: (an order of the entries, where in it a group begins, the coordinates
+    of the groups). Within a group the order stays."""
+    columns = tuple(coords)
+    (key,) = numbered(shape, [count], [columns])
+    order = np.arange(count) if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")
+    ordered = key[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if count else np.zeros(0, np.int64)
+    at = order[first]
+    return order, first, tuple(c[at] for c in columns)

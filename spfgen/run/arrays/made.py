@@ -1,0 +1,93 @@
+"""From entries to a tensor: in the layout of an operand where it has places for them, else in one of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.lang.fills import fill_text, plain_fill
+from spfgen.lang.spec import SOLVED
+from spfgen.layout.nodes import Layout
+from spfgen.run.arrays.entries import Entries
+from spfgen.run.bind import packed
+from spfgen.run.foreign import NUMPY, candidates
+from spfgen.run.form import canonical, remember
+from spfgen.run.read import Coordinates
+from spfgen.run.tensor import Tensor
+
+
+def tensor_from(entries: Entries, layouts: Iterable[Layout]) -> Any:
+    """A tensor in the first of the layouts that can hold these entries, or their like of this rank; in coordinates when
+    none can. Without dimensions: a number."""
+    if not entries.ndim:
+        return entries.to_dense()[()]
+    for layout in layouts:
+        own = at_rank(layout, entries.ndim)
+        if own is not None:
+            try:
+                return packed_in(own, entries)
+            except (DataError, Unsupported):
+                continue
+    return packed_in(of_coordinates(entries.ndim), entries)
+
+
+def packed_in(layout: Layout, entries: Entries) -> Tensor:
+    """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
+    data = Coordinates(entries.shape, entries.coords, entries.values)
+    return packed(with_fill(layout, entries.fill), data)
+
+
+def of_coordinates(rank: int) -> Layout:
+    """The layout of sorted coordinates."""
+    return candidates("scipy.coo", rank)[0].layout()
+
+
+def is_full(layout: Layout) -> bool:
+    """Whether it is a layout of dense arrays."""
+    return any(b.library == NUMPY for b in layout.bindings)
+
+
+_FILLED: dict[tuple[int, str], tuple[Layout, Layout]] = {}
+
+
+def with_fill(layout: Layout, fill: Any) -> Layout:
+    """The same layout with another fill value."""
+    text = fill_text(fill)
+    if fill_text(layout.fill) == text:
+        return layout
+    key = (id(layout), text)
+    found = _FILLED.get(key)
+    if found is None or found[0] is not layout:
+        found = (layout, canonical(replace(layout, fill=plain_fill(fill))))
+        remember(_FILLED, key, found)
+    return found[1]
+
+
+_RANKS: dict[tuple[int, int], tuple[Layout, Layout | None]] = {}
+
+
+def at_rank(layout: Layout, rank: int) -> Layout | None:
+    """The layout, or that of its family with this rank; None when there is none."""
+    if layout.rank == rank:
+        return layout
+    found = _RANKS.get((id(layout), rank))
+    if found is None or found[0] is not layout:
+        found = (layout, next(_of_family(layout, rank), None))
+        remember(_RANKS, (id(layout), rank), found)
+    return found[1]
+
+
+def _of_family(layout: Layout, rank: int) -> Iterator[Layout]:
+    from spfgen.api import handle_of
+
+    constants = dict(layout.constants)
+    if constants.pop(SOLVED, None) is None:
+        return
+    try:
+        handle = handle_of(layout.name, constants)
+        if handle.is_open and handle.layout(layout.rank) == with_fill(layout, handle.layout(layout.rank).fill):
+            yield handle.layout(rank)
+    except SpfgenError:  # one of the user's own, which is known with its rank only
+        return

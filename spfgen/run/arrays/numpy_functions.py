@@ -1,0 +1,71 @@
+"""numpy's functions of arrays, where they are called with a tensor: `np.sum(T, axis=0)`, `np.transpose(T)`.
+
+Those that are not here would need a dense array, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import ConversionError
+from spfgen.run.arrays import eager
+from spfgen.run.operators import Operators
+
+REDUCTIONS = "sum prod max min amax amin any all mean argmax argmin".split()
+_NONE = np._NoValue
+
+
+def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """What numpy's function gives. Raises ConversionError, a TypeError, for those that need a dense array."""
+    own = _own().get(function)
+    if own is None:
+        name = f"numpy.{function.__name__}"
+        raise ConversionError(
+            f"expected numpy arrays for {name}, but there is a tensor, which is not made dense unasked",
+            None,
+            ("write tensor.to_numpy() if a dense array is wanted",),
+        )
+    return own(*arguments, **{n: v for n, v in options.items() if v is not _NONE})
+
+
+def _own() -> dict[Any, Callable[..., Any]]:
+    found: dict[Any, Callable[..., Any]] = {getattr(np, n): _reduction(n) for n in REDUCTIONS}
+    found |= {
+        np.transpose: lambda a, axes=None: a.transpose(axes),
+        np.dot: lambda a, b, out=None: eager.applied(np.matmul, (a, b), {} if out is None else {"out": (out,)}),
+        np.shape: lambda a: a.shape,
+        np.ndim: lambda a: a.ndim,
+        np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+        np.count_nonzero: _count_nonzero,
+        np.nonzero: lambda a: eager.nonzero(a),
+        np.real: lambda a: a.real,
+        np.imag: lambda a: a.imag,
+        np.where: eager.where,
+        np.clip: lambda a, a_min=None, a_max=None, **more: eager.clipped(a, a_min, a_max, **more),
+        np.iscomplexobj: lambda x: x.dtype.kind == "c",
+        np.array_equal: lambda a, b, equal_nan=False: eager.equal(a, b, equal_nan),
+        np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: eager.close(a, b, rtol, atol, equal_nan),
+    }
+    return found
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    method = {"amax": "max", "amin": "min"}.get(name, name)
+
+    def reduction(a: Operators, axis: Any = None, *more: Any, out: Any = None, **options: Any) -> Any:
+        if more:
+            options["dtype"] = more[0]
+        result = getattr(a, method)(axis, **{n: v for n, v in options.items() if v is not None})
+        if out is None:
+            return result
+        np.copyto(out, result, casting="same_kind")
+        return out
+
+    return reduction
+
+
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return (a != 0).sum(axis, keepdims=keepdims)

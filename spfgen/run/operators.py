@@ -1,0 +1,135 @@
+"""What numpy's arrays can do, by name and by sign: shared by tensors and by lazy arrays.
+
+Who inherits says what a function of single values, a reduction and a matrix product are (`_called`, `_reduced`, ...).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def _binary(name: str, reflected: bool = False) -> Any:
+    def operator(self: Operators, other: object) -> Any:
+        import numpy as np
+
+        if not self._goes_with(other):
+            return NotImplemented
+        operands = (other, self) if reflected else (self, other)
+        return self._called(getattr(np, name), operands, {})
+
+    return operator
+
+
+def _unary(name: str) -> Any:
+    def operator(self: Operators) -> Any:
+        import numpy as np
+
+        return self._called(getattr(np, name), (self,), {})
+
+    return operator
+
+
+class Operators:
+    """Signs and methods of numpy's arrays."""
+
+    __slots__ = ()
+
+    shape: Any
+
+    def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def _goes_with(self, other: object) -> bool:
+        raise NotImplementedError
+
+    def transpose(self, *axes: Any) -> Any:
+        raise NotImplementedError
+
+    __add__, __radd__ = _binary("add"), _binary("add", True)
+    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", True)
+    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", True)
+    __truediv__, __rtruediv__ = _binary("true_divide"), _binary("true_divide", True)
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", True)
+    __mod__, __rmod__ = _binary("remainder"), _binary("remainder", True)
+    __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", True)
+    __pow__, __rpow__ = _binary("power"), _binary("power", True)
+    __matmul__, __rmatmul__ = _binary("matmul"), _binary("matmul", True)
+    __and__, __rand__ = _binary("bitwise_and"), _binary("bitwise_and", True)
+    __or__, __ror__ = _binary("bitwise_or"), _binary("bitwise_or", True)
+    __xor__, __rxor__ = _binary("bitwise_xor"), _binary("bitwise_xor", True)
+    __lshift__, __rlshift__ = _binary("left_shift"), _binary("left_shift", True)
+    __rshift__, __rrshift__ = _binary("right_shift"), _binary("right_shift", True)
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __hash__ = object.__hash__
+    __neg__, __pos__, __abs__ = _unary("negative"), _unary("positive"), _unary("absolute")
+    __invert__ = _unary("invert")
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The transpose: the dimensions in the reverse order."""
+        return self.transpose()
+
+    def conj(self) -> Any:
+        """The complex conjugate of each element."""
+        import numpy as np
+
+        return self._called(np.conjugate, (self,), {})
+
+    def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.sum: what is not stored counts as the fill value."""
+        return self._reduced("add", axis, keepdims, dtype=dtype)
+
+    def prod(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.prod."""
+        return self._reduced("multiply", axis, keepdims, dtype=dtype)
+
+    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.max."""
+        return self._reduced("maximum", axis, keepdims)
+
+    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.min."""
+        return self._reduced("minimum", axis, keepdims)
+
+    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.any."""
+        return self._reduced("logical_or", axis, keepdims)
+
+    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.all."""
+        return self._reduced("logical_and", axis, keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.mean."""
+        return self._reduced("mean", axis, keepdims, dtype=dtype)
+
+    def argmax(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.argmax: the first place of the largest value."""
+        return self._reduced("argmax", axis, keepdims)
+
+    def argmin(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """numpy.argmin: the first place of the smallest value."""
+        return self._reduced("argmin", axis, keepdims)
+
+    def dot(self, other: Any) -> Any:
+        """numpy.dot of vectors and matrices: `self @ other`."""
+        return self @ other
+
+
+def unknown_attribute(owner: object, name: str) -> AttributeError:
+    """The error for a name that is not there, with the one that was meant."""
+    kind = type(owner)
+    message = f"'{kind.__name__}' object has no attribute '{name}'"
+    near = difflib.get_close_matches(name, [n for n in dir(kind) if not n.startswith("_")], 1)
+    hint = f": did you mean `{near[0]}`?" if near else ""
+    return AttributeError(message + hint, name=name, obj=owner)

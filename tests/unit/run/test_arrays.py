@@ -1,0 +1,344 @@
+"""Signs, subscripts, reductions and numpy's functions on tensors mean what they mean for dense arrays."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spfgen
+from spfgen.errors import DataError
+from spfgen.lang.spec import SOLVED
+from spfgen.run.arrays.eager import dense_of
+from spfgen.run.arrays.made import with_fill
+from spfgen.run.bind import packed
+from spfgen.run.read import Coordinates
+from spfgen.run.tensor import Tensor
+from tests.unit.layout.test_pack import LAYOUTS, label, storable
+
+SHAPES = {1: (9,), 2: (5, 6), 3: (3, 4, 2)}
+MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr", "dia", "ell", "csr_unsorted", "dense", "dense_col"]
+BINARY = (
+    *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod),
+    *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
+)
+pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
+
+
+def drawn(layout, seed=0, shape=None, kind="float64"):
+    """A tensor in the layout, of random small numbers, and the dense array that it stands for."""
+    random = np.random.default_rng(seed)
+    shape = SHAPES[layout.rank] if shape is None else shape
+    numbers = random.integers(-4, 5, shape) * (random.random(shape) < 0.4)
+    dense = storable(layout, shape, np.where(numbers == 0, layout.fill, numbers).astype(float))
+    return of_array(layout, dense.astype(kind)), dense.astype(kind)
+
+
+def of_array(layout, dense):
+    coords = np.nonzero(dense != layout.fill)
+    return packed(layout, Coordinates(dense.shape, tuple(coords), dense[coords]))
+
+
+def agrees(got, expected, like=None) -> None:
+    """The values, shape and type of the result, and that a tensor is one that satisfies its layout."""
+    if isinstance(got, Tensor):
+        assert got.validate() == ()
+        got = dense_of(got)
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    assert np.shape(got) == np.shape(expected)
+    assert np.asarray(got).dtype == np.asarray(expected).dtype
+
+
+DECIDED = (operator.mul, operator.truediv, operator.floordiv, operator.mod)
+"""Of these a 0 that is not stored is not computed with: the result is 0 there, even if it is divided by 0."""
+
+
+def agrees_where_stored(got, expected, first, fill, decided) -> None:
+    if not decided or fill != 0:
+        agrees(got, expected)
+        return
+    assert isinstance(got, Tensor)
+    assert got.fill_value == 0
+    values = dense_of(got)
+    agrees(np.where((values == 0) & (first == 0), expected, values), expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_signs(layout) -> None:
+    one, first = drawn(layout, 1)
+    two, second = drawn(layout, 2)
+    row = np.arange(first.shape[-1]) - 2.0
+    for sign in BINARY:
+        for other, dense in ((two, second), (2, 2), (-1.5, -1.5), (0, 0), (row, row), (second, second)):
+            with np.errstate(all="ignore"):
+                agrees_where_stored(sign(one, other), sign(first, dense), first, layout.fill, sign in DECIDED)
+                decided = sign is operator.mul or (sign in DECIDED and isinstance(other, Tensor))
+                agrees_where_stored(sign(other, one), sign(dense, first), dense, layout.fill, decided)
+    for sign in (operator.neg, operator.pos, abs, np.sin, np.exp, np.sign, np.isnan, lambda a: a**2, lambda a: a > 1):
+        agrees(sign(one), sign(first))
+        assert sign(one).layout.name == one.layout.name
+    whole, numbers = drawn(layout, 3, kind="int32")
+    for sign in (operator.and_, operator.or_, operator.xor):
+        agrees(sign(whole, 3), sign(numbers, 3))
+        agrees(sign(whole > 0, whole == 1), sign(numbers > 0, numbers == 1))
+    agrees(~whole, ~numbers)
+    agrees(~(whole > 0), ~(numbers > 0))
+    for kind in ("float32", "int8", "complex128", "bool"):
+        agrees(one.astype(kind), first.astype(kind))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_reductions(layout) -> None:
+    other = (2.0, -1.0, np.inf)[len(layout.name) % 3]
+    for seed, fill in ((1, layout.fill), (2, other)):
+        own = with_fill(layout, fill)
+        tensor, dense = drawn(own, seed)
+        assert tensor.nnz == np.count_nonzero(dense != fill)
+        axes = [None, *range(dense.ndim), tuple(range(dense.ndim))]
+        for axis in axes:
+            for keepdims in (axis == 0, axis is None):
+                for name in ("sum", "prod", "max", "min", "any", "all", "mean"):
+                    with np.errstate(all="ignore"):
+                        expected = getattr(np, name)(dense, axis=axis, keepdims=keepdims)
+                        agrees(getattr(tensor, name)(axis, keepdims=keepdims), expected)
+                        agrees(getattr(np, name)(tensor, axis=axis, keepdims=keepdims), expected)
+                if not isinstance(axis, tuple):
+                    for name in ("argmax", "argmin"):
+                        expected = getattr(np, name)(dense, axis=axis, keepdims=keepdims)
+                        agrees(getattr(tensor, name)(axis, keepdims=keepdims), expected)
+        agrees(np.logical_xor.reduce(tensor, axis=0), np.logical_xor.reduce(dense, axis=0))
+        agrees(np.add.reduce(tensor, axis=0, initial=3.0), np.add.reduce(dense, axis=0, initial=3.0))
+        agrees(np.subtract.reduce(tensor, axis=0), np.subtract.reduce(dense, axis=0))
+
+
+KEYS = {
+    1: [3, -1, np.s_[1:7:2], np.s_[::-1], np.s_[6:1:-2], np.s_[4:4], ..., None, (None, slice(2, 5)), [2, 2, -1], [],
+        np.array([[0, 3], [8, 8]])],
+    2: [2, -1, (1, 2), np.s_[:, 3], np.s_[::-1, 1:6:2], np.s_[1:1], np.s_[..., 0], np.s_[:, None, 1:], (None, 2),
+        ([0, 4, 4], slice(None)), ([1, 2], [0, 5]), (slice(None), [5, 0]), ([[0], [3]], [1, 2]), (0, [1, 3]),
+        (slice(1, 4), None, [2, 2]), np.s_[-2:, :-1]],
+    3: [1, (0, 1, 1), np.s_[:, 1], np.s_[::-1, ::2, ::-1], np.s_[..., 1], (slice(None), 0, [1, 0, 1]),
+        ([0, 2], slice(None), [1, 1]), ([0, 2], [1, 1]), (slice(None), [1, 1], [0, 1]), np.s_[1:, None, :, 0]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_subscripts(layout) -> None:
+    for fill in (layout.fill, 3.0):
+        tensor, dense = drawn(with_fill(layout, fill), 5)
+        for key in KEYS[layout.rank]:
+            agrees(tensor[key], dense[key])
+        mask = np.random.default_rng(0).random(dense.shape) < 0.4
+        agrees(tensor[mask], dense[mask])
+        lines = mask.reshape(len(mask), -1)[:, 0]
+        agrees(tensor[lines], dense[lines])
+        agrees(tensor[tensor > 1], dense[dense > 1])
+        for got, expected in zip(tensor, dense, strict=True):
+            agrees(got, expected)
+        agrees(tensor.T, dense.T)
+        order = np.random.default_rng(1).permutation(dense.ndim).tolist()
+        agrees(tensor.transpose(order), dense.transpose(order))
+        agrees(tensor.transpose(*order), dense.transpose(order))
+    assert len(tensor) == len(dense)
+
+
+@pytest.mark.parametrize("layout", [x for x in LAYOUTS if x.rank == 2], ids=label)
+def test_products_of_sparse_tensors(layout) -> None:
+    one, first = drawn(layout, 1, (5, 6))
+    two, second = drawn(layout, 2, (6, 4))
+    agrees(one @ two, first @ second)
+    agrees(np.matmul(one, two), first @ second)
+    vector = spfgen.pack(np.array([1.0, 0, 2, 0, 0, 3]), "sv")
+    agrees(one @ vector, first @ dense_of(vector))
+    agrees(vector @ two, dense_of(vector) @ second)
+
+
+@pytest.mark.parametrize("name", ["csr", "coo_unsorted", "bcsr", "dense_col"])
+def test_products_with_dense_arrays(name) -> None:
+    dense = np.array([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 4]])
+    tensor = spfgen.pack(dense, name)
+    for other in (np.arange(4.0), np.arange(12.0).reshape(4, 3)):
+        assert isinstance(tensor @ other, np.ndarray)
+        agrees(tensor @ other, dense @ other)
+        agrees(other.T @ tensor.T, other.T @ dense.T)
+    if name == "csr":
+        batch = np.arange(24.0).reshape(2, 4, 3)
+        agrees(tensor @ batch, dense @ batch)
+        agrees(sp.coo_array(dense.T) @ np.eye(3), dense.T)
+        agrees(tensor @ sp.csr_array(dense.T), dense @ dense.T)
+
+
+def test_the_result_is_in_the_layout_of_an_operand() -> None:
+    dense = np.triu(np.arange(36.0).reshape(6, 6))
+    one, two = spfgen.pack(dense, "csr"), spfgen.pack(dense, "bcsr", R=2, C=3)
+    full = spfgen.pack(np.ones((6, 6)), "dense_col")
+    for got, name in [
+        *((one + two, "csr"), (two + one, "bcsr"), (two @ one, "bcsr"), (one * full, "csr"), (full * one, "csr")),
+        *((one + full, "dense_col"), (full + one, "dense_col"), (one.T, "csr"), (two[1:, ::2], "bcsr")),
+        *((one > 0, "csr"), (one == two, "csr"), (one[0], "coo"), (one[None], "coo"), (full[0], "dense_col")),
+        ((full @ one), "dense_col"),
+    ]:
+        assert got.layout.name == name
+    assert (one == two).fill_value
+    assert dict((two + one).layout.constants) == {"R": 2, "C": 3}
+    lower = spfgen.pack(np.tril(np.ones((4, 4))), "lower")
+    assert (lower + lower).layout.name == "lower"
+    agrees(lower.T, np.triu(np.ones((4, 4))))
+    agrees(lower + lower.T, np.ones((4, 4)) + np.eye(4))
+
+
+def test_broadcasting() -> None:
+    random = np.random.default_rng(3)
+    shapes = [(4, 5), (1, 5), (4, 1), (5,), (1, 1), (3, 4, 5), (3, 1, 1), ()]
+    arrays = [np.round(random.random(s) * 3) * (random.random(s) < 0.6) for s in shapes]
+    tensors = [spfgen.pack(a, "coo") if a.ndim else float(a) for a in arrays]
+    for a, x in zip(arrays, tensors, strict=True):
+        for b, y in zip(arrays, tensors, strict=True):
+            if not (isinstance(x, Tensor) or isinstance(y, Tensor)):
+                continue
+            for sign in (operator.add, operator.mul, np.maximum, operator.lt):
+                agrees(sign(x, y), sign(a, b))
+            if not a.ndim or not b.ndim:
+                continue
+            outer = np.multiply.outer(a, b)
+            agrees(np.multiply.outer(x, y), outer)
+    with pytest.raises(DataError, match=r"broadcast.*\(4, 5\) \(3,\)"):
+        tensors[0] + spfgen.pack(np.ones(3), "coo")
+
+
+def test_functions_of_numpy() -> None:
+    dense = np.array([[1.0, 0, -2, 0], [0, 0, 0, 0], [0, 3, 0, 4]])
+    tensor = spfgen.pack(dense, "csr")
+    agrees(np.where(tensor > 0, tensor, -1.0), np.where(dense > 0, dense, -1.0))
+    agrees(np.where(tensor > 0, tensor, tensor * 2), np.where(dense > 0, dense, dense * 2))
+    agrees(np.clip(tensor, -1, 2), np.clip(dense, -1, 2))
+    agrees(np.dot(tensor, np.ones(4)), dense.sum(1))
+    agrees(np.transpose(tensor), dense.T)
+    agrees(np.asarray(tensor), dense)
+    agrees(np.array([tensor, tensor]), np.array([dense, dense]))
+    agrees(np.real(tensor * 1j), np.zeros_like(dense))
+    agrees((tensor * 1j).imag, dense)
+    for got, expected in zip(np.nonzero(tensor), np.nonzero(dense), strict=True):
+        agrees(got, expected)
+    assert np.count_nonzero(tensor) == 4
+    assert np.allclose(tensor, dense + 1e-12)
+    assert not np.allclose(tensor, tensor + 1)
+    assert np.array_equal(tensor, tensor.convert("csc"))
+    assert not np.array_equal(tensor, tensor * 2)
+    quotient, rest = divmod(tensor, 2)
+    agrees(quotient, dense // 2)
+    agrees(rest, dense % 2)
+    total = np.ones((3, 4))
+    total += tensor
+    agrees(total, dense + 1)
+    assert tensor.size == 12
+    assert float(spfgen.pack(dense[:1, :1], "csr")) == 1
+    for use in (np.linalg.inv, np.fft.fft, np.sort, lambda t: np.add.accumulate(t), lambda t: np.add(t, "a")):
+        with pytest.raises(TypeError):
+            use(tensor)
+    with pytest.raises(ValueError, match="several"):
+        bool(tensor)
+    with pytest.raises(IndexError, match="from -3 to 2"):
+        tensor[3]
+    with pytest.raises(IndexError, match="at most 2 subscripts"):
+        tensor[0, 0, 0]
+    with pytest.raises(IndexError, match=r"mask of extent 3 .* 2"):
+        tensor[np.array([True, False])]
+    with pytest.raises(DataError, match="4 and 3"):
+        tensor @ np.ones(3)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_nothing(shape) -> None:
+    for name in MATRICES:
+        tensor, dense = spfgen.pack(np.zeros(shape), name), np.zeros(shape)
+        for sign in (lambda a: a + a, lambda a: a * 2, lambda a: a.T, lambda a: a[:, ::-1], lambda a: a.sum(0), abs,
+                     lambda a: a.sum(), lambda a: a.all(1), lambda a: a > 0):  # fmt: skip
+            agrees(sign(tensor), sign(dense))
+        agrees(tensor @ tensor.T, dense @ dense.T)
+        if 0 in shape:
+            with pytest.raises(ValueError, match="zero-size"):
+                tensor.max()
+
+
+def test_entries_at_one_coordinate_are_added_first() -> None:
+    tensor = spfgen.tensor("coo_unsorted", shape=(3, 3), idx_1=[2, 0, 2], idx_2=[1, 0, 1], val=[1.0, 2.0, 3.0])
+    dense = tensor.to_numpy()
+    for use in (lambda a: a**2, lambda a: a > 3, lambda a: a.max(), lambda a: a.T, lambda a: a * a, abs, np.sqrt):
+        agrees(use(tensor), use(dense))
+    assert tensor.nnz == 2
+
+
+def test_large_extents() -> None:
+    """The row-major index does not fit a word."""
+    n = 2**40
+    at = (np.array([5, n - 1, 5]), np.array([n - 2, 0, 7]))
+    one = spfgen.pack((at, np.array([1.0, 2.0, 3.0])), "coo", shape=(n, n))
+    two = spfgen.pack(((at[0][::-1], at[1][::-1]), np.array([10.0, 20.0, 30.0])), "coo", shape=(n, n))
+    both = one + two
+    assert [both[int(i), int(j)] for i, j in zip(*at, strict=True)] == [31, 22, 13]
+    assert (one * two).sum() == 30 + 40 + 30
+    assert (one @ two.T)[5, 5] == 30 + 30
+    assert one.T[n - 2, 5] == 1
+    assert one[5].nnz == 2
+    with pytest.raises(DataError, match="memory"):
+        one.sum(axis=0)
+    with pytest.raises(DataError, match="memory"):
+        np.asarray(one)
+
+
+def test_who_has_the_arrays() -> None:
+    own = {"rowptr": np.array([0, 1, 2]), "colidx": np.array([1, 0]), "val": np.array([1.0, 2.0])}
+    tensor = spfgen.tensor("csr", shape=(2, 2), **own)
+    twice = tensor * 2
+    own["colidx"][0] = 0
+    agrees(twice, np.array([[0.0, 2], [4, 0]]))
+    dense = spfgen.tensor("dense", val=np.arange(6.0).reshape(2, 3))
+    turned = spfgen.pack(np.arange(6.0).reshape(2, 3), "dense_col")
+    for whole in (dense, turned):
+        agrees(np.from_dlpack(whole), np.arange(6.0).reshape(2, 3))
+    assert np.shares_memory(np.from_dlpack(dense), dense.arrays["val"])
+    with pytest.raises(BufferError, match="to_numpy"):
+        np.from_dlpack(tensor)
+
+
+def test_what_is_shown() -> None:
+    tensor = spfgen.pack(np.diag(np.arange(1.0, 10.0)), "csr")
+    assert repr(tensor).splitlines() == [
+        "<spfgen.Tensor csr, 9 x 9, 9 stored, float64>",
+        *(
+            "  (0, 0)  1.0",
+            "  (1, 1)  2.0",
+            "  (2, 2)  3.0",
+            "  ...",
+            "  (6, 6)  7.0",
+            "  (7, 7)  8.0",
+            "  (8, 8)  9.0",
+        ),
+    ]
+    with pytest.raises(AttributeError, match="did you mean `shape`"):
+        _ = tensor.shpae
+    assert not hasattr(tensor, "qwxyz")
+
+
+def test_large_tensors_are_computed_as_small_ones() -> None:
+    """From some size on kernels compute sums, and packing is compiled."""
+    one = sp.random_array((400, 300), density=0.3, format="csr", rng=np.random.default_rng(1))
+    tensor = spfgen.pack(one, "csr")
+    for axis in (None, 0, 1):
+        for keepdims in (False, True):
+            agrees(tensor.sum(axis, keepdims=keepdims), one.toarray().sum(axis, keepdims=keepdims))
+    agrees(tensor + tensor, 2 * one.toarray())
+    agrees(tensor[::-2, 5:200:3], one.toarray()[::-2, 5:200:3])
+    assert (tensor > 0.5).layout.name == "csr"
+
+
+def test_a_family_of_the_user_keeps_its_rank() -> None:
+    assert SOLVED in dict(spfgen.pack(np.ones((2, 2)), "coo").layout.constants)
+    text = "layout mine(n) { size nnz relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) } index idx[nnz] {" \
+           " range 0 <= idx(p) < n property strictly increasing } value val[nnz] at [p] }"  # fmt: skip
+    tensor = spfgen.pack(np.array([0, 1.0, 0, 2]), spfgen.parse(text).layouts["mine"])
+    assert (tensor * 2).layout.name == "mine"
+    assert tensor[None].layout.name == "coo"

@@ -1,0 +1,40 @@
+"""Functions that are passed with the text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import spfgen
+from spfgen.errors import UsageError
+
+x, y = np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.0, 2.0])
+
+
+def test_functions_are_operands() -> None:
+    relu = spfgen.function(lambda a, b: np.maximum(a, 0) * 2 + b)
+    assert np.array_equal(spfgen.evaluate("z[i] = f(x[i], y[i])", x=x, y=y, f=relu), np.maximum(x, 0) * 2 + y)
+    assert np.allclose(spfgen.evaluate("z[i] = g(x[i], y[i])", x=x, y=y, g=np.hypot), np.hypot(x, y))
+
+
+def test_another_function_of_the_same_name_is_another_kernel() -> None:
+    for factor in (2, 3):
+        found = spfgen.evaluate("z[i] = f(x[i])", x=x, f=lambda a, factor=factor: factor * a)
+        assert np.array_equal(found, factor * x)
+
+
+def test_on_sparse_operands() -> None:
+    a = sparse.random_array((5, 7), density=0.4, random_state=np.random.default_rng(1), format="csr")
+    found = spfgen.evaluate("z[i, j] = f(A[i, j])", A=a, f=lambda v: np.where(v > 0.5, v, -1))
+    assert np.array_equal(found, np.where(a.toarray() > 0.5, a.toarray(), -1))
+
+
+def test_compiled() -> None:
+    kernel = spfgen.compile("z[i] = f(x[i])", f=lambda a: a * a + 1, x="dense", z="dense")
+    assert np.array_equal(kernel(x=x), x * x + 1)
+
+
+def test_what_is_not_called_is_refused() -> None:
+    with pytest.raises(UsageError, match="expected a function that the statements call, but `f` is not one"):
+        spfgen.evaluate("z[i] = x[i]*y[i]", x=x, y=y, f=np.hypot)

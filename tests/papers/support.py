@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 import spfgen
 from spfgen.errors import DataError
@@ -21,6 +22,8 @@ from spfgen.run.tensor import Tensor
 from tests.fuzz import operands, unseen
 
 Array = np.ndarray[Any, Any]
+USUAL = 2
+"""So many choices of layouts suffice in the tests that run always."""
 VECTORS = ("dense", "sv", "sv_unsorted", "sv_decreasing", "rle", "coo", "coo_unsorted")
 MATRICES = (
     *("dense", "dense_col", "csr", "csr_unsorted", "csc", "dcsr", "dcsc", "coo", "coo_unsorted", "csf"),
@@ -110,6 +113,11 @@ class Program:
         return [dict(_pair(p) for p in text.split(";") if p.strip()) for text in self.layouts]
 
 
+def few(names: Sequence[str], count: int = 2) -> list[Any]:
+    """The first names for the tests that run always, the others with `-m exhaustive`."""
+    return [*names[:count], *(pytest.param(n, marks=pytest.mark.exhaustive) for n in names[count:])]
+
+
 def _pair(text: str) -> tuple[str, str]:
     name, _, layout = text.partition(":")
     return name.strip(), layout.strip()
@@ -129,10 +137,10 @@ def check(
     level: int = 1,
     **more: Any,
 ) -> None:
-    """The program gives what numpy gives, for all data sets, in each choice of layouts; with `every` in each layout of
-    each operand, the others as the first choice says."""
+    """The program gives what numpy gives, for all data sets, in the first choices of layouts; with `every` in all of
+    them, and in each layout of each operand, the others as the first choice says."""
     program = Program(text, expected, data, layouts, **more)
-    found = list(_every(program)) if every else program.choices()
+    found = [*program.choices(), *_every(program)] if every else program.choices()[:USUAL]
     for choice in found:
         for seed, extents, density in data_sets(program):
             _check_one(program, choice, seed, extents, density, level)
@@ -298,4 +306,4 @@ def to_numpy(value: Any) -> Array:
     return np.asarray(value)
 
 
-__all__ = ["Data", "Program", "bools", "check", "floats", "fractions", "full", "ints", "positive"]
+__all__ = ["Data", "Program", "bools", "check", "few", "floats", "fractions", "full", "ints", "positive"]

@@ -252,6 +252,7 @@ def obligation_line(answer: Answer, details: bool) -> str:
     why = f"{answer.about}: " if answer.about else ""
     goal = "the assumptions contradict each other" if answer.goal == "false" else answer.goal
     word = "not proved (unknown)" if answer.word == "unknown" else answer.word
+    word = f"not proved, but {word}" if answer.sampled else word
     more = f" in {answer.seconds * 1e3:.1f} ms{_example(answer)}" if details else ""
     return f"{why}{goal}: {word}{more}"
 

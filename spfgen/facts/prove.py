@@ -85,10 +85,13 @@ class Answer:
     assumptions: int = 0
     instances: int = 0
     calls: tuple[Call, ...] = ()
+    sampled: int = 0
+    """So many times it was tried out, where Z3 has no proof."""
 
     @property
     def word(self) -> str:
-        return "proved" if self.proved else "refuted" if self.model is not None else "unknown"
+        tried = f"held in all {self.sampled} samples" if self.sampled else "unknown"
+        return "proved" if self.proved else "refuted" if self.model is not None else tried
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,18 @@ def implied(
         answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
     _note(answer)
     return answer
+
+
+def never(script: str, goal: str, about: str) -> Answer:
+    """The answer to a goal whose opposite the script asks for: it is proved where nothing is so."""
+    verdict, when = _verdict(script, ())
+    found = verdict.model if verdict.word == "sat" else None
+    return Answer(goal, verdict.word == "unsat", found, verdict.seconds, about, script, cached=when == 0.0)
+
+
+def note(answer: Answer) -> None:
+    """Have those who listen hear an answer."""
+    _note(answer)
 
 
 # --- who listens ----------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if doubts:
             parts.append("  not proved:")
             parts += [f"    - {doubt}" for doubt in doubts]
+    if generated.left_out:
+        parts += ["", "passes left out:"]
+        parts += [_filled(str(item)) for item in generated.left_out]
     if generated.obligations:
         parts += ["", "obligations (asked of Z3):"]
         lines = [obligation_line(answer, details) for answer in generated.obligations]
@@ -115,6 +118,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],
+        "left_out": [{"pass": item.name, "why": item.why} for item in generated.left_out],
         "obligations": [obligation_dict(answer) for answer in generated.obligations],
     }
 
@@ -252,7 +256,6 @@ def obligation_line(answer: Answer, details: bool) -> str:
     why = f"{answer.about}: " if answer.about else ""
     goal = "the assumptions contradict each other" if answer.goal == "false" else answer.goal
     word = "not proved (unknown)" if answer.word == "unknown" else answer.word
-    word = f"not proved, but {word}" if answer.sampled else word
     more = f" in {answer.seconds * 1e3:.1f} ms{_example(answer)}" if details else ""
     return f"{why}{goal}: {word}{more}"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
@@ -266,8 +267,10 @@ class Kernel:
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
         said = use.index_type is not None or bool(use.array_types)
+        layout, own = self._layouts[name], self._known().program.tensor(name).layout
+        layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
         update = update_of(self._kernel, name)
-        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune, update)
+        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune, update)
 
     def _known(self) -> _Calls:
         if self._calls is None:

@@ -44,6 +44,7 @@ from spfgen.plan.nodes import (
     Collect,
     Define,
     Do,
+    Entry,
     Find,
     Fold,
     Guard,
@@ -706,6 +707,8 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.dim)
         if isinstance(node, Collect):
             result.append(f"{node.name}.{COUNT}")
+        if isinstance(node, Entry):
+            result.append(node.old)
         if isinstance(node, Tile):
             result += [node.start, node.end]
         if isinstance(node, Together):

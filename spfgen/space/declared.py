@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from spfgen.errors import InternalError
+from spfgen.facts.prove import Answer, note
 from spfgen.ir import children
 from spfgen.lang import nodes as lang
-from spfgen.lang.properties import check_function
+from spfgen.lang.properties import SAMPLED, check_function, kinds_of
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, kind_of, scalar_types, settled
 from spfgen.space.nodes import Program
@@ -32,7 +33,10 @@ def check_declared(kernel: lang.Kernel, program: Program) -> None:
     scalars: dict[str, Kind] = {}
     scalars = scalar_types(kernel.statements, leaf)
     for node in uses:
-        check_function(node.function, _kinds(node, leaf))
+        types_of = [k.name for k in _kinds(node, leaf)]
+        about = f"declared of `{node.function.name}`, of {', '.join(dict.fromkeys(types_of))}"
+        for found in check_function(node.function, kinds_of(types_of)):
+            note(Answer(found.text, found.how != SAMPLED, None, 0.0, about, how=found.how))
 
 
 def _uses(node: Any) -> Iterator[Any]:

@@ -25,20 +25,23 @@ from spfgen.facts.formula import (
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
+from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE
+from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.assembled import as_assembled
-from spfgen.space.entries import check_entries
 from spfgen.space.extents import Extents, Key
 from spfgen.space.names import check_kernel_name, check_use
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.result_types import result_types
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Steps, Tie
 from spfgen.space.tensors import make_tensors
+from spfgen.space.typed import Types
 
 
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -55,16 +58,16 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
-    computed = {d.name for d in kernel.tensors if d.assembled}
-    made = tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in made)
+    made = with_patterns(kernel, made)
     tensors = tuple(t for t in made if t.name not in own)
     local = tuple(t for t in made if t.name in own)
+    said = {d.name for d in kernel.tensors if d.use.fill is not None}
     found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
-        if equation.target not in computed:
+        if not any(d.assembled and d.name == equation.target for d in kernel.tensors):
             _check_output(equation, layouts[equation.target])
-    check_entries([t for t in made if t.name in computed], body)
+    tensors = with_fills(body, tensors, local, said)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:
@@ -111,6 +114,43 @@ def with_result_types(
         return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
     assert refused is not None
     raise refused
+
+
+def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are lists of entries."""
+    computed = {d.name for d in kernel.tensors if d.assembled}
+    return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
+
+
+def with_fills(
+    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], said: set[str]
+) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
+    anything; unless the text says something else."""
+    everything = {t.name: t for t in (*tensors, *local)}
+    scalars = scalar_types(body, Types({n: t.value_type for n, t in everything.items()}, {}).leaf)
+    types = Types({n: t.value_type for n, t in everything.items()}, scalars)
+    layouts = {n: t.layout for n, t in everything.items()}
+    dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
+    regions = Regions(layouts, dense, types, {})
+    result = []
+    for tensor in tensors:
+        own = [n for n in nodes(tuple(body)) if isinstance(n, Equation) and n.target == tensor.name]
+        if tensor.assembled is not None and tensor.name not in said and len(own) == 1 and own[0].updates is None:
+            fill = regions.fill(own[0].value)
+            if fill is not None:
+                number = plain_fill(np_cast(fill, tensor.value_type))
+                layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)
+                tensor = replace(tensor, layout=layout, assembled=assembled)
+        result.append(tensor)
+    return tuple(result)
+
+
+def np_cast(number: Any, kind: str) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(kind)[()]
 
 
 class Roles:

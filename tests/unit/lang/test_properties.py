@@ -1,101 +1,84 @@
-"""What is declared of functions is checked: what holds is taken, what does not is refused with a counterexample."""
+"""What functions of the user declare is checked: proved for integers, tried for booleans, sampled for floats."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from spfgen.errors import SpecError
-from spfgen.facts.prove import never, recorded
-from spfgen.lang import bits
-from spfgen.lang.fold import called, typed
-from spfgen.lang.nodes import Apply, Case, Constant, Local
-from spfgen.lang.properties import check_function
-from spfgen.lang.trace import function
-from spfgen.lang.types import TYPES
-
-B, I8, I64, U16, F32, F64 = (TYPES[t] for t in ("bool", "int8", "int64", "uint16", "float32", "float64"))
+from spfgen.lang.nodes import Function
+from spfgen.lang.parse import parse_file
+from spfgen.lang.properties import PROVED, SAMPLED, TRIED, check_function
 
 
-def answers(one, *kinds) -> list[str]:
-    with recorded() as found:
-        check_function(one, kinds)
-    return [a.word for a in found]
+def function(body: str, parameters: str = "x, y", name: str = "f") -> Function:
+    return parse_file(f"function {name}({parameters}) {{ {body} }}").functions[-1]
 
 
-def test_what_holds() -> None:
-    both = function(lambda x, y: x & y, commutative=True, associative=True, idempotent=True, identity=-1, annihilator=0)
-    assert answers(both, I8, I8) == ["proved"] * 7
-    larger = function(np.maximum, 2, commutative=True, associative=True, idempotent=True, annihilator=float("nan"))
-    assert all("samples" in word for word in answers(larger, F64, F64))
-    total = function(lambda x, y: x + y, commutative=True, associative=True, identity=0)
-    assert answers(total, I64, I64) == ["proved"] * 4
-    assert len(answers(total, F32, F32)) == 4
+ALL = "property commutative property associative property idempotent"
 
 
 @pytest.mark.parametrize(
-    ("f", "declared", "kind", "message"),
+    ("body", "kind", "how"),
     [
-        (lambda x, y: x - y, {"commutative": True}, I64, r"f\(x, y\) = f\(y, x\)`, as is declared"),
-        (lambda x, y: x - y, {"associative": True}, F64, r"f\(f\(x, y\), z\) = f\(x, f\(y, z\)\)"),
-        (lambda x, y: x + y, {"idempotent": True}, I8, r"f\(x, x\) = x"),
-        (lambda x, y: x + y, {"identity": 1}, F32, r"f\(x, 1\) = x"),
-        (lambda x, y: x * y, {"annihilator": 0}, F64, r"f\(0, x\) = 0.*for x = inf they are nan"),
-        (np.maximum, {"annihilator": np.inf}, F64, r"for x = nan they are nan and inf"),
-        (lambda x, y: np.where(x > y, x, y), {"commutative": True}, F64, "nan"),
+        (f"return x & y {ALL} property annihilator 0 property identity -1", "i", PROVED),
+        (f"return x & y {ALL} property annihilator false property identity true", "b", TRIED),
+        (f"return max(x, y) {ALL}", "i", PROVED),
+        (f"return max(x, y) {ALL} property identity 0", "u", PROVED),
+        (f"if x > y {{ return x }} return y {ALL}", "i", PROVED),
+        (f"return max(x, y) {ALL} property identity -inf property annihilator inf at 1", "f", None),
+        ("return x + y property commutative property associative property identity 0", "i", PROVED),
+        ("return x + y property commutative property associative", "f", SAMPLED),
+        ("return x + y - x*y property commutative property associative property identity 0", "i", PROVED),
+        ("return x - y property identity 0", "i", PROVED),
+        ("let s = x s = s ^ y return s property commutative property identity 0", "i", PROVED),
+        ("return x property associative property idempotent", "f", SAMPLED),
+        ("let a = abs(x) let b = abs(y) while a != 0 { let t = a a = b % a b = t } return b property commutative",
+         "i", SAMPLED),
+        ("case x, 0 : x  case 0, y : y  return x | y property commutative", "i", PROVED),
+        ("return x or y property commutative property identity false", "b", TRIED),
+    ],
+)  # fmt: skip
+def test_properties_that_hold(body: str, kind: str, how: str | None) -> None:
+    if how is None:  # the greatest number annihilates, but for nan
+        with pytest.raises(SpecError, match="annihilator inf at 1"):
+            check_function(function(body), kind)
+        return
+    found = check_function(function(body), kind)
+    assert {c.how for c in found} == {how}
+    assert len(found) >= body.count("property")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        ("return x - y property commutative", "i", r"`commutative`\), but f\(0, 1\) is -1 and f\(1, 0\) is 1"),
+        ("return x - y property associative", "i", "`associative`"),
+        ("return x + y property idempotent", "f", r"`idempotent`\), but f\(1.0, 1.0\) is 2.0 and 1.0 is 1.0"),
+        ("return x*y property annihilator 0", "f", r"`annihilator 0 at 1`\), but f\(0, inf\) is nan"),
+        ("return x + y property identity 1", "u", "`identity 1`"),
+        ("return max(x, y) property commutative property identity 0", "i", r"f\(-1, 0\) is 0 and -1 is -1"),
+        ("return x/y property commutative", "f", "`commutative`"),
+        ("return x and not y property commutative", "b", r"f\(False, True\) is False and f\(True, False\) is True"),
+        ("case x, 0 : 1  return x + y", "i", r"expected the value of the body in `case a, 0` of `f`"),
+        ("return x + 1 property idempotent", "f", "`idempotent`"),
     ],
 )
-def test_what_does_not_hold(f, declared, kind, message: str) -> None:
-    one = function(f, 2, name="f", **declared)
-    with pytest.raises(SpecError, match=message):
-        check_function(one, (kind, kind))
+def test_properties_that_do_not_hold(body: str, kind: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        check_function(function(body), kind)
+    assert caught.value.span is not None
+    assert "leave out" in caught.value.notes[0]
 
 
-def test_what_samples_miss() -> None:
-    """Only one of all pairs of int64 is wrong: Z3 finds it."""
-    secret = 1234567890123
-    wrong = function(lambda x, y: np.where((x == secret) & (y == 77), 0, x + y), 2, name="f", commutative=True)
-    with pytest.raises(SpecError, match="1234567890123"):
-        check_function(wrong, (I64, I64))
+def test_the_space_of_a_function() -> None:
+    masked = function("return x*y space x and y")
+    assert check_function(masked, "i", (0, 0))[0].how == PROVED
+    with pytest.raises(SpecError, match="`space x and y`"):
+        check_function(function("return x + y space x and y"), "i", (0, 0))
+    with pytest.raises(SpecError, match="`space x and y`"):
+        check_function(masked, "i", (1, 0))
 
 
-def test_cases() -> None:
-    x, y = Local("x"), Local("y")
-    gcd = function(np.gcd, 2, name="g")
-    right = replace(gcd, cases=(Case((None, 0), Apply("absolute", (Local(gcd.parameters[0]),))),))
-    assert len(answers(right, I64, I64)) == 1
-    wrong = replace(gcd, cases=(Case((0, None), Constant(1)),))
-    with pytest.raises(SpecError, match=r"the case g\(0, "):
-        check_function(wrong, (I64, I64))
-    assert (x, y) == (Local("x"), Local("y"))
-
-
-OPERATORS = [
-    *("add subtract multiply maximum minimum less greater_equal equal not_equal bitwise_and bitwise_xor".split()),
-    *("left_shift right_shift remainder logical_and logical_xor".split()),
-]
-
-
-@pytest.mark.parametrize("kind", [I8, U16, B], ids=lambda k: k.name)
-def test_terms_are_what_numpy_computes(kind) -> None:
-    """For given numbers Z3 proves that the term has numpy's value, and refutes another one."""
-    numbers = [0, 1, -1, 3, -128, 127] if kind == I8 else [0, 1, 3, 65535] if kind == U16 else [False, True]
-    for op in OPERATORS:
-        one = function(lambda x, y, op=op: getattr(np, op)(x, y), 2)
-        for a, b in itertools.islice(itertools.product(numbers, repeat=2), 0, None, 3):
-            try:
-                wanted = called(one, [typed(a, kind), typed(b, kind)])
-            except SpecError:
-                continue
-            result = TYPES[wanted.dtype.name]
-
-            def goal(terms, a=a, b=b, one=one, wanted=wanted, result=result):
-                given = [bits.Term(bits.number(v, kind), kind) for v in (a, b)]
-                return bits.called(one, given), bits.Term(bits.number(wanted, result), result)
-
-            script = bits.question(goal, [kind])
-            assert script is not None
-            assert never(script, op, "").proved, (op, a, b)
+def test_functions_that_a_type_does_not_have_differ_nowhere() -> None:
+    (found,) = check_function(function("return x & y property commutative"), "f")
+    assert found.how == SAMPLED

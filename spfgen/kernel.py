@@ -402,6 +402,9 @@ class _Calls:
             return {}
         known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in named}})
         for name in parameters:
+            index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
+            if name not in known and index is not None:
+                known[name] = known[index]
             if name not in known:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
         return known

@@ -842,8 +842,9 @@ class _Emitter:
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
         own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
-        reached = self.reached(env.known | own, pending)
-        more = [i for i in indices if i not in reached]
+        more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
+        reached = self.reached(env.known | own | set(more), pending)
+        more += [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
         more += [n for link in pending for n in link.names if n not in reached and n not in more]
         here = env.known | own | set(more)
@@ -922,6 +923,8 @@ class _Emitter:
                 guards.append(Holds(_meaning(ready)))
                 continue
             decided = _decided(ready, set(env.known))
+            if any(name in env.known for name in decided):
+                guards.append(Holds(_meaning(ready)))
             for name, value in decided.items():
                 if name not in env.known:
                     lines.append(Define(name, value))

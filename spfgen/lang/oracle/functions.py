@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 from typing import Any
 
@@ -65,7 +66,7 @@ def call(op: str, function: n.Function | None, values: Sequence[Any]) -> Any:
 def own(function: n.Function, values: Sequence[Any]) -> Any:
     """A function of the user, point by point; bodies without branches all points at once."""
     arrays = [np.asarray(v) for v in values]
-    kind = Types({}).of_function(function, [a.dtype for a in arrays])
+    kind = _result_type(function, tuple(a.dtype for a in arrays))
     if all(isinstance(s, n.Let | n.Return | n.Set) for s in function.body) and not function.cases:
         return np.asarray(_body(function, arrays)).astype(kind)
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
@@ -73,6 +74,11 @@ def own(function: n.Function, values: Sequence[Any]) -> Any:
     for place in np.ndindex(*shape):
         result[place] = _body(function, [np.broadcast_to(a, shape)[place] for a in arrays])
     return result if shape else result[()]
+
+
+@lru_cache(maxsize=1024)
+def _result_type(function: n.Function, kinds: tuple[np.dtype[Any], ...]) -> np.dtype[Any]:
+    return Types({}).of_function(function, kinds)
 
 
 class _Returned(Exception):
@@ -86,7 +92,7 @@ def _body(function: n.Function, values: Sequence[Any]) -> Any:
     for case in function.cases:
         pairs = zip(case.arguments, values, strict=True)
         if all(wanted is None or bool(is_fill(np.asarray(v), wanted)) for wanted, v in pairs):
-            return _scalar(case.value, scalars)
+            return evaluate_scalar(case.value, scalars)
     try:
         _run_body(function.body, scalars)
     except _Returned as returned:
@@ -98,32 +104,33 @@ def _run_body(steps: Sequence[Any], scalars: dict[str, Any]) -> None:
     for step in steps:
         match step:
             case n.Let(name, value):
-                scalars[name] = _scalar(value, scalars)
+                scalars[name] = evaluate_scalar(value, scalars)
             case n.Set(name, op, value, _, function):
-                found = _scalar(value, scalars)
+                found = evaluate_scalar(value, scalars)
                 scalars[name] = found if op == "=" else call(operator_of(op), function, (scalars[name], found))
             case n.If(condition, then, otherwise):
-                _run_body(then if bool(_scalar(condition, scalars)) else otherwise, scalars)
+                _run_body(then if bool(evaluate_scalar(condition, scalars)) else otherwise, scalars)
             case n.While(condition, body):
                 try:
-                    while bool(_scalar(condition, scalars)):
+                    while bool(evaluate_scalar(condition, scalars)):
                         _run_body(body, scalars)
                 except Broken:
                     pass
             case n.Break():
                 raise Broken
             case n.Return(value):
-                raise _Returned(_scalar(value, scalars))
+                raise _Returned(evaluate_scalar(value, scalars))
 
 
-def _scalar(value: Any, scalars: Mapping[str, Any]) -> Any:
+def evaluate_scalar(value: Any, scalars: Mapping[str, Any]) -> Any:
+    """A value of numbers: of what is called by a name, and of functions."""
     match value:
         case n.Constant(number):
             return number
         case n.Local(name):
             return scalars[name]
         case n.Apply(op, arguments, _, function):
-            return call(op, function, [_scalar(a, scalars) for a in arguments])
+            return call(op, function, [evaluate_scalar(a, scalars) for a in arguments])
     raise ValueError(f"expected a value of a function, not {type(value).__name__}")
 
 

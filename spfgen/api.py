@@ -94,7 +94,7 @@ class LayoutHandle:
         from spfgen.run.drawing import EXAMPLE_RANK, drawn
 
         try:
-            return drawn(lambda _: self.layout(EXAMPLE_RANK), None, None)
+            return drawn(lambda *_: self.layout(EXAMPLE_RANK), None, None)
         except SpfgenError:
             return None
 

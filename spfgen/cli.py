@@ -837,7 +837,7 @@ def draw(layout: str, spec: str | None, data: str | None, shape: str | None, out
     if output != "-" and target.suffix.lower() != ".svg":
         raise UsageError(f"expected a picture ending in .svg, but it is {output}")
     given = None if shape is None else extents("--shape", shape)
-    picture = drawn(lambda rank: layout_named(layout, spec, rank), data, given)
+    picture = drawn(lambda rank, small: layout_named(layout, spec, rank, to_draw=small), data, given)
     if output == "-":
         show(picture)
         return

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
@@ -244,6 +245,7 @@ class Kernel:
         known = calls.sizes(given, sizes)
         calls.check_names(given)
         tensors = calls.bound(given, validate, checked)
+        known = calls.completed(known, tensors)
         dtypes = calls.result_types(tensors)
         made = []
         for declared in calls.program.tensors:
@@ -405,8 +407,21 @@ class _Calls:
             index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
             if name not in known and index is not None:
                 known[name] = known[index]
-            if name not in known:
+            follows = any(left == Var(name) for left, _, _ in self.program.derived)
+            if name not in known and not follows:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+        return known
+
+    def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """The sizes with those that follow from operands. Raises UsageError where one does not."""
+        from spfgen.run.call import size_value
+
+        for name in self.program.parameters:
+            if name not in known:
+                value = size_value(self.program, name, tensors, known)
+                if value is None:
+                    raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+                known = {**known, name: value}
         return known
 
     def check_names(self, operands: Mapping[str, object]) -> None:

@@ -48,6 +48,7 @@ from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.progress import task
 from spfgen.space.check import check_program
+from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
@@ -89,6 +90,7 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
     ):
         program = join(kernel, layouts)
         check_program(program)
+        check_declared(kernel, program)
         plans = make_plans(program, stop_after)
         made = replace(print_kernel(program, plans, unique(answers)), left_out=tuple(left))
     asked = len(made.obligations)

@@ -103,6 +103,7 @@ class Lowering(Values):
         self.functions = Functions(self.names.new)
         self.tables: dict[str, str] = {}
         """The hash tables of entries by the tensors that they are."""
+        self.table_lines: list[c.Stmt] = []
         self.frees: list[c.Stmt] = []
         self.missing_memory = ""
         self.refused = ""
@@ -144,7 +145,7 @@ class Lowering(Values):
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
         end: c.Expr = c.Name("SPFGEN_OK")
         if self.missing_memory:
-            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *rest, *self.frees]
+            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
         if self.refused:
             end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)

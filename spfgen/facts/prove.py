@@ -85,10 +85,12 @@ class Answer:
     assumptions: int = 0
     instances: int = 0
     calls: tuple[Call, ...] = ()
+    how: str = ""
+    """How it is known, where not by Z3."""
 
     @property
     def word(self) -> str:
-        return "proved" if self.proved else "refuted" if self.model is not None else "unknown"
+        return self.how or ("proved" if self.proved else "refuted" if self.model is not None else "unknown")
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ def implied(
         answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
     _note(answer)
     return answer
+
+
+def note(answer: Answer) -> None:
+    """Have those who listen hear an answer."""
+    _note(answer)
 
 
 # --- who listens ----------------------------------------------------------------------------------------

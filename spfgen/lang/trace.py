@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from spfgen.errors import UsageError
@@ -61,8 +62,12 @@ Functions = tuple[tuple[str, n.Function], ...]
 def among(named: Mapping[str, Any]) -> tuple[Functions, dict[str, Any]]:
     """The functions among what is passed by name, those of Python traced, and all else."""
     functions = {k: v for k, v in named.items() if isinstance(v, n.Function) or _is_python(v)}
-    traced = ((k, v if isinstance(v, n.Function) else function(v, name=k)) for k, v in functions.items())
+    traced = ((k, _named(v, k) if isinstance(v, n.Function) else function(v, name=k)) for k, v in functions.items())
     return tuple(traced), {k: v for k, v in named.items() if k not in functions}
+
+
+def _named(one: n.Function, name: str) -> n.Function:
+    return one if one.name == name else replace(one, name=name, operator=replace(one.operator, name=name))
 
 
 def _is_python(value: Any) -> bool:

@@ -142,6 +142,10 @@ class _Emitter:
         """All names of indices, those that are values among them."""
         self.refuses = False
         self.sizes: dict[str, Expr] = {}
+        for name, extent in steps.computed.items():
+            self.names.add(name)
+            self.before.append(Define(name, extent))
+            self.sizes[name] = extent
         for index, extent in steps.extents.items():
             self.extents[index] = self.size(index, extent)
         self.kinds = dict(context.types)
@@ -961,7 +965,7 @@ class _Emitter:
         for k, access in enumerate(accesses):
             term = access if k == 0 else lang.Apply("multiply", (term, access))
         known = {*env.known, *self.program.parameters, *self.program.size_of}
-        names = (*known, *(e.name for e in self.extents.values() if isinstance(e, Var)))
+        names = (*known, *self.sizes, *(e.name for e in self.extents.values() if isinstance(e, Var)))
         facts = [
             f for i in sorted(env.known & set(self.extents)) for f in conjuncts(within(Var(i), ZERO, self.extents[i]))
         ]

@@ -74,7 +74,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
-    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span)
+    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span, found.computed)
     asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
@@ -313,6 +313,8 @@ class _Ranges:
         """The accesses that lie within their tensors wherever anything is computed."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
+        self.computed: dict[str, Expr] = {}
+        """Extents that are made of others."""
         self.asked: dict[str, Var] = {}
         """The extents of indices that a split makes and nothing decides: the caller says them."""
         for link in normal.links:
@@ -364,7 +366,19 @@ class _Ranges:
         return None
 
     def extent(self, index: str) -> Expr:
-        """The extent of an index. Raises SpecError where nothing bounds it."""
+        """The extent of an index, by name. Raises SpecError where nothing bounds it."""
+        found = self.extent_of(index)
+        if isinstance(found, Var | Num):
+            return found
+        name = next((n for n, e in self.computed.items() if e == found), None)
+        if name is None:
+            name = f"{index}_extent"
+            while name in self.computed or name in self.normal.taken:
+                name = f"{name}_"
+            self.computed[name] = found
+        return Var(name)
+
+    def extent_of(self, index: str) -> Expr:
         if index not in self.found:
             named = self.named(index)
             if named is not None and not self.is_own(named[0]):
@@ -519,9 +533,11 @@ class _Ranges:
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
         for index, size in self.asked.items():
-            other = self.by_link(index)
-            if other is not None:
-                yield size, self.sizes(other), False
+            for link in (k for k in self.normal.links if index in k.parts):
+                others = [self.named(p) for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                if whole is not None and all(o is not None for o in others):
+                    yield size, self.sizes(Bin("/", whole, _product([o[0] for o in others if o is not None]))), False
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""

@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 import spfgen
-from spfgen.errors import UsageError
+from spfgen.errors import SpecError, UsageError
+from spfgen.facts.prove import recorded
 
 x, y = np.array([1.0, -2.0, 3.0]), np.array([0.5, 0.0, 2.0])
 
@@ -38,3 +39,21 @@ def test_compiled() -> None:
 def test_what_is_not_called_is_refused() -> None:
     with pytest.raises(UsageError, match="expected a function that the statements call, but `f` is not one"):
         spfgen.evaluate("z[i] = x[i]*y[i]", x=x, y=y, f=np.hypot)
+
+
+def test_what_is_declared_is_checked_where_it_is_used() -> None:
+    wrong = spfgen.function(lambda a, b: a - b, associative=True, commutative=True)
+    a = sparse.random_array((5, 7), density=0.4, random_state=np.random.default_rng(1), format="csr")
+    with pytest.raises(SpecError, match="expected `f` to be as declared"):
+        spfgen.evaluate("y[i] = f(j: A[i, j])", A=a, f=wrong)
+    larger = spfgen.function(np.maximum, 2, associative=True, commutative=True, idempotent=True, identity=-np.inf)
+    assert np.array_equal(spfgen.evaluate("y[i] = f(j: A[i, j])", A=a, f=larger), a.toarray().max(axis=1))
+
+
+def test_what_was_proved_and_what_was_tried_is_known() -> None:
+    for f, kind, word in ((lambda a, b: a & b, "int64", "proved"), (lambda a, b: a + b, "float64", "sampled")):
+        one = spfgen.function(f, name="f", commutative=True)
+        layout = f"dense<{kind}>"
+        with recorded() as found:
+            spfgen.compile("z[i] = f(x[i], y[i])", f=one, x=layout, y=layout, z=layout).generated  # noqa: B018
+        assert [a.word for a in found if a.goal == "commutative"] == [word]

@@ -306,7 +306,7 @@ def generate(
 
 
 def write_files(folder: Path, texts: Mapping[str, str | bytes], force: bool) -> dict[Path, bool]:
-    """Write texts or bytes under their names; says for each whether it had to be. Raises UsageError before writing any."""
+    """Write texts or bytes under their names; says for each whether it had to be. Raises UsageError before any."""
     targets = {folder / n: t if isinstance(t, bytes) else t.encode() for n, t in texts.items()}
     try:
         changed = {path: text for path, text in targets.items() if _differs(path, text, force)}

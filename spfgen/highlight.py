@@ -7,8 +7,8 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 
 CLAUSES = (
     "layout kernel function import doc size relation index range property value each fill binds pack tensor local "
-    "shares schedule order find tile split fuse parallel levels serial vectorize unroll prefetch deterministic at when by as "
-    "for if else while let break return case space"
+    "shares schedule order find tile split fuse parallel levels serial vectorize unroll prefetch deterministic "
+    "at when by as for if else while let break return case space"
 )
 LOGIC = (
     "where within and or not forall exists mod in increasing decreasing strictly injective equal commutative "

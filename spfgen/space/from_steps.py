@@ -109,10 +109,8 @@ def with_result_types(
     refused: SpecError | None = None
     for kinds in islice(_choices(len(open_)), MOST_CHOICES):
         chosen = dict(zip(open_, kinds, strict=True))
-        operands = tuple(
-            replace(t, value_type=chosen[t.name]) if t.name in chosen and _fits(t, chosen[t.name]) else t
-            for t in tensors
-        )
+        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
+        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)

@@ -39,6 +39,23 @@ def packed_in(layout: Layout, entries: Entries) -> Tensor:
     return packed(with_fill(layout, entries.fill), data)
 
 
+def in_layout(entries: Entries, layout: Any) -> Any:
+    """In the layout that is asked for, with the types, constants and the fill value that its use says.
+
+    Raises DataError for entries that it has no place for, Unsupported for one that cannot be packed.
+    """
+    from spfgen.api import filled, handle_of
+    from spfgen.run.arrays.shapes import refilled
+    from spfgen.run.entries import pack_object
+
+    handle = handle_of(layout)
+    fill = handle.tree.fill_of(handle.use)
+    if fill is not None:
+        entries = refilled(entries, fill)
+    own = packed_in(of_coordinates(entries.ndim), entries)
+    return pack_object(filled(handle, entries.fill), own, None, "sum")
+
+
 def of_coordinates(rank: int) -> Layout:
     """The layout of sorted coordinates."""
     return candidates("scipy.coo", rank)[0].layout()

@@ -19,9 +19,9 @@ from spfgen.lang.expressions import did_you_mean
 from spfgen.lang.fills import fill_text, plain_fill
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
-from spfgen.lang.products import check_products
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
 
@@ -172,6 +172,7 @@ class KernelSpec:
         deterministic: bool = False,
         optimize: int | None = None,
         validate: str = "once",
+        prune: bool = False,
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
         `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
@@ -185,12 +186,13 @@ class KernelSpec:
         Raises SpecError, UsageError, Unsupported.
         """
         from spfgen.pipeline import resolve
+        from spfgen.space.assembled import with_assembled
 
         kernel = _with_finds(_scheduled(self.kernel, schedule), finds, deterministic)
         kernel = replace(kernel, level=level_of(optimize))
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
-        return build(kernel, layouts, threads, validate)
+        return build(with_assembled(kernel, layouts), layouts, threads, validate, prune=prune)
 
     def __repr__(self) -> str:
         return f"<spfgen kernel {self.name}>"
@@ -304,6 +306,7 @@ def compile(  # noqa: A001
     deterministic: bool = False,
     optimize: int | None = None,
     validate: str = "once",
+    prune: bool = False,
     **layouts: LayoutHandle | Layout | str,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
@@ -319,6 +322,7 @@ def compile(  # noqa: A001
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
+    from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
@@ -327,7 +331,6 @@ def compile(  # noqa: A001
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
     parsed = parse_statements(statements)
-    check_products(parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
@@ -338,7 +341,8 @@ def compile(  # noqa: A001
     for declaration in declared:
         one = replace(kernel, tensors=(declaration,))
         found |= resolve(one, handles[declaration.name].tree)
-    return (made if schedule is None else Kernel)(kernel, found, threads, validate)
+    build = made if schedule is None else Kernel
+    return build(with_assembled(kernel, found), found, threads, validate, prune=prune)
 
 
 def evaluate(
@@ -348,6 +352,8 @@ def evaluate(
     sizes: Mapping[str, int] | None = None,
     threads: int | None = None,
     validate: str = "once",
+    out: object = None,
+    prune: object = None,
     **operands: object,
 ) -> Any:
     """What index notation gives for these operands: `evaluate("y[i] = A[i,j]*x[j]", A=A, x=x)`.
@@ -359,17 +365,20 @@ def evaluate(
     contiguous are copied.
 
     Results are numpy arrays and numbers, a dict of them when there are several; a target that is given is written in
-    place. Types follow numpy's promotion; bool adds by `or` and multiplies by `and`. What a sparse operand does not
-    store contributes nothing. `sizes` says extents that no operand has. `validate` is when index arrays are checked:
-    the first time they are seen ("once"; again when they have changed), "always", or "never" (then they are taken to
-    be sorted and without duplicates, and wrong ones may end the process). A kernel is compiled once for each text and
-    choice of layouts and types, and kept on disk. Raises SpecError, UsageError, DataError, Unsupported.
+    place. `out` is a layout for those that are not (`out="csr"`; a dict of layouts by name when there are several): the
+    result is a tensor then, which stores each coordinate at which a term of the sum has all its factors stored; with
+    `prune=True` those at which the result is not the fill value. Types follow numpy's promotion; bool adds by `or` and
+    multiplies by `and`. What a sparse operand does not store contributes nothing. `sizes` says extents that no operand
+    has. `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
+    changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
+    process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
+    SpecError, UsageError, DataError, Unsupported.
     """
     from spfgen.run.evaluate import evaluate as evaluated
 
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
-    return evaluated(statements, operands, sizes, threads, validate)
+    return evaluated(statements, operands, sizes, threads, validate, out, prune)
 
 
 def einsum(
@@ -464,9 +473,8 @@ def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
 
 def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, LayoutHandle]) -> None:
     """Every layout is for a tensor of the statements, and every tensor with subscripts has one."""
-    from spfgen.space.names import accesses
 
-    used = [a for s in statements for a in (s.target, *accesses(s.value))]
+    used = [*accesses_in(statements)]
     for access in used:
         if access.subscripts and access.tensor not in handles:
             message = f"expected a layout for `{access.tensor}`, but there is none"

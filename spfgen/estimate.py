@@ -11,14 +11,14 @@ from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Choose, Do, Load, Plan, Scan, Whole
+from spfgen.plan.nodes import Append, Choose, Do, Load, Plan, Scan, Whole
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
 def memory(program: Program) -> list[tuple[str, str]]:
     """(array, its bytes) of all arrays, shared ones once; then about their sum."""
     found: dict[str, Expr] = {}
-    for tensor in program.tensors:
+    for tensor in (t for t in program.tensors if t.assembled is None):
         shared = {a: f for a, f in tensor.arrays if f.partition(".")[0] != tensor.name}
         for array in tensor.layout.arrays:
             if array not in shared:
@@ -75,6 +75,8 @@ def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]
     match plan:
         case Do():
             yield trips, plan
+        case Append():
+            yield trips, plan.as_do
         case Choose(variants):
             yield from _visits(variants[0].body, trips, counts)
         case Whole(body=body):

@@ -32,10 +32,12 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
     parts = [f"kernel {program.name}"]
     for tensor in program.tensors:
         role = "output" if tensor.is_output else "input"
-        constants = ", ".join(f"{n}={v}" for n, v in tensor.layout.constants)
-        layout = f"{tensor.layout.name}({constants})" if constants else tensor.layout.name
+        named = tensor.assembled or tensor.layout
+        constants = ", ".join(f"{n}={v}" for n, v in named.constants)
+        layout = f"{named.name}({constants})" if constants else named.name
         shared = f", shares index arrays of {tensor.shared_with}" if tensor.shared_with else ""
-        parts.append(f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}")
+        computed = ", its pattern is computed" if tensor.assembled is not None else ""
+        parts.append(f"  {tensor.name} : {layout}, {tensor.value_type}, {role}{shared}{computed}")
     for group, plan in zip(program.groups, generated.plans, strict=True):
         parts += ["", group.text]
         for number, instance in enumerate(group.instances, 1):
@@ -87,8 +89,9 @@ def explain_json(generated: Generated) -> dict[str, Any]:
         "tensors": [
             {
                 "name": t.name,
-                "layout": t.layout.name,
-                "constants": dict(t.layout.constants),
+                "layout": (t.assembled or t.layout).name,
+                "constants": dict((t.assembled or t.layout).constants),
+                "assembled": t.assembled is not None,
                 "value_type": t.value_type,
                 "index_types": dict(t.index_types),
                 "input": t.is_input,

@@ -21,11 +21,11 @@ from spfgen.errors import our_bugs
 from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
-from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.layout.nodes import SCALAR, Layout, as_entries
 
 if TYPE_CHECKING:
     from spfgen.pipeline import Generated
-    from spfgen.space.nodes import Program
+    from spfgen.space.nodes import Program, Tensor
 
 LAYOUTS, KERNELS = "layouts", "kernels"
 SOLVERS = ("islpy", "z3")
@@ -70,8 +70,14 @@ def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
 
 def _with_layouts(found: Compiled, layouts: Mapping[str, Layout]) -> Compiled:
     """The same with the layouts of this process, which calls tell by identity."""
-    tensors = tuple(replace(t, layout=layouts.get(t.name, SCALAR)) for t in found.program.tensors)
+    tensors = tuple(_with_layout(t, layouts.get(t.name, SCALAR)) for t in found.program.tensors)
     return replace(found, program=replace(found.program, tensors=tensors))
+
+
+def _with_layout(tensor: Tensor, layout: Layout) -> Tensor:
+    if tensor.assembled is not None:
+        return replace(tensor, layout=as_entries(layout), assembled=layout)
+    return replace(tensor, layout=layout)
 
 
 _LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...], str | None], tuple[object, Layout]] = {}

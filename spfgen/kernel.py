@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from spfgen.run.threads import checked_threads
 if TYPE_CHECKING:
     from spfgen.kept import Compiled
     from spfgen.pipeline import Generated
+    from spfgen.run.assembly import Assembly
     from spfgen.run.call import Bound, Entry
     from spfgen.run.lost import Places
     from spfgen.run.tensor import Tensor
@@ -43,8 +44,10 @@ class Kernel:
         *,
         kept: bool = False,
         tuned: Tuned | None = None,
+        prune: bool = False,
     ) -> None:
-        """`kept`: the C may come from the disk, where another process left it. `tuned`: where the schedule is from."""
+        """`kept`: the C may come from the disk, where another process left it. `tuned`: where the schedule is from.
+        `prune`: results whose pattern is computed do not store what equals their fill value."""
         self._kernel = kernel
         self._layouts = dict(layouts)
         self.threads = checked_threads(threads)
@@ -55,6 +58,9 @@ class Kernel:
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
+        self.prune = prune
+        self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
+        self._given: dict[frozenset[str], Kernel] = {}
 
     @property
     def name(self) -> str:
@@ -119,18 +125,42 @@ class Kernel:
         return f"<spfgen.Kernel {self.name}: {first}{more}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned)
+        own = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)
+        return _rebuilt, own
 
-    def __call__(self, /, *positional: object, sizes: Mapping[str, int] | None = None, **operands: object) -> Any:
+    def with_given(self, names: Iterable[str]) -> Kernel:
+        """The kernel to which these results are given: their patterns are not computed, but those that they come with.
+        `assembled` are the results whose patterns are computed."""
+        mine = self.assembled.intersection(names)
+        if not mine:
+            return self
+        if mine not in self._given:
+            from spfgen.space.assembled import with_given
+
+            kernel = with_given(self._kernel, mine)
+            args = (self._layouts, self.threads, self.validate)
+            self._given[mine] = Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+        return self._given[mine]
+
+    def __call__(
+        self,
+        /,
+        *positional: object,
+        sizes: Mapping[str, int] | None = None,
+        prune: object = None,
+        **operands: object,
+    ) -> Any:
         """Run once and return the output (a dict of them when there are several).
 
-        Operands are numpy arrays, scipy sparse arrays, numbers or spfgen tensors; an output that is given is
+        An output in a sparse layout that is not given gets its pattern from what is computed: it stores each coordinate
+        at which a term of the sum has all its factors stored; with `prune` those at which the result is not the fill
+        value. Operands are numpy arrays, scipy sparse arrays, numbers or spfgen tensors; an output that is given is
         written in place. Named sizes of the kernel are operands too. What holds the arrays of the operand's layout
         is used in place; anything else is copied into it. Raises DataError, UsageError.
         """
         if positional:
             raise self._by_name()
-        bound = self.bound(operands, sizes, self.threads, self.validate)
+        bound = self._bound(operands, sizes, prune)
         bound()
         return self.results(bound, operands)
 
@@ -139,14 +169,34 @@ class Kernel:
         found = [(name, _result(bound.tensors[name], operands.get(name))) for name in self._known().outputs]
         return found[0][1] if len(found) == 1 else dict(found)
 
-    def bind(self, /, *positional: object, sizes: Mapping[str, int] | None = None, **operands: object) -> Bound:
+    def bind(
+        self,
+        /,
+        *positional: object,
+        sizes: Mapping[str, int] | None = None,
+        prune: object = None,
+        **operands: object,
+    ) -> Bound:
         """Check the operands and put them in place; the result runs the kernel each time it is called.
 
         What decides the order of loops (the levels of a triangular solve) is found in the first of these calls.
         """
         if positional:
             raise self._by_name()
-        return self.bound(operands, sizes, self.threads, self.validate).keep_levels()
+        return self._bound(operands, sizes, prune).keep_levels()
+
+    def _bound(self, operands: dict[str, object], sizes: Mapping[str, int] | None, prune: object) -> Bound:
+        """`prune` may be the name of an operand, too."""
+        if prune is not None and self.takes("prune"):
+            operands, prune = {**operands, "prune": prune}, None
+        if prune is not None and not isinstance(prune, bool):
+            raise UsageError(f"expected prune=True or prune=False, but it is {prune!r}")
+        return self.bound(operands, sizes, self.threads, self.validate, prune=prune)
+
+    def takes(self, name: str) -> bool:
+        """Whether an operand or a size has that name."""
+        known = (*(t.name for t in self._declared.program.tensors), *self._kernel.sizes)
+        return name in known
 
     def _by_name(self) -> UsageError:
         names = ", ".join(f"{t.name}=..." for t in self._declared.program.tensors if t.is_input and not t.is_output)
@@ -179,8 +229,12 @@ class Kernel:
         threads: int | None,
         validate: str,
         checked: Container[str] = (),
+        prune: bool | None = None,
     ) -> Bound:
         """The same, with threads and times of validation of this call's own; tensors in `checked` were validated."""
+        own = [n for n in self.assembled if operands.get(n) is not None] if self.assembled else ()
+        if own:
+            return self.with_given(own).bound(operands, sizes, threads, validate, checked, prune)
         calls = self._known()
         if sizes is not None and not hasattr(sizes, "items"):
             message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
@@ -197,10 +251,21 @@ class Kernel:
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
-        bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate)
+        assemblies = {n: self._assembly(n, prune) for n in self.assembled} if self.assembled else {}
+        bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
+
+    def _assembly(self, name: str, prune: bool | None) -> Assembly:
+        """How entries of a result become a tensor."""
+        from spfgen.run.assembly import Assembly
+        from spfgen.space.tensors import types_of
+
+        use = next(d.use for d in self._kernel.tensors if d.name == name)
+        _, kinds = types_of(use, self._layouts[name])
+        said = use.index_type is not None or bool(use.array_types)
+        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune)
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -257,7 +322,13 @@ class Kernel:
 
 
 def made(
-    kernel: lang.Kernel, layouts: Mapping[str, Layout], threads: int | None, validate: str, *, kept: bool = False
+    kernel: lang.Kernel,
+    layouts: Mapping[str, Layout],
+    threads: int | None,
+    validate: str,
+    *,
+    kept: bool = False,
+    prune: bool = False,
 ) -> Kernel:
     """A kernel with the schedule that `spfgen tune` found for it, where it has none. One that is no longer accepted is
     left out, with a warning."""
@@ -270,11 +341,11 @@ def made(
 
         try:
             scheduled = with_schedule(kernel, parse_schedule(found.schedule))
-            return Kernel(scheduled, layouts, threads, validate, kept=kept, tuned=found)
+            return Kernel(scheduled, layouts, threads, validate, kept=kept, tuned=found, prune=prune)
         except SpfgenError as error:
             text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
             warnings.warn(f"{text} (tune again)", stacklevel=3)
-    return Kernel(kernel, layouts, threads, validate, kept=kept)
+    return Kernel(kernel, layouts, threads, validate, kept=kept, prune=prune)
 
 
 def _rebuilt(
@@ -284,12 +355,13 @@ def _rebuilt(
     validate: str,
     kept: bool,
     tuned: Tuned | None,
+    prune: bool,
 ) -> Kernel:
     """A kernel from a pickle: compiled again, or loaded from the cache."""
     from spfgen.run.form import canonical
 
     known = {name: canonical(layout) for name, layout in layouts.items()}
-    return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned)
+    return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned, prune=prune)
 
 
 class _Calls:

@@ -33,10 +33,10 @@ from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
-from spfgen.lang.products import check_products
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, passes
 from spfgen.plan.context import check_met, context_of
@@ -46,7 +46,6 @@ from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.space.check import check_program
 from spfgen.space.from_lang import join
-from spfgen.space.names import accesses
 from spfgen.space.nodes import Program
 
 RANK = "rank"
@@ -153,11 +152,9 @@ KNOWN = frozenset(
 
 def resolve(kernel: Kernel, tree: SpecTree) -> dict[str, Layout]:
     """The layout of each declared tensor, with constants and rank put in, checked."""
-    check_products(kernel.statements)
     ranks: dict[str, int] = {}
-    for statement in kernel.statements:
-        for access in (statement.target, *accesses(statement.value)):
-            ranks.setdefault(access.tensor, len(access.subscripts))
+    for access in accesses_in(kernel.statements):
+        ranks.setdefault(access.tensor, len(access.subscripts))
     result = {}
     for declaration in kernel.tensors:
         if declaration.use.name == SCALAR.name and SCALAR.name not in tree.layouts:

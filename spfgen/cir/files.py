@@ -26,6 +26,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
+    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
@@ -53,6 +54,7 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 """Function -> the piece of rt/ that defines it, and the type it is defined for."""
 _INCLUDES = {
     "workspace": "<stdlib.h>",
+    "entries": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
@@ -128,6 +130,8 @@ def header_file(program: Program, function: Function, comment: str) -> File:
     kept = any(p.type.startswith("spfgen_levels") for p in function.params)
     guard = f"SPFGEN_{program.name.upper()}_H"
     types = [Text(runtime("levels_type.h"))] if kept else []
+    if any(t.assembled is not None for t in program.tensors):
+        types.append(Text(runtime("entries_type.h")))
     items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
     return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
-from spfgen.cir import around, finds, folds, from_steps, levels, parallel, sums
+from spfgen.cir import around, entries, finds, folds, from_steps, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
 from spfgen.cir.carry import carried
 from spfgen.cir.clearing import cleared, cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
+from spfgen.cir.functions import Functions
 from spfgen.cir.latest import latest
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
@@ -34,6 +35,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.cost import over, plus, times
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Array,
     Assign,
     Block,
@@ -84,7 +86,9 @@ MOST_UNROLLED = 1000
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
     """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
-    return outlined(Lowering(program, plans).function())
+    lowering = Lowering(program, plans)
+    made = outlined(lowering.function())
+    return [*lowering.functions.made, *made]
 
 
 class Lowering(Values):
@@ -98,12 +102,15 @@ class Lowering(Values):
         self.plans = plans
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
+        self.functions = Functions(self.names.new)
         self.refused = ""
         """The variable that says whether the call fails."""
         self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
         self.orders = self.names.new("levels")
+        computed = [t.name for t in program.tensors if t.assembled is not None]
+        self.entries = {name: c.Name(self.names.new(f"{name}_entries")) for name in computed}
 
     # --- the function ----------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ class Lowering(Values):
         params += levels.params(self)
         memory = taken(self.workspaces)
         threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
-        free = given_back(self.workspaces)
+        free = [*given_back(self.workspaces), *entries.failed(self)]
         rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
         rest = [*self.missing(used), *rest]
@@ -196,7 +203,7 @@ class Lowering(Values):
 
     def prologue(self) -> list[c.Stmt]:
         """Sizes and arrays under their own names."""
-        result: list[c.Stmt] = []
+        result = entries.declared(self)
         for size in self.sizes:
             places = self.program.size_of[size]
             if places:
@@ -242,7 +249,7 @@ class Lowering(Values):
     def values_held(self) -> c.Expr:
         """How many values all tensors hold: a measure of the work that needs no knowledge of the loops."""
         total: c.Expr = c.Int(0)
-        for tensor in self.program.tensors:
+        for tensor in (t for t in self.program.tensors if t.assembled is None):
             for value in tensor.layout.values:
                 if value.extents:
                     count = joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
@@ -256,6 +263,8 @@ class Lowering(Values):
         each = {n.tensor: 2 if n.part is None else 16 for n in walk(plan, PLANS) if isinstance(n, Clear)}
         for name, count in each.items():
             tensor = self.program.tensor(name)
+            if tensor.assembled is not None:
+                continue
             sizes = size_values(tensor, self.program.fixed)
             total += [over(times(*(substitute(e, sizes) for e in v.extents)), Num(count)) for v in tensor.layout.values]
         return plus(*total)
@@ -357,6 +366,8 @@ class Lowering(Values):
                 return sums.together(self, plan, scope)
             case Transpose():
                 return transpose(self, plan, scope)
+            case Append():
+                return entries.append(self, plan, scope)
             case Do(target, op, value):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
@@ -370,6 +381,8 @@ class Lowering(Values):
 
     def clear(self, tensor_name: str) -> list[c.Stmt]:
         """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
+        if tensor_name in self.entries:
+            return [c.Assign(c.Field(self.entries[tensor_name], "count"), "=", c.Int(0))]
         result: list[c.Stmt] = []
         tensor = self.program.tensor(tensor_name)
         kind = self.kinds[tensor_name]
@@ -415,9 +428,9 @@ class Lowering(Values):
     def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
         """A loop that is not in parts."""
         if self.program.level < 2 and not (plan.vector or plan.unroll):
-            lines, own, private, inner = self.divided(plan, scope)
+            lines, own, private, after, inner = self.divided(plan, scope)
             body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
-            return [*comment, *lines, self.loop(plan, scope, body, private)]
+            return [*comment, *lines, self.loop(plan, scope, body, private), *after]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
             apart = [sums.apart()] if scope.rows else []
@@ -438,14 +451,14 @@ class Lowering(Values):
         side = sums.vectors_together(self, plan, replace(scope, looped=True))
         if side is not None:
             return [*before, *side]
-        lines, own, private, inner = self.divided(plan, scope)
+        lines, own, private, after, inner = self.divided(plan, scope)
         inner = replace(inner, carried=frozenset(n for n, _ in (*scope.sums.values(), *scope.folded.values())))
         apart = [sums.apart()] if sums.several(plan, scope) else []
         body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
-        return [*before, *comment, *lines, *ahead, loop]
+        return [*before, *comment, *lines, *ahead, loop, *after]
 
     def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
         """A loop that the schedule wants vectorized or unrolled."""
@@ -466,7 +479,7 @@ class Lowering(Values):
         found = tuple(d for d, _ in plan.loads) if isinstance(plan, Find) else ()
         *nodes, last = chain(plan.hit if isinstance(plan, Find) else plan.body)
         parts = last.parts if isinstance(last, Seq) else (last,)
-        dos = [n for n in parts if isinstance(n, Do)]
+        dos = [n for n in parts if isinstance(n, Do | Append)]
         if plan.parallel or len(dos) < len(parts) or not all(isinstance(n, Load | Locate) for n in nodes):
             return [], scope
         inside = {plan.dim, *found, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
@@ -483,17 +496,20 @@ class Lowering(Values):
                 held[read] = c.Name(name)
         return lines, replace(scope, held=held)
 
-    def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, Scope]:
+    def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, list[c.Stmt], Scope]:
         """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
-        pragma, the scope inside."""
+        pragma, lines after it, the scope inside."""
         inner = replace(scope, looped=True)
         if not plan.parallel:
-            return [], [], "", inner
+            return [], [], "", [], inner
         lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
         own: list[c.Stmt] = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # its part of an array
         names = [s.name for s in lines if isinstance(s, c.Declare) and s not in own]
         private = f" firstprivate({', '.join(names)})" if names else ""
-        return [s for s in lines if s not in own], own, private, inner
+        above = [s for s in lines if s not in own]
+        names, threads = entries.appended(plan), c.Name("threads")
+        more, after, inner = entries.divided(self, names, threads, c.Call("spfgen_thread", ()), inner)
+        return above, [*own, *more], private, after, inner
 
     def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
@@ -581,11 +597,11 @@ class Lowering(Values):
     def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
         if plan.parallel and parallel.needs_parts(plan):
             return parallel.on_threads(self, plan, scope)
-        lines, own, private, within = self.divided(plan, scope)
+        lines, own, private, after, within = self.divided(plan, scope)
         body, inner = self.hits(plan, within, found)
         keys = print_expr(self.all(plan.conditions, inner))
         comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
-        return [comment, *lines, self.loop(plan, scope, [*own, *body], private)]
+        return [comment, *lines, self.loop(plan, scope, [*own, *body], private), *after]
 
     def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
         kind = self.compute_type(plan.body, plan.target)

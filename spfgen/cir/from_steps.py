@@ -73,7 +73,7 @@ def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.
     """The value converted to a type."""
     if isinstance(value, lang.Constant):
         return operators.literal(value.value, wanted)
-    found, kind = operators.value(value, lambda v: _leaf(low, v, scope))
+    found, kind = operators.value(value, lambda v: _leaf(low, v, scope), low.functions.call)
     return operators.cast(found, kind, wanted)
 
 

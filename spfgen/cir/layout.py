@@ -11,6 +11,11 @@ from spfgen.ir import fresh
 from spfgen.lang.types import TYPES, has_meaning_in_c
 from spfgen.space.nodes import Program, Tensor
 
+KIND, FIELD = "spfgen_entries", "entries"
+"""The type of a list of entries (rt/entries_type.h), and its name in the struct of a tensor."""
+MOST_RANK = 32
+"""So many coordinates it has room for."""
+
 
 def structs(program: Program) -> dict[str, Struct]:
     """The struct of each tensor. Two layouts may have one name: then the name of the second's struct gets a number."""
@@ -27,7 +32,7 @@ def structs(program: Program) -> dict[str, Struct]:
 def struct_name(tensor: Tensor) -> str:
     """`csr_f64_i32_t`: the layout, its constants, the type of the values and those of the index arrays."""
     parts = [tensor.layout.name, *(f"{name}{value}".replace("-", "m") for name, value in tensor.layout.constants)]
-    parts.append(_short(tensor.value_type))
+    parts.append(_short(tensor.entry_type or tensor.value_type))
     kinds = [_short(kind) for _, kind in tensor.index_types]
     parts += kinds[:1] if len(set(kinds)) == 1 else kinds
     return identifier("_".join(parts)) + "_t"
@@ -54,6 +59,10 @@ def struct(tensor: Tensor) -> Struct:
         Param("int64_t", field_name(p), f"extent {k + 1} of {layout.rank}") for k, p in enumerate(layout.parameters)
     ]
     fields += [Param("int64_t", field_name(s), "size") for s in layout.sizes]
+    if tensor.assembled is not None:
+        what = f"{TYPES[tensor.entry_type].c} values at ({', '.join(layout.coordinates)}), to be packed"
+        doc = f"What a result in layout {tensor.assembled.name} whose pattern is computed is packed from."
+        return Struct(struct_name(tensor), (*fields, Param(KIND, FIELD, what)), doc)
     kinds = dict(tensor.index_types)
     for index in layout.indexes:
         shape = "".join(f"[{show(e)}]" for e in index.extents)

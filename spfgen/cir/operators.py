@@ -12,6 +12,7 @@ from typing import Any
 from spfgen.cir import nodes as c
 from spfgen.cir.elements import converted
 from spfgen.errors import InternalError
+from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.fold import applied as folded
 from spfgen.lang.ops import OPERATORS
@@ -117,7 +118,9 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
         case "truth !":
             return c.Bin("==", given[0], literal(0, kind))
         case "truth &&" | "truth ||" | "truth !=":
-            return c.Bin(how.split()[1], truth(given[0], kinds[0]), truth(given[1], kinds[1]))
+            return _both(how.split()[1], truth(given[0], kinds[0]), truth(given[1], kinds[1]))
+        case "&&" | "||":
+            return _both(how, given[0], given[1])
         case "rt":
             return c.Call(f"spfgen_{_RT.get((op, kind.kind), op)}_{kind.name}", tuple(given))
         case "":
@@ -134,6 +137,13 @@ def _applied(op: str, given: Sequence[c.Expr], kinds: Sequence[ElementType], res
     # The constants of two sums of int32 would be joined to one that is wider.
     wide = result.bytes < 4 or (result.bytes == 4 and any(isinstance(g, c.Int) for g in given))
     return c.Cast(result.c, made) if whole and wide else made
+
+
+def _both(sign: str, a: c.Expr, b: c.Expr) -> c.Expr:
+    """Two truth values joined. Compilers do not vectorise loops in which b is asked for only after a: both are
+    computed where that is cheap."""
+    cheap = not any(isinstance(node, c.Call) for node in walk(b))
+    return c.Bin({"&&": "&", "||": "|"}.get(sign, sign) if cheap else sign, a, b)
 
 
 _POWERS: dict[float | None, str] = {-1.0: "reciprocal", 0.5: "sqrt", 1.0: "positive", 2.0: "square"}

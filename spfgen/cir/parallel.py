@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spfgen.cir import entries
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, flat, joined, loop, minus
 from spfgen.cir.clearing import cleared_span, spans
@@ -107,7 +108,8 @@ def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.S
     if share.row and isinstance(plan, Scan):
         return _divided(low, plan, share, scope)
     parts = _Parts(low, plan, scope, _number(low, share, scope), _taken(low))
-    return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
+    own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
+    return [parts.comment, *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
 
 
 def needs_parts(plan: Loop) -> bool:

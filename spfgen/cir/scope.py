@@ -56,7 +56,7 @@ class Scope:
     neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
     inspector around; `falling` are sums that hold what is left of a value when they are taken off it, `carried` those
     that a loop around goes on with; `clears` is the result that the next loop on threads clears as it clears copies of
-    it."""
+    it; `entries` are the lists to which entries of a tensor go here."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class Scope:
     falling: frozenset[str] = frozenset()
     carried: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
+    entries: Mapping[str, c.Expr] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

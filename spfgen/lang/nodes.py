@@ -201,7 +201,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TensorDecl:
-    """`local`: it lives as long as the kernel runs, which makes it."""
+    """`local`: it lives as long as the kernel runs, which makes it. `assembled`: its pattern is computed."""
 
     name: str
     use: LayoutUse
@@ -209,6 +209,7 @@ class TensorDecl:
     shares: Shares | None = None
     span: Span | None = _span()
     local: bool = False
+    assembled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr, Formula
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Apply, Constant, Reduce, Statement, Step
-from spfgen.lang.show import show_statement, show_value
+from spfgen.lang.nodes import Access, Apply, Constant, Reduce, Statement
 
 OPERATORS = ("add", "subtract", "multiply", "divide", "negative")
 
@@ -36,12 +34,3 @@ def _is_plain(node: Any) -> bool:
         case Constant(value):
             return not isinstance(value, bool)
     return isinstance(node, Expr | Formula)
-
-
-def check_products(steps: Sequence[Any]) -> None:
-    """Raises Unsupported for steps that are not."""
-    found = first_beyond(steps)
-    if found is not None:
-        text = show_statement(found) if isinstance(found, Step) else show_value(found)
-        hint = "sums, differences, products and quotients are compiled, and `sum(j: ...)`"
-        raise Unsupported(f"expected a sum of products, but `{text}` is not compiled yet", found.span, (hint,))

@@ -155,6 +155,32 @@ def everywhere(rank: int) -> Layout:
     )
 
 
+ENTRIES = "entry"
+"""The values of a list of entries."""
+
+
+@lru_cache(maxsize=1024)
+def as_entries(layout: Layout) -> Layout:
+    """What a kernel delivers for a result whose pattern is computed, in place of the result's layout: a value at each
+    coordinate within the extents, for which there is a place only when it comes."""
+    coordinates, extents = tuple(map(Var, layout.coordinates)), tuple(map(Var, layout.parameters))
+    at = tuple(Var(f"at_{k}") for k in range(1, layout.rank + 1))
+    parts = [within(a, ZERO, e) for a, e in zip(at, extents, strict=True)]
+    parts += [Compare("=", c, a) for c, a in zip(coordinates, at, strict=True)]
+    return Layout(
+        f"{layout.name}_entries",
+        layout.parameters,
+        (),
+        (),
+        tuple(a.name for a in at),
+        layout.coordinates,
+        conjunction(parts),
+        (),
+        (ValueArray(ENTRIES, extents, at),),
+        layout.fill,
+    )
+
+
 @lru_cache
 def coordinate_list(rank: int) -> Layout:
     """Coordinates and values side by side, in any order, nothing known of them: what is packed."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Call, Compare, Expr, Formula, Var, show, variables
 from spfgen.plan.nodes import (
+    Append,
     Bound,
     Clear,
     Do,
@@ -222,7 +223,7 @@ class Reader:
                 self.read(inner)
             case Reduce(body=inner) | Reach(body=inner) | State(body=inner) | Table(body=inner):
                 self.read(inner)
-            case Do():
+            case Do() | Append():
                 missing = set(self.instance.domain.space.names) - self.defined
                 if missing:
                     raise _Fault(f"the plan does not define {sorted(missing)}")

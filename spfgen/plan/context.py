@@ -21,7 +21,7 @@ class Context:
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
     of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
-    pass that rewrites plans, if not all do."""
+    pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -36,6 +36,7 @@ class Context:
     free: bool = False
     level: int = 2
     stop_after: str = ""
+    assembled: frozenset[str] = frozenset()
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -83,6 +84,7 @@ def context_of(program: Program) -> Context:
         deterministic=program.deterministic,
         level=program.level,
         shapes=dict(_shapes(program)),
+        assembled=frozenset(t.name for t in program.tensors if t.assembled is not None),
     )
 
 

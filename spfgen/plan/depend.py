@@ -86,7 +86,7 @@ def place_inside(instance: Instance, operand: Operand, known: Piece) -> bool:
         inside = conjunction([within(place, ZERO, extent) for place, extent in places])
         holds = known.constraints()
         spoken = {n for c in holds for n in c.value.names()} | variables(inside)
-        assumptions: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+        assumptions: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
         assumptions += [Compare("=" if c.equality else ">=", expression(c.value), ZERO) for c in holds]
         assumptions += [Compare("=", Var(n), call) for n, call in instance.calls.items() if n in spoken]
         about = f"the place in {operand.tensor}.{operand.array} lies within it, whatever the loops inside do"
@@ -313,7 +313,7 @@ def _asked(
 
 def _holds(instance: Instance, steps: Sequence[Step], fixed: set[str]) -> list[Formula]:
     """What is known of a point of the scan, in these dimensions."""
-    result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():
         result.append(Compare("=" if constraint.equality else ">=", expression(constraint.value), ZERO))
     return [*result, *(Compare("=", Var(n), instance.calls[n]) for n in instance.calls if n in fixed)]

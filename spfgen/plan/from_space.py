@@ -32,6 +32,7 @@ from spfgen.plan.legal import check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Choose,
     Clear,
     Do,
@@ -47,7 +48,7 @@ from spfgen.plan.nodes import (
     Variant,
     chain,
 )
-from spfgen.plan.passes import PASSES, Given, Nests, Verified, passed
+from spfgen.plan.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
@@ -60,6 +61,8 @@ def plan_group(group: Group, context: Context) -> Plan:
     """One statement: its output is cleared first, unless the first instance stores every place of it."""
     if group.point is not None:
         return plan_expression(group, context, plan_instance)
+    if group.target in context.assembled:
+        return _plan_entries(group, context)
     parts: list[Plan] = []
     clear = group.op == "="
     if clear and group.target in context.several:
@@ -68,6 +71,14 @@ def plan_group(group: Group, context: Context) -> Plan:
         parts += plan_instance(instance, context, store=clear and not parts)
     if clear and not parts:
         parts.append(Clear(group.target, "nothing is added"))
+    return parts[0] if len(parts) == 1 else Seq(tuple(parts))
+
+
+def _plan_entries(group: Group, context: Context) -> Plan:
+    """One statement whose target is a list of entries: its nests deliver them one after the other."""
+    parts: list[Plan] = [Clear(group.target, "what it held before")] if group.op == "=" else []
+    for instance in group.instances:
+        parts += plan_instance(instance, context, store=False)
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 
@@ -115,7 +126,8 @@ def _planned(instance: Instance, context: Context, store: bool) -> list[Plan]:
     given = Given(arranged, tuple(steps), context, blocks)
     clear = (Clear(instance.target.tensor, "not every place is reached exactly once"),)
     nests = Nests(tuple(chosen), clear if store and not stored else ())
-    return passed(PASSES, given, nests, context, Verified(given, nests)).plans
+    passes = ENTRIES if instance.target.tensor in context.assembled else PASSES
+    return passed(passes, given, nests, context, Verified(given, nests)).plans
 
 
 def _arranged(instance: Instance, context: Context, store: bool) -> tuple[Instance, list[Step], list[Variant], bool]:
@@ -156,17 +168,21 @@ def _has_tile(instance: Instance, nest: Plan, context: Context) -> bool:
 def _nest(instance: Instance, steps: list[Step], store: bool, context: Context) -> tuple[Plan, bool]:
     """Fold the steps from the inside out; loops that look for a position are finds, not yet chosen."""
     level = _target_level(instance, steps)
+    appends = instance.target.tensor in context.assembled
     loops_below = any(s.kind == "scan" for s in steps[level:])
     loops_above = [s.dim for s in steps[:level] if s.kind == "scan"]
     known = steps[-1].known if steps else instance.domain.space.universe()
     at_target = steps[level - 1].known if level else known.space.universe()
-    summed = loops_below and not instance.guards and place_inside(instance, instance.target, at_target)
+    summed = not appends and loops_below and not instance.guards and place_inside(instance, instance.target, at_target)
     # Storing instead of adding: reached whatever the data are, and nothing below may skip it.
     always = summed or not (loops_below or instance.guards or any(s.guards for s in steps[level:]))
     stored = store and always and _data_free(instance, steps[:level]) and covers(instance, at_target, loops_above)
     stored = stored or (store and always and covers_by_segments(instance, steps[:level]))
     target = replace(instance.target, place=tuple(with_quotients(p, known) for p in instance.target.place))
-    body: Plan = Do(target, "=" if stored and not summed else "+=", with_quotients(instance.value, known))
+    value = with_quotients(instance.value, known)
+    body: Plan = Do(target, "=" if stored and not summed else "+=", value)
+    if appends:
+        body = Append(target.tensor, target.place, value, "its place is found when all entries are there")
     if instance.guards:
         conditions = tuple(with_quotients(g, known) for g in instance.guards)
         body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
@@ -247,8 +263,11 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
     """The loop that is parallel because its iterations are proved to write distinct places, and why: the one that the
     schedule names, else the outermost."""
     text = f"its iterations write different places of {instance.target.tensor}"
+    appends = instance.target.tensor in context.assembled
     wanted = parallel_loop(instance, steps, context)
     if wanted is not None:
+        if appends:
+            return wanted.loop, f"each thread has entries of {instance.target.tensor} of its own"
         if wanted.kind == INDEPENDENT:
             return wanted.loop, text if wanted.how == "by isl" else f"{text} ({wanted.how})"
         return None
@@ -258,6 +277,8 @@ def _parallel_dim(instance: Instance, steps: list[Step], context: Context) -> tu
     dim = steps[scans[0]].dim
     if context.is_serial(dim):
         return None
+    if appends:
+        return dim, f"each thread has entries of {instance.target.tensor} of its own"
     if distinct_places(instance, dim):
         return dim, text
     if distinct_by_facts(instance, dim, steps):

@@ -54,6 +54,7 @@ from spfgen.plan.nodes import (
     Guard,
     If,
     Let,
+    Load,
     Plan,
     Refuse,
     Repeat,
@@ -92,12 +93,13 @@ class _Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads."""
+    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
+    loaded: frozenset[str] = frozenset()
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))
@@ -128,8 +130,8 @@ class _Emitter:
         self.scalars: dict[str, Kind] = {}
         self.called: dict[str, str] = {}
         self.inlined: dict[str, Any] = {}
-        self.gathered: set[str] = set()
-        """Indices that are values, wherever they were computed."""
+        self.indices: set[str] = {*steps.extents, *steps.free}
+        """All names of indices, those that are values among them."""
         self.refuses = False
         self.sizes: dict[str, Expr] = {}
         for index, extent in steps.extents.items():
@@ -229,6 +231,9 @@ class _Emitter:
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
         conditions = () if step.where is None else tuple(conjuncts(step.where))
+        free_range = set(step.indices) & self.steps.free
+        for access in (a for s in step.body for a in _accesses(s) if free_range & self.indices_in(a)):
+            conditions = (*conditions, *self.inside(access))
         inner = replace(env, parallel=False)
         free = order_is_free(step.body, step.indices, self.written)
         found = self.effects(step.body, env.known | set(step.indices))
@@ -304,7 +309,7 @@ class _Emitter:
         return list(dict.fromkeys(result))
 
     def indices_in(self, access: lang.Access) -> set[str]:
-        return {v for s in access.subscripts for v in variables(s) if v in self.extents or v in self.gathered}
+        return {v for s in access.subscripts for v in variables(s) if v in self.indices}
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
         target = self.tensors[eq.target]
@@ -394,8 +399,8 @@ class _Emitter:
 
         def leaf(inner: Env) -> Plan:
             lines: list[Plan] = []
-            for name, at in eq.at:
-                more, inner = self.placed(name, at, access, inner)
+            for place in eq.at:
+                more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
             return Block((*lines, *more, *self.stored(eq, access, value, inner)))
@@ -416,13 +421,14 @@ class _Emitter:
         for extent in tensor.extents:
             index = self.fresh("q")
             self.extents[index] = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            self.indices.add(index)
             result.append(index)
         return tuple(result)
 
     def placed(self, name: str, at: Any, access: lang.Access, env: Env) -> tuple[list[Plan], Env]:
         """`name` is the place that a value says, which has to lie within the tensor."""
         lines, place, env = self.computed(at, env)
-        self.gathered.add(name)
+        self.indices.add(name)
         own = Scalar(name, "int64")
         lines = [*lines, Let(name, "int64", place)]
         tensor = self.tensors[access.tensor]
@@ -490,18 +496,14 @@ class _Emitter:
         found = self.regions.of(node.value)
         if not found or self.regions.fill(node.value) is None:
             return False
-        if self.types.identity(node) != self.regions.fill(node.value) and (node.where or not self.has_power(node)):
+        if self.types.identity(node) != self.regions.fill(node.value) and (
+            self.conditions(node) or not self.has_power(node)
+        ):
             return False
         env = Env(frozenset(known), parallel=False)
         labels = set(self.labels)
         empty = Block(())
-        nests = [
-            p
-            for r in found
-            for p in self.driven_by(
-                r, node.indices, () if node.where is None else tuple(conjuncts(node.where)), lambda _: empty, env
-            )
-        ]
+        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
         self.labels = labels
         return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
 
@@ -549,7 +551,7 @@ class _Emitter:
                 done += self.stored(counting, count, lang.Constant(1), inner)
             return Block((*lines, *done))
 
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         found = self.regions.of(node.value)
         assert found is not None
         parts = self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
@@ -579,7 +581,7 @@ class _Emitter:
 
     def free(self, value: Any) -> set[str]:
         """The indices of a value that nothing within it binds."""
-        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.extents}
+        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.indices}
         names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
         bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
         for node in walk(value):
@@ -655,13 +657,7 @@ class _Emitter:
         conditions = (*conditions, *region.where)
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
-        own = {
-            v
-            for a in region.accesses
-            for s in a.subscripts
-            for v in variables(s)
-            if v in self.extents or v in self.gathered
-        }
+        own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
         reached = self.reached(env.known | own, pending)
         more = [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
@@ -694,7 +690,7 @@ class _Emitter:
         return True
 
     def indices_of(self, condition: Formula) -> set[str]:
-        return {v for v in variables(condition) if v in self.extents or v in self.gathered}
+        return {v for v in variables(condition) if v in self.indices}
 
     # --- links -----------------------------------------------------------------------------------
 
@@ -763,11 +759,7 @@ class _Emitter:
     ) -> list[Plan]:
         """The leaf at each point at which all accesses store something, with the `over` indices besides."""
         indices = dict.fromkeys(
-            v
-            for a in accesses
-            for s in a.subscripts
-            for v in sorted(variables(s))
-            if v in self.extents or v in self.gathered
+            v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
         unknown = [i for i in (*indices, *over) if i not in env.known]
         parts: list[Plan] = []
@@ -789,8 +781,9 @@ class _Emitter:
         ranges = Ranges(
             tuple(dict.fromkeys(names)),
             self.program.fixed,
-            {i: (self.extents[i],) for i in unknown},
+            {i: (self.extents[i],) for i in unknown if i in self.extents},
             tuple(facts),
+            self.steps.free & env.known,
         )
         where = conjunction(list(conditions)) if conditions else None
         statement = lang.Statement(lang.Access(POINT, ()), "=", term, where)
@@ -808,7 +801,7 @@ class _Emitter:
     ) -> Plan:
         instance = with_equal_positions(instance)
         place = tuple(Var(i) for i in unknown)
-        target = replace(instance.target, place=place, extents=tuple(self.extents[i] for i in unknown))
+        target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
         reads = _Reads("add", tuple(Read(o) for o in instance.reads))
         instance = replace(instance, target=target, value=reads)
         plan = self.arranged(instance, env, distinct)
@@ -823,11 +816,13 @@ class _Emitter:
         assert isinstance(does.value, lang.Apply)
         found = dict(zip(map(_key, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
-        inner = replace(env, parallel=env.parallel and not loops).knowing(unknown).having(found)
-        body = leaf(inner)
+        loads = {n.dim for n in nodes if isinstance(n, Load)}
+        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
+        body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(nodes[:-1]):
-            result = with_body(node, result)
+            if not (isinstance(node, Load) and node.dim in env.loaded):  # the same call was read further out
+                result = with_body(node, result)
         return result
 
     def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
@@ -971,7 +966,7 @@ class _Emitter:
         neutral = self.types.identity(node)
         fill = self.regions.fill(node.value)
         found = self.regions.of(node.value)
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         operator = lang.Apply(node.op, (), node.span, node.function)
         name = self.fresh(_accumulator(node.op))
         total = Scalar(name, kind.name)
@@ -1021,7 +1016,7 @@ class _Emitter:
         (index,) = node.indices
         kind = self.types.of(node.value)
         fill, found = self.regions.fill(node.value), self.regions.of(node.value)
-        conditions = () if node.where is None else tuple(conjuncts(node.where))
+        conditions = self.conditions(node)
         best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
         lines: list[Plan] = [
             Let(best.name, kind.name, _typed(0, kind.name)),
@@ -1080,6 +1075,26 @@ class _Emitter:
             lines.append(If(open_, Block(tuple(again))))
         return lines, at
 
+    def conditions(self, node: lang.Reduce) -> tuple[Formula, ...]:
+        """Where the points of a reduction are: its condition, and that accesses lie within their tensors. In a sum what
+        lies outside is no more than a fill, unless nothing else bounds an index."""
+        found = [] if node.where is None else list(conjuncts(node.where))
+        free = set(node.indices) & self.steps.free
+        for access in _direct(node.value):
+            if node.op != "add" or free & self.indices_in(access):
+                found += self.inside(access)
+        return tuple(dict.fromkeys(found))
+
+    def inside(self, access: lang.Access) -> list[Formula]:
+        """That an access lies within its tensor, where that is a question."""
+        found: list[Formula] = []
+        for subscript, extent in zip(access.subscripts, self.tensors[access.tensor].extents, strict=True):
+            size: Expr = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            if isinstance(subscript, Var) and self.extents.get(subscript.name) == size:
+                continue
+            found += conjuncts(within(subscript, ZERO, size))
+        return found
+
     def never_empty(self, node: lang.Reduce, started: Scalar) -> list[Plan]:
         return []
 
@@ -1099,6 +1114,16 @@ class _Emitter:
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (_cast(fill, kind), _cast(count, kind)), node.span)
+
+
+def _direct(value: Any) -> Iterator[lang.Access]:
+    """The accesses of a value that nothing but operators is around."""
+    match value:
+        case lang.Access():
+            yield value
+        case lang.Apply(_, arguments):
+            for argument in arguments:
+                yield from _direct(argument)
 
 
 def _joined(op: str, parts: Sequence[Any]) -> Any:

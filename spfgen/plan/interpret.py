@@ -37,9 +37,11 @@ from spfgen.ir import walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.types import TYPES, promoted
+from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Bound,
     Choose,
     Clear,
@@ -149,7 +151,9 @@ class _Interpreter:
         self.program = program
         self.choices = choices
         self.sizes = _sizes(program, operands, sizes)
-        self.kinds = {t.name: TYPES[t.value_type].name for t in (*program.tensors, *program.temporaries)}
+        self.kinds = {
+            t.name: TYPES[t.entry_type or t.value_type].name for t in (*program.tensors, *program.temporaries)
+        }
         self.watches = Watches()
         self.memories: dict[tuple[str, str], Memory] = {}
         self.index: dict[str, Array] = {}
@@ -164,6 +168,11 @@ class _Interpreter:
         self.done = 0
         for tensor in program.tensors:
             own = size_values(tensor, program.fixed)
+            if tensor.assembled is not None:
+                extents = [_extent(e, own, self.sizes) for e in tensor.layout.values[0].extents]
+                values = np.zeros(extents, TYPES[tensor.entry_type].name)
+                self.memories[tensor.name, ENTRIES] = Memory(f"{tensor.name}.{ENTRIES}", values)
+                continue
             held = operands[tensor.name].arrays
             for index in tensor.layout.indexes:
                 self.index[f"{tensor.name}.{index.name}"] = self.shaped(held[index.name], index.extents, own)
@@ -269,6 +278,8 @@ class _Interpreter:
                 self.plan(body, {**env, start: at})
             case Whole():
                 self.whole(plan, env)
+            case Append():
+                self.append(plan, env)
             case Do():
                 self.do(plan, env)
             case _:
@@ -632,6 +643,17 @@ class _Interpreter:
         value = self.value(plan, plan.value, self.kind(plan.value, own), env)
         clears = plan.op == "=" and plan.value == Constant(0)
         self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears)
+
+    def append(self, plan: Append, env: Env) -> None:
+        """An entry, by any thread; those at one place add up."""
+        self.done += 1
+        does = plan.as_do
+        own = self.kinds[plan.tensor]
+        value = self.value(plan, does.value, self.kind(does.value, own), env)
+        place = self.place(plan, does.target, env)
+        memory = self.memories[plan.tensor, ENTRIES]
+        memory.at(plan, place)
+        memory.values[place] = _converted(memory.values[place] + value, own)
 
     def put(
         self, plan: Plan, target: Operand, place: tuple[int, ...], op: str, value: Number, clears: bool = False

@@ -27,6 +27,7 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Bound,
     Do,
     Find,
@@ -105,6 +106,9 @@ def _steps(node: Plan) -> Iterator[Step]:
             yield Step((value,))
         case Kept(sums):
             yield Step(tuple(_product(o.extents) for o in sums))
+        case Append(_, coordinates, value):
+            read = [n.operand for n in walk(value) if isinstance(n, Read)]
+            yield Step((*coordinates, *(e for o in read for e in o.place)))
         case Do(target, _, value):
             places = (target, *(n.operand for n in walk(value) if isinstance(n, Read)))
             yield Step(tuple(e for o in places for e in o.place))

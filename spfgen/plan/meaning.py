@@ -20,6 +20,7 @@ from spfgen.lang.nodes import Constant
 from spfgen.plan.check import Wanted
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Bound,
     Choose,
     Clear,
@@ -76,6 +77,8 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
         case Do(op=op, value=value):
             if op != "=" or value != ZERO_VALUE:  # else a place is cleared
                 yield Path(above, plan, when)
+        case Append():
+            yield Path(above, plan.as_do, when)
         case Seq(parts):
             for part in parts:
                 yield from paths(part, above, when)

@@ -153,7 +153,7 @@ def _direction(instance: Instance, scan: Scan, call: Call, steps: Sequence[Step]
     one += [Compare("<", Var(scan.dim), e) for e in scan.high]
     named = variables(call).union(*map(variables, one)) - {scan.dim}
     near = sources(steps, named) - set(instance.sizes)
-    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     outside += [
         Compare("=" if c.equality else ">=", expression(c.value), ZERO)
         for c in known.project({*near, *instance.sizes}).constraints()

@@ -25,6 +25,7 @@
            | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
            | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
+           | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Block(parts)          statements of one scope, one after another
            | Define(dim, value)    dim has one value in the rest of the block
            | Let(name, type, value) a scalar for the rest of the block
@@ -46,6 +47,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spfgen.facts.formula import ONE, Call, Expr, Formula
+from spfgen.layout.nodes import ENTRIES
 from spfgen.space.nodes import Operand, Value
 
 
@@ -539,6 +541,23 @@ class Do(Plan):
     op: str
     value: Value
     because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Plan):
+    """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
+    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries."""
+
+    tensor: str
+    coordinates: tuple[Expr, ...]
+    value: Value
+    because: str = ""
+
+    @property
+    def as_do(self) -> Do:
+        """What it means: the value is added at the coordinates of a tensor that is 0 before."""
+        target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
+        return Do(target, "+=", self.value, self.because)
 
 
 @dataclass(frozen=True, slots=True)

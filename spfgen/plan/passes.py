@@ -190,3 +190,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("together", of_each(lambda given, nest: together(nest)), 2, fixed=False),
 )
 """All passes, the first one first."""
+APPENDING = ("measure", "check", "simplify", "schedule", "fetch ahead", "threads", "ends")
+ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
+"""The same for nests that deliver entries: the others are about places in memory, of which these have none."""

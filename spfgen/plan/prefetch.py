@@ -40,6 +40,7 @@ from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
     Ahead,
+    Append,
     Clear,
     Do,
     Find,
@@ -163,6 +164,9 @@ class _First:
                     self.note(operand)
                 self.visit(inner, sure)
                 self.visit(then, sure)
+            case Append(value=value):
+                for operand in (n for n in walk(value) if isinstance(n, Operand)):
+                    self.note(operand)
             case Do(target, value=value):
                 for operand in (*(n for n in walk(value) if isinstance(n, Operand)), target):
                     self.note(operand)

@@ -83,6 +83,10 @@ class Regions:
                 ending = [p for p, number, _ in rules if fills[p] is not None and fills[p] == number]
                 if ending:
                     return _smallest([self.of(arguments[p]) for p in ending])
+                if value.function is not None and value.function.space is not None:
+                    return self.declared(
+                        value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
+                    )
                 if op == "where" and fills[0] is not None:
                     arguments = (arguments[0], arguments[1] if fills[0] else arguments[2])
                 return _union([self.of(a) for a in arguments])
@@ -97,6 +101,17 @@ class Regions:
                 return [Region(r.accesses[:1], (*r.links, link), r.where) for r in found]
             case lang.Local(name) if name in self.inlined:
                 return self.of(self.inlined[name])
+        return None
+
+    def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
+        """The regions that a function of the user declares."""
+        match space:
+            case lang.Local(name):
+                return self.of(arguments[name])
+            case lang.Apply("logical_or", parts):
+                return _union([self.declared(p, arguments) for p in parts])
+            case lang.Apply("logical_and", parts):
+                return _smallest([self.declared(p, arguments) for p in parts])
         return None
 
 

@@ -123,8 +123,14 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Loop)
     assert loop.share is not None
     share = replace(loop.share, fixed=context.deterministic)
+    if loop.parallel and not any(isinstance(n, Do) for n in chain(loop)):
+        if share.weight is not None:
+            share = replace(share, weight=replace(share.weight, each=_each(share.weight, ZERO)))
+        return _around(nodes[:first], replace(loop, share=share))
     if loop.parallel:
         return _around(nodes[:first], replace(loop, share=_apart(instance, loop, share, context)))
+    if not any(isinstance(n, Do) for n in chain(loop)):
+        return _around(nodes[:first], replace(loop, share=None))
     found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, share, context)
     if found is not None:
         share, why = found

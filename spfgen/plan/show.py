@@ -7,6 +7,7 @@ from spfgen.facts.formula import Expr, Formula, show
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.lang.ops import SHIFTED, show_applied
 from spfgen.plan.nodes import (
+    Append,
     Bound,
     Choose,
     Clear,
@@ -167,6 +168,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
+        case Append(tensor, coordinates, value, why):
+            add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case _:

@@ -15,6 +15,7 @@ from spfgen.facts.formula import Bin, Call, Expr, Num, Var, rename, show, substi
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
     PLANS,
+    Append,
     Bound,
     Clear,
     Do,
@@ -123,6 +124,8 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             return _renamed(body, names, values, indices)
         case Reduce(target, _, body):
             return replace(plan, target=_placed(new(target)), body=_renamed(body, names, values, indices))
+        case Append(_, coordinates, value):
+            return replace(plan, coordinates=many(coordinates), value=_placed(new(value)))
         case Do(target, _, value):
             return replace(plan, target=_placed(new(target)), value=_placed(new(value)))
         case Clear(part=None):

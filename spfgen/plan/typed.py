@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spfgen.lang import nodes as lang
-from spfgen.lang.fold import applied
+from spfgen.lang.fold import applied, called
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.lang.typing import Kind, joined, kind_of, loop, reduction_type, settled
 from spfgen.space.nodes import Read
@@ -89,9 +89,9 @@ class Types:
 
     def fold(self, value: lang.Apply, numbers: Sequence[Any]) -> Any:
         """The value of an operator of numbers, as numpy computes it in the types of the arguments."""
-        if value.function is not None:
-            return None
         import numpy as np
 
         typed = [np.dtype(k.name).type(n) for k, n in zip(self.arguments(value), numbers, strict=True)]
+        if value.function is not None:
+            return np.asarray(called(value.function, typed)).item()
         return np.asarray(applied(value.op, typed)).item()

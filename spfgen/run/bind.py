@@ -190,6 +190,7 @@ def packed(
     index_types: Mapping[str, str] | None = None,
     is_typed: bool = False,
     duplicates: Duplicates = "sum",
+    threads: int = 0,
 ) -> Tensor:
     """A copy in the layout; index arrays are wide where that is left open and the extents need it."""
     from spfgen.run.pack import pack_entries
@@ -197,7 +198,7 @@ def packed(
     if len(entries.shape) != layout.rank:
         raise _wrong_rank(layout, name, len(entries.shape))
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
-    made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates)
+    made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, threads=threads)
     return _made(layout, made.sizes, made.arrays)
 
 

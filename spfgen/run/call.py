@@ -5,15 +5,19 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from spfgen.cir.layout import field_name
+from spfgen.cir.layout import FIELD, field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
+from spfgen.run.assembly import Assembly, EntriesStruct, pending, taken
 from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
@@ -27,13 +31,15 @@ STATUS = {1: "a null pointer", 2: "sizes that do not agree", MEMORY: "no memory 
 def struct_of(declared: Declared) -> type[ctypes.Structure]:
     """The ctypes structure that mirrors the C struct of a tensor."""
     layout = declared.layout
-    return _structure(declared.name, (*layout.parameters, *layout.sizes), layout.arrays)
+    arrays = () if declared.assembled is not None else layout.arrays
+    return _structure(declared.name, (*layout.parameters, *layout.sizes), arrays, declared.assembled is not None)
 
 
 @lru_cache(maxsize=1024)
-def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...]) -> type[ctypes.Structure]:
+def _structure(name: str, sizes: tuple[str, ...], arrays: tuple[str, ...], assembled: bool) -> type[ctypes.Structure]:
     fields: list[tuple[str, Any]] = [(field_name(n), ctypes.c_int64) for n in sizes]
     fields += [(field_name(a), ctypes.c_void_p) for a in arrays]
+    fields += [(FIELD, EntriesStruct)] if assembled else []
     return type(f"{name}_struct", (ctypes.Structure,), {"_fields_": fields})
 
 
@@ -46,9 +52,8 @@ class Entry:
         self.structs = []
         for declared in program.tensors:
             layout = declared.layout
-            self.structs.append(
-                (declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), layout.arrays)
-            )
+            arrays = () if declared.assembled is not None else layout.arrays
+            self.structs.append((declared.name, struct_of(declared), (*layout.parameters, *layout.sizes), arrays))
         self._equal = [
             (size, program.fixed.get(size), _names(program, size), tuple(places))
             for size, places in program.size_of.items()
@@ -59,7 +64,8 @@ class Entry:
             for array, function in t.arrays
             if function.partition(".")[0] != t.name
         ]
-        self._apart = {t.name: tuple(_other_arrays(program, t)) for t in program.tensors if t.is_output}
+        outputs = [t for t in program.tensors if t.is_output and t.assembled is None]
+        self._apart = {t.name: tuple(_other_arrays(program, t)) for t in outputs}
 
     def check(
         self,
@@ -104,9 +110,10 @@ class Entry:
         threads: int,
         made: Container[str] = (),
         validate: str = "once",
+        assemblies: Mapping[str, Assembly] = MappingProxyType({}),
     ) -> Bound:
         self.check(tensors, sizes, made, validate)
-        return Bound(self.program, self.function, tensors, sizes, threads, self)
+        return Bound(self.program, self.function, tensors, sizes, threads, self, assemblies)
 
 
 class Levels(ctypes.Structure):
@@ -139,6 +146,18 @@ def _freed(kept: Iterable[Levels]) -> None:
             free(getattr(order, name))
 
 
+@dataclass(frozen=True)
+class _Assembled:
+    """A result whose pattern is computed: where its entries come, of which type, what stood for it before. Without an
+    assembly nobody wants it."""
+
+    name: str
+    assembly: Assembly | None
+    struct: ctypes.Structure
+    pending: Tensor
+    entry_type: str
+
+
 class Bound:
     """A kernel with its operands in place: call it again and again. Holds references to all arrays.
 
@@ -158,6 +177,7 @@ class Bound:
         sizes: Mapping[str, int],
         threads: int,
         checked: Entry | None = None,
+        assemblies: Mapping[str, Assembly] = MappingProxyType({}),
     ) -> None:
         entry = checked or Entry(program, function)
         if checked is None:
@@ -174,6 +194,12 @@ class Bound:
             self._held += [held[a] for a in arrays]
             structs.append(struct(*[own[n] for n in fields], *[held[a].__array_interface__["data"][0] for a in arrays]))
         self._structs = structs
+        by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
+        self._assembled = [
+            _Assembled(t.name, assemblies.get(t.name), by_name[t.name], tensors[t.name], t.entry_type)
+            for t in program.tensors
+            if t.assembled is not None
+        ]
         self._wanted = threads
         self._threads = ctypes.c_int(threads)
         self._process: object = None
@@ -193,16 +219,28 @@ class Bound:
         return self
 
     def __call__(self) -> None:
-        """Run once. Raises DataError when there is no memory for a workspace."""
+        """Run once; results whose pattern is computed are new tensors then. Raises DataError when memory is out."""
         if self._process is not Forks.process:
             self._process, self._threads.value = Forks.process, threads_allowed(self._wanted)
-        if status := self._function(*self._arguments):
-            self._fail(status)
+        if not self._assembled:
+            if status := self._function(*self._arguments):
+                self._fail(status)
+            return
+        with ExitStack() as stack:
+            status = self._function(*self._arguments)
+            found = [stack.enter_context(taken(a.struct, a.pending.shape, a.entry_type)) for a in self._assembled]
+            if status:
+                self._fail(status)
+            for own, entries in zip(self._assembled, found, strict=True):
+                if own.assembly is not None:
+                    dtype, threads = own.pending.dtype, self._threads.value
+                    self.tensors[own.name] = own.assembly.tensor(own.name, entries, dtype, threads)
 
     def _fail(self, status: int) -> None:
         """The other codes report what was checked before the call."""
         if status == MEMORY:
-            raise DataError(f"expected memory for a workspace of `{self.program.name}`, but there is not enough")
+            what = "the entries or a workspace" if self._assembled else "a workspace"
+            raise DataError(f"expected memory for {what} of `{self.program.name}`, but there is not enough")
         if status == RANGE:
             raise DataError(
                 f"expected the subscripts of `{self.program.name}` that are values to lie within their tensors, but "
@@ -299,7 +337,7 @@ def _why(program: Program, size: str) -> str:
 def _other_arrays(program: Program, output: Declared) -> Iterator[tuple[str, str, str]]:
     """(own value array, other tensor, its array): the pairs that may not overlap."""
     for value in output.layout.values:
-        for other in program.tensors:
+        for other in (t for t in program.tensors if t.assembled is None):
             own = other.name == output.name
             yield from ((value.name, other.name, name) for name in other.layout.arrays if not own or name != value.name)
 
@@ -367,6 +405,8 @@ class Output:
             if value is None:
                 return None
             own[name] = value
+        if self.declared.assembled is not None:
+            return pending(self.declared, own, dtype)
         arrays: dict[str, Any] = {}
         for array, owner, held in self._shared:
             if owner == own_name or owner not in tensors:

@@ -6,7 +6,7 @@ A kernel is compiled for each text and choice of layouts, and kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_statements
-from spfgen.lang.products import check_products
+from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
 from spfgen.run.foreign import dense_layout, layout_for_output, tensor_of
@@ -44,26 +44,40 @@ def evaluate(
     sizes: Mapping[str, int] | None = None,
     threads: int | None = None,
     validate: str = "once",
+    out: object = None,
+    prune: object = None,
 ) -> Any:
-    """See spfgen.evaluate."""
-    kernel, tensors, checked = prepared(statements, operands, threads, validate)
-    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked)
+    """See spfgen.evaluate. `out` and `prune` may be the names of operands, too."""
+    given = dict(operands)
+    if prune is not None and "prune" in _parsed(statements).ranks:
+        given, prune = {**given, "prune": prune}, None
+    if out is not None and "out" in _parsed(statements).ranks:
+        given, out = {**given, "out": out}, None
+    if prune is not None and not isinstance(prune, bool):
+        raise UsageError(f"expected prune=True or prune=False, but it is {prune!r}")
+    kernel, tensors, checked = prepared(statements, given, threads, validate, out)
+    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, prune)
     bound()
-    return kernel.results(bound, operands)
+    return kernel.results(bound, given)
 
 
 def prepared(
-    statements: str, operands: Mapping[str, object], threads: int | None, validate: str
+    statements: str, operands: Mapping[str, object], threads: int | None, validate: str, out: object = None
 ) -> tuple[Kernel, dict[str, object], frozenset[str]]:
-    """The kernel for statements and the layouts of operands, what it takes, and which of that was validated."""
+    """The kernel for statements and the layouts of operands, what it takes, and which of that was validated. `out` are
+    the layouts of results that are not given."""
     text = _parsed(statements)
+    wanted = _outputs(text, operands, out)
     checked_mode(validate)
     tensors: dict[str, object] = {}
     layouts: list[tuple[str, Layout]] = []
     _check_names(text, operands)
     for name, rank in text.ranks.items():
         value = operands.get(name)
-        if value is None or (is_number(value) and not rank):
+        if name in wanted:
+            layout = wanted[name].layout
+            tensors[name] = None
+        elif value is None or (is_number(value) and not rank):
             layout = dense_layout(rank)
             tensors[name] = value
         elif name in text.targets:
@@ -72,29 +86,61 @@ def prepared(
         else:
             tensor = tensor_of(value, name, validate)
             if tensor.layout.rank != rank:
-                wanted = counted(rank, "dimension")
-                raise DataError(f"expected `{name}` with {wanted}, but it has {tensor.layout.rank}")
+                dimensions = counted(rank, "dimension")
+                raise DataError(f"expected `{name}` with {dimensions}, but it has {tensor.layout.rank}")
             layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
-    kernel = _kernel(statements, text, layouts, checked_threads(threads))
+    kernel = _kernel(statements, text, layouts, wanted, checked_threads(threads))
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
     return kernel, tensors, checked
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The layout in which a result is wanted, and how the user says it."""
+
+    layout: Layout
+    use: lang.LayoutUse
+
+
+def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[str, _Wanted]:
+    """The layouts of the results that are not given, as far as `out` says them. Raises UsageError, SpecError."""
+    from spfgen.api import handle_of
+
+    if out is None:
+        return {}
+    free = sorted(n for n in text.targets if operands.get(n) is None)
+    said = dict(out) if isinstance(out, Mapping) else dict.fromkeys(free, out)
+    if not free:
+        given = ", ".join(sorted(text.targets))
+        raise UsageError("expected a result that is not given, for which `out` says the layout, but all are", None,
+                         (f"leave out `out`, or {given}",))  # fmt: skip
+    for name in said:
+        if name not in free:
+            message = f"expected a result that is not given, but `{name}` is not one"
+            raise UsageError(message, None, (f"results: {', '.join(free)}",))
+    found = {}
+    for name, layout in said.items():
+        handle = handle_of(layout)  # type: ignore[arg-type]
+        use = replace(handle.use, span=None)
+        found[name] = _Wanted(canonical(handle.layout(text.ranks[name])), use)
+        if found[name].layout.rank != text.ranks[name]:
+            wanted = counted(text.ranks[name], "dimension")
+            message = f"expected a layout of {wanted} for `{name}`, but `{found[name].layout.name}` has "
+            raise UsageError(f"{message}{found[name].layout.rank}")
+    return found
+
+
 @lru_cache(maxsize=1024)
 def _parsed(statements: str) -> _Text:
-    from spfgen.space.names import accesses
-
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
     parsed = parse_statements(statements)
-    check_products(parsed)
     ranks: dict[str, int] = {}
-    for statement in parsed:
-        for access in (statement.target, *accesses(statement.value)):
-            ranks.setdefault(access.tensor, len(access.subscripts))
-    return _Text(parsed, ranks, frozenset(s.target.tensor for s in parsed))
+    for access in accesses_in(parsed):
+        ranks.setdefault(access.tensor, len(access.subscripts))
+    return _Text(parsed, ranks, frozenset(s.target.tensor for s in statements_in(parsed)))
 
 
 def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
@@ -105,18 +151,32 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
             raise UsageError(message, None, (did_you_mean(name, text.ranks) or known,))
 
 
-def _kernel(statements: str, text: _Text, layouts: list[tuple[str, Layout]], threads: int | None) -> Kernel:
+def _kernel(
+    statements: str,
+    text: _Text,
+    layouts: list[tuple[str, Layout]],
+    wanted: Mapping[str, _Wanted],
+    threads: int | None,
+) -> Kernel:
     level = level_of(None)
-    key = (statements, threads, level, *[id(layout) for _, layout in layouts])
+    uses = tuple([(n, w.use) for n, w in wanted.items()])
+    key = (statements, threads, level, uses, *[id(layout) for _, layout in layouts])
     kernel = _KERNELS.get(key)
     if kernel is None:
         declared = tuple(
-            lang.TensorDecl(name, lang.LayoutUse(layout.name, settings=layout.constants))
-            for name, layout in layouts
-            if layout is not SCALAR
+            lang.TensorDecl(name, _use(wanted, name, layout)) for name, layout in layouts if layout is not SCALAR
         )
         parsed = lang.Kernel("kernel", declared, (), text.statements, level=level)
         stored = {n: layout for n, layout in layouts if layout is not SCALAR}
+        if wanted:
+            from spfgen.space.assembled import with_assembled
+
+            parsed = with_assembled(parsed, stored)
         kernel = made(parsed, stored, threads, "once", kept=True)
         remember(_KERNELS, key, kernel)  # the kernel keeps its layouts alive, and so their identities
     return kernel
+
+
+def _use(wanted: Mapping[str, _Wanted], name: str, layout: Layout) -> lang.LayoutUse:
+    types = wanted[name].use if name in wanted else lang.LayoutUse("")
+    return replace(types, name=layout.name, settings=layout.constants)

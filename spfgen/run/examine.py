@@ -16,6 +16,7 @@ import numpy as np
 
 from spfgen import api
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
+from spfgen.cir.layout import field_name, structs
 from spfgen.errors import DataError, SpfgenError, ToolError, Unsupported
 from spfgen.facts.formula import Bin, calls, variables
 from spfgen.facts.prove import Answer, smaller
@@ -23,6 +24,7 @@ from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.nodes import Access, LayoutAlias
 from spfgen.lang.spec import SOLVED, builtins_binding
+from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders, pack
 from spfgen.layout.proofs import as_output, one_coordinate, places_inside, stored_once
@@ -30,13 +32,15 @@ from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
 from spfgen.layout.validate import violation
 from spfgen.plan.nodes import Scan
 from spfgen.run import sanitized
+from spfgen.run.assembly import is_pending
 from spfgen.run.call import Bound
 from spfgen.run.compare import verdict
 from spfgen.run.examine_packing import Trial, tried
 from spfgen.run.example import packed_example
-from spfgen.run.job import passed
+from spfgen.run.job import passed, values_of
 from spfgen.run.operands import random_operand
 from spfgen.run.read import Coordinates
+from spfgen.run.sanitized import Listed
 from spfgen.run.tensor import Array, Tensor, extents_of
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
@@ -279,7 +283,7 @@ def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
     if not bounds:
         return f"no random data suit it: {refused}", NOTE
     bounds += [zero for bound in bounds[:2] for zero in _divided_by_zero(kernel, bound)]
-    before = [{n: _values(t) for n, t in b.tensors.items()} for b in bounds]
+    before = [{n: values_of(t) for n, t in b.tensors.items()} for b in bounds]
     safe = sanitized.available()
     if safe:
         problem = _in_a_program(kernel, bounds, before)
@@ -319,7 +323,8 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
     given = {n: v for n, v in sizes.items() if n not in program.fixed}
     bound = kernel.bind(sizes=given, **operands)
     # What the C declares, where a call from Python would take the type of a result from the operands.
-    results = {t.name: _typed(t, bound.tensors[t.name]) for t in program.tensors if t.is_output}
+    outputs = [t for t in program.tensors if t.is_output and t.assembled is None]
+    results = {t.name: _typed(t, bound.tensors[t.name]) for t in outputs}
     return kernel.bind(sizes=given, **{**operands, **results})
 
 
@@ -390,16 +395,12 @@ def _drawn(declared: Declared, shape: tuple[int, ...], seed: int) -> Tensor:
     raise DataError(f"no arrays of layout `{layout.name}` were found for these extents")
 
 
-def _values(tensor: Tensor) -> dict[str, Array]:
-    return {v.name: tensor.arrays[v.name].copy() for v in tensor.layout.values}
-
-
 def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, dict[str, Array]]]) -> str:
     """What is wrong with the C when it runs under sanitizers; empty when nothing is."""
     program = kernel.generated.program
-    given = [([*passed(b).values()], [_words(b.tensors[t.name]) for t in program.tensors]) for b in bounds]
+    given = [([*passed(b).values()], [_words(t, b.tensors[t.name]) for t in program.tensors]) for b in bounds]
     try:
-        found, report = sanitized.called(kernel.generated.whole, program.name, given, THREADS)
+        found, report = sanitized.called(kernel.generated.whole, program.name, given, THREADS, _lists(program))
     except ToolError as error:
         return error.message
     if report:
@@ -409,15 +410,28 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
             t.name: replace(bound.tensors[t.name], arrays=dict(zip(t.layout.arrays, own, strict=True)))
             for t, own in zip(program.tensors, arrays, strict=True)
         }
+        after |= {t.name: _typed(t, after[t.name]) for t in program.tensors if t.assembled is not None}
         problem = _differs(kernel, bound, after, values)
         if problem:
             return problem
     return ""
 
 
-def _words(tensor: Tensor) -> tuple[list[int], list[Array]]:
+def _lists(program: Program) -> dict[int, Listed]:
+    """The tensors that are lists of entries."""
+    named = structs(program)
+    return {
+        k: Listed(named[t.name].name, tuple(map(field_name, t.layout.parameters)), TYPES[t.entry_type].c)
+        for k, t in enumerate(program.tensors)
+        if t.assembled is not None
+    }
+
+
+def _words(declared: Declared, tensor: Tensor) -> tuple[list[int], list[Array]]:
     layout = tensor.layout
     sizes = [tensor.sizes[n] for n in (*layout.parameters, *layout.sizes)]
+    if is_pending(tensor):  # the program adds the entries to a dense array
+        return sizes, [np.zeros(tensor.shape, declared.entry_type)]
     return sizes, [tensor.arrays[a] for a in layout.arrays]
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -136,13 +138,54 @@ def write_calls(path: Path, calls: Sequence[tuple[int, int, Sequence[int], Tenso
                     out.write(np.ascontiguousarray(array).tobytes())
 
 
-def _door(name: str, tensors: int, parameters: int) -> str:
+@dataclass(frozen=True)
+class Listed:
+    """A tensor whose struct has a list of entries: the name of that struct, the fields of its extents, the C type of
+    the values. The program has a dense array in place of the list, to which the entries are added."""
+
+    struct: str
+    extents: tuple[str, ...]
+    kind: str
+
+
+def _door(name: str, tensors: int, parameters: int, lists: Mapping[int, Listed]) -> str:
     """A function with a name that is free in the program, whatever the kernel is called."""
     words = [f"spfgen_{k}" for k in range(tensors + parameters)]
     types = ["void *"] * tensors + ["int64_t "] * parameters
     given = ", ".join([*(t + w for t, w in zip(types, words, strict=True)), "int spfgen_threads_"])
-    body = f"    return {name}({', '.join([*words, 'spfgen_threads_'])});"
+    before = [line for k, one in lists.items() for line in _filled(k, one)]
+    after = [line for k, one in lists.items() for line in _added(k, one)]
+    passed = [f"&spfgen_list_{k}" if k in lists else word for k, word in enumerate(words)]
+    call = f"const int spfgen_status_ = {name}({', '.join([*passed, 'spfgen_threads_'])});"
+    body = "\n".join(f"    {line}" for line in (*before, call, *after, "return spfgen_status_;"))
     return f"\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
+
+
+def _filled(number: int, one: Listed) -> list[str]:
+    """The struct of a list, from the words of the program."""
+    name = f"spfgen_list_{number}"
+    lines = [f"{one.struct} {name} = {{0}};"]
+    return lines + [f"{name}.{e} = ((int64_t *)spfgen_{number})[{k}];" for k, e in enumerate(one.extents)]
+
+
+def _added(number: int, one: Listed) -> list[str]:
+    """The entries added to the dense array."""
+    name, rank = f"spfgen_list_{number}", len(one.extents)
+    place = "0"
+    for k, extent in enumerate(one.extents):
+        place = f"({place})*{name}.{extent} + {name}.entries.at[{k}][n]"
+    inside = " && ".join(f"{name}.entries.at[{k}][n] >= 0 && {name}.entries.at[{k}][n] < {name}.{e}"
+                         for k, e in enumerate(one.extents))  # fmt: skip
+    dense, values = f"(({one.kind} **)spfgen_{number})[{rank}]", f"(({one.kind} *){name}.entries.values)"
+    sum_ = f"{dense}[p] || {values}[n]" if one.kind == "bool" else f"{dense}[p] + {values}[n]"
+    return [
+        f"for (int64_t n = 0; n < {name}.entries.count; n++) {{",
+        f'    if (!({inside})) {{ fprintf(stderr, "an entry lies outside of its tensor\\n"); exit(94); }}',
+        f"    const int64_t p = {place};",
+        f"    {dense}[p] = ({one.kind})({sum_});",
+        "}",
+        f"spfgen_entries_free(&{name}.entries);",
+    ]
 
 
 @cache
@@ -156,9 +199,13 @@ def available() -> bool:
 
 
 def called(
-    source: str, name: str, calls: Sequence[tuple[Sequence[int], Tensors]], threads: int
+    source: str,
+    name: str,
+    calls: Sequence[tuple[Sequence[int], Tensors]],
+    threads: int,
+    lists: Mapping[int, Listed] = MappingProxyType({}),
 ) -> tuple[list[list[list[Array]]], str]:
-    """Call a kernel with parameters and tensors, several times.
+    """Call a kernel with parameters and tensors, several times. `lists` are the tensors that are lists of entries.
 
     Returns (for each call and tensor its arrays afterwards, what a sanitizer said: nothing when all is well).
 
@@ -166,7 +213,7 @@ def called(
     """
     counts = len(calls[0][1]), len(calls[0][0])
     main = main_source({0: (DOOR, *counts)})
-    source += _door(name, *counts)
+    source = f"#include <stdio.h>\n{source}{_door(name, *counts, lists)}"
     with tempfile.TemporaryDirectory(prefix="spfgen-") as folder:
         code, output, data = _run(Path(folder), source, main, [(0, threads, p, t) for p, t in calls])
     if code:

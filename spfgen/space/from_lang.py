@@ -6,12 +6,13 @@ For every additive term: the relations of all accesses, with coordinates replace
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from spfgen.facts.formula import Expr
-from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.products import first_beyond
+from spfgen.lang.types import promoted
 from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.space.assembled import as_assembled
 from spfgen.space.extents import Extents
 from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
@@ -21,6 +22,7 @@ from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
+from spfgen.space.values import combined_type
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -37,6 +39,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     uses = [(s.target, *accesses(s.value)) for s in kernel.statements]
     extents = Extents(kernel, declared, layouts, uses, {s.target.tensor for s in kernel.statements})
     tensors = make_tensors(kernel, declared, layouts, extents, *inputs_and_outputs(kernel.statements))
+    tensors = tuple(_computed(kernel, t, tensors) for t in tensors)
     by_name = {t.name: t for t in tensors}
     groups: list[Group] = []
     temporaries: list[Tensor] = []
@@ -66,37 +69,18 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     )
 
 
+def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """The tensor as a list of entries, if its pattern is computed."""
+    if not any(d.assembled and d.name == tensor.name for d in kernel.tensors):
+        return tensor
+    by_name = {t.name: t for t in tensors}
+    own = [s for s in kernel.statements if s.target.tensor == tensor.name]
+    return as_assembled(tensor, promoted(sorted({combined_type(s, by_name) for s in own})).name)
+
+
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored."""
     if any(d.local for d in kernel.tensors) or any(layout.fill != 0 for layout in layouts.values()):
         return False
-    return all(isinstance(s, lang.Statement) and s.op in ("=", "+=") and _is_plain(s) for s in kernel.statements)
-
-
-def _is_plain(statement: lang.Statement) -> bool:
-    for node in walk(statement):
-        match node:
-            case lang.Apply(op):
-                if node.function is not None or op not in ("add", "subtract", "multiply", "divide", "negative"):
-                    return False
-            case lang.Reduce(op):
-                if op != "add":
-                    return False
-            case lang.Access(_, subscripts):
-                if not all(isinstance(s, Expr) for s in subscripts):
-                    return False
-            case lang.Constant(number):
-                if isinstance(number, bool):
-                    return False
-            case (
-                lang.Index()
-                | lang.Local()
-                | lang.Coalesce()
-                | lang.Collapse()
-                | lang.Split()
-                | lang.Concat()
-                | lang.Slice()
-            ):
-                return False
-    return True
+    return first_beyond(kernel.statements) is None

@@ -25,6 +25,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.sets.affine import Affine, NotAffine
@@ -58,8 +59,12 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
         _check_output(equation, layouts[equation.target])
-    indices = {i: found.extent(i) for i in normal.taken if i in found.needed(body)}
-    steps = Steps(body, indices, "\n".join(_texts(body)), kernel.span)
+    needed = found.needed(body)
+    free = frozenset(i for i in needed if found.is_free(i))
+    for index in free:
+        found.check_bounded(index, body)
+    indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
+    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span)
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
         if isinstance(extent, Var):
@@ -88,9 +93,18 @@ def with_result_types(
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
-    known = {t.name: t.value_type for t in tensors if t.name in said or not (t.is_output or t.name in own)}
-    types = result_types(kernel, known)
-    return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in tensors)
+    refused: SpecError | None = None
+    for kind in (DEFAULT_VALUE, DEFAULT_WHOLE, "bool"):  # where nothing is said calls decide: any that has a meaning
+        operands = tuple(t if t.name in said else replace(t, value_type=kind) for t in tensors)
+        known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
+        try:
+            types = result_types(kernel, known)
+        except SpecError as error:
+            refused = refused or error
+            continue
+        return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
+    assert refused is not None
+    raise refused
 
 
 class Roles:
@@ -281,6 +295,13 @@ class _Ranges:
                 self.found[index] = made
         return self.found[index]
 
+    def is_free(self, index: str) -> bool:
+        """Whether nothing but conditions, and that accesses lie within their tensors, bounds the index."""
+        named = self.named(index)
+        if named is not None and not self.is_own(named[0]):
+            return False
+        return (self.by_slice(index) or self.by_link(index) or self.by_concat(index)) is None and named is None
+
     def is_own(self, extent: Expr) -> bool:
         return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
 
@@ -374,18 +395,24 @@ class _Ranges:
             if atom == index:
                 continue
             if atom in self.normal.taken:
+                if (k < 0) != (factor > 0):
+                    continue  # what leaves the index most is 0
                 other = self.known(atom)
                 if other is None:
                     return None
                 most = Bin("*", Num(abs(k)), Bin("-", other, ONE))
-                # the least of a*other for a positive factor (the most for a negative one) is at one of its ends
-                at_end = (k < 0) == (factor > 0)
-                rest = Bin("-", rest, most) if at_end and k < 0 else Bin("+", rest, most) if at_end else rest
+                rest = Bin("-" if k < 0 else "+", rest, most)
             else:
                 rest = Bin("+", rest, Bin("*", Num(k), Var(atom)))
         if factor > 0:
             return Bin("+", Bin("/", Bin("-", Bin("-", extent, ONE), rest), Num(factor)), ONE)
         return Bin("+", Bin("/", rest, Num(-factor)), ONE)
+
+    def check_bounded(self, index: str, body: Any) -> None:
+        """Raises SpecError for an index that is in no subscript and in no condition."""
+        spoken = any(index in variables(s) for a in self.uses for s in a.subscripts)
+        if not spoken and not any(isinstance(n, Compare) and index in variables(n) for n in nodes(body)):
+            raise self.unbounded(index)
 
     def unbounded(self, index: str) -> SpecError:
         name = self.normal.called.get(index, index)

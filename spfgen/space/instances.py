@@ -224,7 +224,7 @@ def _pieces(
     facts: list[Formula] = list(dict.fromkeys(instances(axioms.formulas, encoder.calls)))
     places = [p for c in combination for p in c.operand.place]
     size_names = _sizes_in([*parts, *facts, *guards, *places], [c.operand for c in combination], indices, encoder)
-    facts += [Compare(">=", Var(s), ZERO) for s in size_names]
+    facts += [Compare(">=", Var(s), ZERO) for s in size_names if s not in ranges.signed]
     facts += [f for f in ranges.facts if variables(f) <= {*size_names}]
     positions = tuple(p for c in combination for p in c.operand.positions)
     space = Space((*size_names, *indices, *positions, *encoder.quotients, *encoder.calls))
@@ -252,6 +252,7 @@ def _pieces(
             _placed(combination[0].operand, encoder),
             _value(term, operands, encoder, _placed(combination[0].operand, encoder)),
             tuple(_placed(c.operand, encoder) for c in combination[1:]),
+            signed=ranges.signed & set(size_names),
         )
 
 

@@ -31,7 +31,8 @@ class Tensor:
     """A tensor of the kernel.
 
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
-    functions behind its index arrays (another tensor's where they are shared).
+    functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
+    the kernel delivers entries, of type `entry_type`, which are packed in this layout; `layout` is that of the entries.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Tensor:
     shared_with: str | None = None
     typed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    assembled: Layout | None = None
+    entry_type: str = ""
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:
@@ -87,7 +90,7 @@ class Instance:
     `domain` holds all conditions over all dimensions; `aliases` are calls equal to an earlier call; `domains` say
     for each call that its arguments lie within the array; `facts` hold wherever the calls they speak of are
     defined, `axioms` are all declared facts for the prover; `guards` are the conditions that are not affine; `made` are
-    the dimensions that the schedule adds.
+    the dimensions that the schedule adds; `signed` the sizes that may be negative.
     """
 
     domain: Piece
@@ -105,6 +108,12 @@ class Instance:
     value: Value
     reads: tuple[Operand, ...]
     made: tuple[str, ...] = ()
+    signed: frozenset[str] = frozenset()
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        """The sizes that are not negative: all but indices that are known and may be."""
+        return tuple(s for s in self.sizes if s not in self.signed)
 
     def meaning(self, dim: str, known: Collection[str]) -> list[Constraint]:
         """What makes the dimension a quotient, if it is one and the numerator is known."""

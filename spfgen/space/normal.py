@@ -28,7 +28,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
-from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Tie
+from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
 
 ADDITIVE = ("add", "subtract", "negative", "positive")
 
@@ -90,7 +90,7 @@ class Normal:
             found = self._indices_of_subscript(subscript) - set(names) - set(own)
             own |= {n: self.new(n) for n in sorted(found, key=lambda n: _first(subscript, n))}
         inside = {**names, **own}
-        at: list[tuple[str, Any]] = []
+        at: list[Place] = []
         for k, subscript in enumerate(target.subscripts):
             match subscript:
                 case lang.Range(index, start, stop, by):
@@ -100,7 +100,7 @@ class Normal:
                     subscripts.append(rename(subscript, inside))
                 case _:
                     name = self.new("at")
-                    at.append((name, self.value(subscript, inside)))
+                    at.append(Place(name, self.value(subscript, inside)))
                     subscripts.append(Var(name))
         updates = _update(step)
         conditions = [] if step.where is None else list(conjuncts(step.where))

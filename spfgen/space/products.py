@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from spfgen.facts.formula import Formula, conjunction, variables
-from spfgen.ir import walk
+from spfgen.facts.formula import Formula, conjunction, rename, variables
+from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
@@ -54,6 +54,28 @@ def linear_terms(value: lang.Value, quotients: bool = False) -> list[Term] | Non
         return list(_linear(value, quotients))
     except _NotLinearError:
         return None
+
+
+def apart(value: lang.Value, taken: Iterable[str], ranges: Ranges) -> tuple[lang.Value, Ranges]:
+    """The value with an index of its own for each sum, which none of `taken` is: so sums can be multiplied out. The
+    ranges with those of the new indices."""
+    known = set(taken)
+    limits = dict(ranges.limits)
+
+    def of(node: lang.Value) -> lang.Value:
+        match node:
+            case lang.Reduce(_, indices, inner, where):
+                names = {i: fresh(i, known) for i in indices}
+                known.update(names.values())
+                limits.update({new: limits[old] for old, new in names.items() if old in limits})
+                inner = of(rename(inner, names))
+                own = None if where is None else rename(where, names)
+                return replace(node, indices=tuple(names.values()), value=inner, where=own)
+            case lang.Apply(arguments=arguments):
+                return replace(node, arguments=tuple(map(of, arguments)))
+        return node
+
+    return of(value), replace(ranges, limits=limits)
 
 
 class _NotLinearError(Exception):

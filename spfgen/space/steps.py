@@ -80,6 +80,14 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The index `name` is the integer that a value is."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Equation:
     """`target op value` at every point of the `indices`, which no step around binds, where the condition holds.
     `subscripts` are those of the target; one that is a value has a name in `at`. `updates`: the operator that combines
@@ -90,7 +98,7 @@ class Equation:
     indices: tuple[str, ...]
     value: Any
     updates: lang.Apply | None = None
-    at: tuple[tuple[str, Any], ...] = ()
+    at: tuple[Place, ...] = ()
     where: Formula | None = None
     within: bool = False
     text: str = ""
@@ -99,9 +107,11 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A kernel's steps. `extents` has the range [0, extent) of each index."""
+    """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
+    leave, and that accesses lie within their tensors."""
 
     body: tuple[Any, ...]
     extents: Mapping[str, Expr]
+    free: frozenset[str] = frozenset()
     text: str = ""
     span: Span | None = _span()

@@ -5,9 +5,10 @@ A value that is more than a sum of products is taken apart (values.py): its sums
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from spfgen.errors import SpecError, Unsupported
+from spfgen.facts.formula import variables
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
@@ -16,8 +17,8 @@ from spfgen.layout.proofs import as_output
 from spfgen.space.extents import Ranges
 from spfgen.space.names import accesses
 from spfgen.space.nodes import Group, Tensor
-from spfgen.space.products import instances_of, linear_terms
-from spfgen.space.values import make_expression
+from spfgen.space.products import Term, apart, instances_of, linear_terms
+from spfgen.space.values import check_divisors, make_expression
 
 
 def make_group(
@@ -28,14 +29,44 @@ def make_group(
     check_fills(statement, tensors)
     check_signs(statement, tensors)
     target, op = statement.target, statement.op
-    terms = linear_terms(statement.value)
+    computed = tensors[target.tensor].assembled is not None
+    value = statement.value
+    if computed:
+        value, ranges = apart(value, _outside(statement, ranges), ranges)
+    terms = linear_terms(value, quotients=computed)
     own = [t for t in terms or () if t.value == target]
     if terms is not None and op == "=" and len(own) == 1:
         terms, op = [t for t in terms if t.value != target], "+="
+    if computed:
+        check_entries(statement, terms, tensors, ranges)
     if terms is None or any(a.tensor == target.tensor for t in terms for a in accesses(t.value)):
         return make_expression(statement, tensors, ranges)
     found = instances_of(statement, terms, tensors, ranges)
     return Group(show_statement(statement), op, target.tensor, found, None, statement.span), ()
+
+
+def _outside(statement: lang.Statement, ranges: Ranges) -> set[str]:
+    """Indices and sizes that are not those of a sum."""
+    inside = {i for n in walk(statement.value) if isinstance(n, lang.Reduce) for i in n.indices}
+    every = {v for a in (statement.target, *accesses(statement.value)) for s in a.subscripts for v in variables(s)}
+    return {*(every - inside), *ranges.sizes}
+
+
+def check_entries(
+    statement: lang.Statement, terms: Sequence[Term] | None, tensors: Mapping[str, Tensor], ranges: Ranges
+) -> None:
+    """A result whose pattern is computed has the entries of a sum of products, divided by what is stored where they
+    are. Raises Unsupported."""
+    if terms is not None:
+        for term in terms:
+            check_divisors(statement, term, tensors, ranges)
+        return
+    name = statement.target.tensor
+    raise Unsupported(
+        f"the pattern of `{name}` is not computed of a value that is more than a sum of products",
+        statement.target.span or statement.span,
+        (f"declare `{name}` dense, or write the sums within the value into tensors of their own first",),
+    )
 
 
 def check_output(statement: lang.Statement, layout: Layout) -> None:

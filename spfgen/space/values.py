@@ -40,7 +40,7 @@ def make_expression(
     found: list[Instance] = []
     temporaries: list[Tensor] = []
     labels: set[str] = set()
-    kind, goal = _type(statement, tensors), tensors[statement.target.tensor]
+    kind, goal = combined_type(statement, tensors), tensors[statement.target.tensor]
     for name, terms in apart.sums.items():
         made = instances_of(own, terms, tensors, ranges, labels)
         if not made:  # the condition holds nowhere
@@ -97,7 +97,7 @@ def _check_whole(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> No
         )
 
 
-def _type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> str:
+def combined_type(statement: lang.Statement, tensors: Mapping[str, Tensor]) -> str:
     """The type in which the parts of the value are combined: the promotion of all, and float64 for quotients."""
     names = [tensors[a.tensor].value_type for a in (statement.target, *accesses(statement.value))]
     nodes = list(walk(statement.value))
@@ -124,16 +124,7 @@ class _Apart:
     known: dict[lang.Value, str] = field(default_factory=dict)
 
     def free(self, value: lang.Value) -> set[str]:
-        """The indices of a value that neither the target has nor a sum within it binds."""
-        own = {n for s in self.statement.target.subscripts for n in variables(s)} | set(self.ranges.sizes)
-        match value:
-            case lang.Access(_, subscripts):
-                return {n for s in subscripts for n in variables(s)} - own
-            case lang.Reduce(_, indices, inner):
-                return self.free(inner) - set(indices)
-            case lang.Apply(_, arguments):
-                return set().union(*map(self.free, arguments))
-        return set()
+        return free(self.statement, self.ranges, value)
 
     def value(self, value: lang.Value) -> Any:
         """The value over temporaries and dense accesses."""
@@ -170,29 +161,11 @@ class _Apart:
                     ("write the value, or the sums within it, into a tensor by a statement of its own, and sum that",),
                 )
             for term in terms:
-                self.check_divisors(term)
+                check_divisors(self.statement, term, self.tensors, self.ranges)
             name = fresh(f"{self.statement.target.tensor}_sum", {*self.tensors, *self.sums})
             self.known[value] = name
             self.sums[name] = terms
         return AtTarget(self.known[value])
-
-    def check_divisors(self, term: Term) -> None:
-        """Within a sum, what is divided by must be stored wherever the dividend is."""
-        divisors = {n: n.arguments[1] for n in walk(term.value) if isinstance(n, lang.Apply) and n.op == "divide"}
-        if not any(a.subscripts for d in divisors.values() for a in accesses(d)):
-            return
-        plain = rewrite(lambda n: n.arguments[0] if n in divisors else None, term.value)
-        own = replace(self.statement, where=term.where)
-        indices = (*term.over, *sorted(self.free(term.value)))  # of the divisors, too
-        alone = list(make_instances(own, plain, self.tensors, self.ranges, over=indices))
-        both = list(make_instances(own, term.value, self.tensors, self.ranges, over=term.over))
-        if len(alone) == len(both) and all(map(_same_points, alone, both)):
-            return
-        raise Unsupported(
-            "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
-            term.value.span or self.statement.span,
-            ("divide by a dense tensor, or multiply by a tensor of reciprocals",),
-        )
 
     def is_everywhere(self, access: lang.Access) -> bool:
         """Whether the access has one value, in one place, at every point of the statement."""
@@ -204,6 +177,38 @@ class _Apart:
         if len(both) != 1 or len(alone) != 1 or both[0].guards:
             return False
         return _same_points(alone[0], both[0])
+
+
+def free(statement: lang.Statement, ranges: Ranges, value: lang.Value) -> set[str]:
+    """The indices of a value that neither the target has nor a sum within it binds."""
+    own = {n for s in statement.target.subscripts for n in variables(s)} | set(ranges.sizes)
+    match value:
+        case lang.Access(_, subscripts):
+            return {n for s in subscripts for n in variables(s)} - own
+        case lang.Reduce(_, indices, inner):
+            return free(statement, ranges, inner) - set(indices)
+        case lang.Apply(_, arguments):
+            return set().union(*(free(statement, ranges, a) for a in arguments))
+    return set()
+
+
+def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, Tensor], ranges: Ranges) -> None:
+    """Within a sum, what is divided by must be stored wherever the dividend is."""
+    divisors = {n: n.arguments[1] for n in walk(term.value) if isinstance(n, lang.Apply) and n.op == "divide"}
+    if not any(a.subscripts for d in divisors.values() for a in accesses(d)):
+        return
+    plain = rewrite(lambda n: n.arguments[0] if n in divisors else None, term.value)
+    own = replace(statement, where=term.where)
+    indices = (*term.over, *sorted(free(statement, ranges, term.value)))  # of the divisors, too
+    alone = list(make_instances(own, plain, tensors, ranges, over=indices))
+    both = list(make_instances(own, term.value, tensors, ranges, over=term.over))
+    if len(alone) == len(both) and all(map(_same_points, alone, both)):
+        return
+    raise Unsupported(
+        "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
+        term.value.span or statement.span,
+        ("divide by a dense tensor, or multiply by a tensor of reciprocals",),
+    )
 
 
 def _same_points(alone: Instance, both: Instance) -> bool:

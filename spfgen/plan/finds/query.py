@@ -138,7 +138,7 @@ class Query:
     def context(self, about: set[str]) -> list[Formula]:
         """What holds outside of these dimensions, the calls written out (C2, C3 and P5 of appendix A.1)."""
         known = self.before.project({*about, *self.instance.sizes})
-        result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in self.instance.sizes]
+        result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in self.instance.natural]
         for constraint in known.constraints():
             op = "=" if constraint.equality else ">="
             result.append(Compare(op, expression(constraint.value), ZERO))

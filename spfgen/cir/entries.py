@@ -1,0 +1,85 @@
+"""Results whose pattern is computed, in C: a list of entries for each thread or part, joined in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir import nodes as c
+from spfgen.cir.build import any_of
+from spfgen.cir.elements import converted
+from spfgen.cir.layout import FIELD, KIND
+from spfgen.cir.scope import Scope
+from spfgen.cir.workspaces import MEMORY_ERROR, Workspace
+from spfgen.ir import walk
+from spfgen.lang.types import TYPES
+from spfgen.plan.nodes import PLANS, Append, Plan
+from spfgen.space.nodes import Tensor
+
+if TYPE_CHECKING:
+    from spfgen.cir.from_plan import Lowering
+
+
+def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
+    """One more entry, if there is memory for it; what fails is told at the end."""
+    tensor = low.program.tensor(plan.tensor)
+    own = TYPES[tensor.entry_type]
+    kind = low.value_type(plan.value, own)
+    entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
+    place = c.Name(low.names.new("entry"))
+    count = c.Field(entries, "count")
+    stored = converted(low.value(plan.value, scope, kind), kind, own)
+    lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
+    for k, coordinate in enumerate(plan.coordinates):
+        column = c.Load(c.Field(entries, "at"), c.Int(k))
+        lines.append(c.Assign(c.Load(column, place), "=", low.expr(coordinate, scope)))
+    values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
+    lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
+    return [c.If(c.Call("spfgen_entries_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
+
+
+def _shape(tensor: Tensor) -> tuple[c.Expr, c.Expr]:
+    """How many coordinates an entry has, and the size of its value."""
+    return c.Int(tensor.layout.rank), c.Call("sizeof", (c.Name(TYPES[tensor.entry_type].c),))
+
+
+def appended(plan: Plan) -> list[str]:
+    """The tensors to which a nest appends."""
+    return list(dict.fromkeys(n.tensor for n in walk(plan, PLANS) if isinstance(n, Append)))
+
+
+def divided(
+    low: Lowering, names: Sequence[str], count: c.Expr, number: c.Expr, scope: Scope
+) -> tuple[list[c.Stmt], list[c.Stmt], Scope]:
+    """What each part of a loop has for itself, of so many, of which this is the one with that number; what joins all
+    after the loop; the scope inside."""
+    own: list[c.Stmt] = []
+    after: list[c.Stmt] = []
+    for name in names:
+        tensor = low.program.tensor(name)
+        parts = c.Name(low.names.new(f"{name}_parts"))
+        low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
+        mine = c.Name(low.names.new(f"{name}_own"))
+        own.append(c.Declare(f"{KIND} *", mine.name, c.Bin("+", parts, number)))
+        entries = scope.entries.get(name) or low.entries[name]
+        after.append(c.Do(c.Call("spfgen_entries_join", (entries, parts, count, *_shape(tensor)))))
+        scope = replace(scope, entries={**scope.entries, name: mine})
+    return own, after, scope
+
+
+def declared(low: Lowering) -> list[c.Stmt]:
+    """The lists of the results under names of their own."""
+    return [
+        c.Declare(f"{KIND} *", name.name, c.Un("&", c.Field(c.Name(low.names.tensors[tensor]), FIELD)))
+        for tensor, name in low.entries.items()
+    ]
+
+
+def failed(low: Lowering) -> list[c.Stmt]:
+    """What is said where there was no memory for all entries: nothing is left of them."""
+    if not low.entries:
+        return []
+    free = [c.Do(c.Call("spfgen_entries_free", (name,))) for name in low.entries.values()]
+    missing = any_of([c.Field(name, "failed") for name in low.entries.values()])
+    return [c.If(missing, c.Block((*free, c.Return(c.Name(MEMORY_ERROR)))))]

@@ -1,0 +1,24 @@
+#ifndef SPFGEN_ENTRIES
+#define SPFGEN_ENTRIES
+#include <stdlib.h>
+enum { SPFGEN_ENTRIES_RANK = 32 };
+/* The entries of a result whose pattern is computed: coordinate k of entry n is at[k][n], its value is values[n], of the
+   type that the struct around says. They come in any order; those with the same coordinates add up. All zero before the
+   first call. The kernel allocates, and uses again what is there; the caller frees with spfgen_entries_free. */
+typedef struct spfgen_entries {
+    int64_t count;    /* entries */
+    int64_t capacity; /* how many there is memory for */
+    int64_t failed;   /* there was no memory for all; the kernel returns SPFGEN_ERROR_MEMORY then, and none are left */
+    int64_t *at[SPFGEN_ENTRIES_RANK];
+    void *values;
+} spfgen_entries;
+static inline void spfgen_entries_free(spfgen_entries *entries) {
+    for (int k = 0; k < SPFGEN_ENTRIES_RANK; k++) {
+        free(entries->at[k]);
+        entries->at[k] = NULL;
+    }
+    free(entries->values);
+    entries->values = NULL;
+    entries->count = entries->capacity = entries->failed = 0;
+}
+#endif

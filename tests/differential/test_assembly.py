@@ -1,0 +1,301 @@
+"""Sparse results whose pattern is computed, in every layout that packs, beside dense numpy: values, pattern, order."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import spfgen
+from spfgen.errors import DataError, Unsupported, UsageError
+
+MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)", "dia", "ell"]
+EXACT = ["csr", "csc", "coo", "dcsr"]
+"""Layouts that store entries and nothing else."""
+
+
+def matrix(rows: int, columns: int, density: float = 0.3, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng([rows, columns, seed])
+    return np.where(random.random((rows, columns)) < density, random.integers(1, 9, (rows, columns)), 0).astype(float)
+
+
+def csr(dense: np.ndarray) -> Any:
+    return scipy.sparse.csr_array(dense)
+
+
+def stored(tensor: spfgen.Tensor) -> list[tuple[int, ...]]:
+    """The coordinates that a tensor stores, in its order."""
+    return list(zip(*(c.tolist() for c in tensor.to_coo().coords), strict=True))
+
+
+def check(result: spfgen.Tensor, dense: np.ndarray, pattern: np.ndarray | None = None) -> None:
+    """The result is a valid tensor with these values; with a pattern, it stores that and each coordinate once."""
+    assert result.validate() == ()
+    np.testing.assert_allclose(result.to_numpy(), dense, rtol=1e-12, atol=1e-12)
+    found = stored(result)
+    assert len(set(found)) == len(found)
+    if pattern is not None:
+        assert sorted(found) == sorted(zip(*map(np.ndarray.tolist, np.nonzero(pattern)), strict=True))
+    for index in result.layout.indexes:
+        assert result.arrays[index.name].base is None or result.arrays[index.name].base.__class__ is np.ndarray
+
+
+A, B, SQUARE, D = matrix(6, 5), matrix(5, 7, seed=1), matrix(6, 6, seed=2), np.arange(1.0, 7.0)
+OTHER = matrix(6, 6, seed=3)
+CASES = {
+    "product": ("C[i,j] = A[i,k]*B[k,j]", {"A": A, "B": B}, A @ B),
+    "weighted": ("C[i,j] = S[k,i]*d[k]*S[k,j]", {"S": SQUARE, "d": D}, SQUARE.T @ np.diag(D) @ SQUARE),
+    "gram": ("C[i,j] = A[k,i]*A[k,j]", {"A": A}, A.T @ A),
+    "sums": (
+        "C[i,j] = (c0*S[k,i] + T[k,i])*(c1*T[j,k] + S[k,j])",
+        {"S": SQUARE, "T": OTHER, "c0": 2.0, "c1": 3.0},
+        (2 * SQUARE + OTHER).T @ (3 * OTHER.T + SQUARE),
+    ),
+    "triple": ("C[i,l] = S[i,j]*T[j,k]*S[k,l]", {"S": SQUARE, "T": OTHER}, SQUARE @ OTHER @ SQUARE),
+    "products of sums": (
+        "C[i,j] = (S[i,k] + T[i,k])*(S[k,j] + T[k,j] + S[k,j])",
+        {"S": SQUARE, "T": OTHER},
+        (SQUARE + OTHER) @ (2 * SQUARE + OTHER),
+    ),
+    "union": ("C[i,j] = S[i,j] + T[i,j]", {"S": SQUARE, "T": OTHER}, SQUARE + OTHER),
+    "transposed": ("C[i,j] = A[j,i]", {"A": A}, A.T),
+    "edges": (
+        "C[i,j] = S[i,j]*(d[j] - d[i])*(d[j] - d[i])",
+        {"S": SQUARE, "d": D},
+        SQUARE * (D[None, :] - D[:, None]) ** 2,
+    ),
+    "scaled": ("C[i,j] = S[i,j]/d[j]", {"S": SQUARE, "d": D}, SQUARE / D),
+    "lower": ("C[i,j] = S[i,j] where j <= i", {"S": SQUARE}, np.tril(SQUARE)),
+    "outer": (
+        "C[i,j] = sum(k: S[i,k])*sum(k: T[k,j])",
+        {"S": SQUARE, "T": OTHER},
+        np.outer(SQUARE.sum(1), OTHER.sum(0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", MATRICES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_result_in_each_layout(case: str, layout: str) -> None:
+    text, operands, dense = CASES[case]
+    given = {n: csr(v) if np.ndim(v) == 2 else v for n, v in operands.items()}
+    result = spfgen.evaluate(text, out=layout, **given)
+    if layout in EXACT:  # all numbers are positive but for `edges`: what is stored is what is not 0
+        pattern = SQUARE if case == "edges" else dense
+        check(result, dense, pattern)
+        check(spfgen.evaluate(text, out=layout, prune=True, **given), dense, dense)
+    else:
+        check(result, dense)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("operand", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "dia"])
+def test_each_level_and_operands_in_other_layouts(operand: str, level: int) -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A=operand, B=operand, C="csr", optimize=level)
+    check(kernel(A=spfgen.pack(A, operand), B=spfgen.pack(B, operand)), A @ B)
+
+
+def test_a_slice_of_a_tensor_of_rank_three() -> None:
+    """What users of another compiler reported as broken."""
+    b = np.where(np.random.default_rng(0).random((4, 5, 3)) < 0.4, 2.0, 0.0)
+    c = np.array([1.0, 3.0, 5.0])
+    dense = np.einsum("jik,k->ij", b, c)
+    for layout in MATRICES:
+        result = spfgen.evaluate("A[i,j] = B[j,i,k]*c[k]", out=layout, B=spfgen.pack(b, "csf3"), c=c)
+        check(result, dense, dense if layout in EXACT else None)
+
+
+@pytest.mark.parametrize("layout", ["sv", "coo", "csf3", "dense"])
+def test_other_ranks(layout: str) -> None:
+    if layout == "csf3":
+        b = np.where(np.random.default_rng(1).random((4, 5, 3)) < 0.4, 2.0, 0.0)
+        check(spfgen.evaluate("C[k,i,j] = B[i,j,k]", out=layout, B=spfgen.pack(b, "coo")), b.transpose(2, 0, 1))
+    elif layout == "dense":
+        result = spfgen.evaluate("C[i,j] = A[i,k]*B[k,j]", out=layout, A=csr(A), B=csr(B))
+        np.testing.assert_array_equal(result, A @ B)
+    else:
+        check(spfgen.evaluate("y[i] = A[i,j]*x[j]", out=layout, A=csr(A), x=np.ones(5)), A.sum(1), A.sum(1))
+
+
+@pytest.mark.parametrize("layout", MATRICES)
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
+def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:
+    rows, middle, columns = shape
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C=layout)
+    result = kernel(A=csr(np.zeros((rows, middle))), B=csr(np.zeros((middle, columns))))
+    assert result.shape == (rows, columns)
+    check(result, np.zeros((rows, columns)))
+
+
+def test_what_is_stored_although_it_is_zero() -> None:
+    """A coordinate is stored where a term has all its factors stored, whatever they are; not with `prune`."""
+    zeros = scipy.sparse.csr_array((np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
+    kernel = spfgen.compile("C[i,j] = A[i,j] - B[i,j]", A="csr", B="csr", C="csr")
+    assert stored(kernel(A=zeros, B=zeros)) == [(0, 0), (0, 1)]
+    assert stored(kernel(A=zeros, B=zeros, prune=True)) == []
+    assert stored(kernel(A=zeros, B=csr(np.array([[0.0, 1.0]])), prune=True)) == [(0, 1)]
+    pruning = spfgen.compile("C[i,j] = A[i,j] - B[i,j]", A="csr", B="csr", C="csr", prune=True)
+    assert stored(pruning(A=zeros, B=zeros)) == []
+    assert stored(pruning(A=zeros, B=zeros, prune=False)) == [(0, 0), (0, 1)]
+
+
+def test_a_result_that_is_given_has_its_own_pattern() -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr")
+    target = csr(np.ones((6, 7)))
+    assert kernel(A=csr(A), B=csr(B), C=target) is target
+    np.testing.assert_array_equal(target.toarray(), A @ B)
+    with pytest.raises(DataError, match="stores nothing"):
+        kernel(A=csr(A), B=csr(B), C=csr(np.eye(6, 7)))
+
+
+def test_several_statements_and_results() -> None:
+    kernel = spfgen.compile(
+        "C[i,j] = A[i,k]*B[k,j]; y[i] = A[i,k]; C[i,j] += 2*E[i,j]", A="csr", B="csr", E="csr", C="csr", y="dense"
+    )
+    e = matrix(6, 7, seed=5)
+    found = kernel(A=csr(A), B=csr(B), E=csr(e))
+    check(found["C"], A @ B + 2 * e, A @ B + e)
+    np.testing.assert_array_equal(found["y"], A.sum(1))
+    both = spfgen.evaluate("C[i,j] = A[i,k]*B[k,j]; D[j,i] = A[i,j]", out={"C": "csc", "D": "coo"}, A=csr(A), B=csr(B))
+    check(both["C"], A @ B)
+    check(both["D"], A.T)
+
+
+def test_the_second_assignment_is_what_counts() -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,j]; C[i,j] = B[i,j]", A="csr", B="csr", C="csr")
+    check(kernel(A=csr(SQUARE), B=csr(OTHER)), OTHER, OTHER)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads(threads: int) -> None:
+    """Enough work that all threads have some."""
+    a = scipy.sparse.random_array((400, 300), density=0.05, format="csr", rng=np.random.default_rng(1))
+    b = scipy.sparse.random_array((300, 350), density=0.05, format="csr", rng=np.random.default_rng(2))
+    for layout in ("csr", "csc"):
+        kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C=layout, threads=threads)
+        check(kernel(A=a, B=b), (a @ b).toarray(), (a @ b).toarray())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "float32", "complex64", "complex128"])
+def test_element_types(dtype: str) -> None:
+    """The type is that of numpy; what does not fit wraps around."""
+    a, b = (SQUARE * 20).astype(dtype), (OTHER * 3).astype(dtype)
+    result = spfgen.evaluate("C[i,j] = A[i,k]*B[k,j] + A[i,j]", out="csr", A=csr(a), B=csr(b))
+    assert result.dtype == dtype
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result.to_numpy(), a @ b | a if dtype == "bool" else a @ b + a)
+
+
+def test_a_declared_type_holds_the_sum_not_its_parts() -> None:
+    halves = csr(np.full((2, 2), 0.5))
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr<int32>")
+    result = kernel(A=halves, B=csr(np.ones((2, 2))))
+    assert result.dtype == np.int32
+    np.testing.assert_array_equal(result.to_numpy(), np.ones((2, 2)))
+
+
+def test_index_types() -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,j]", A="csr", C="csr<float, int64>")
+    result = kernel(A=csr(SQUARE))
+    assert (result.dtype, result.arrays["colidx"].dtype) == (np.float32, np.int64)
+    assert spfgen.evaluate("C[i,j] = A[i,j]", out="csr", A=csr(SQUARE)).arrays["colidx"].dtype == np.int32
+
+
+def test_extents_that_do_not_fit_32_bits() -> None:
+    """Index arrays are wide then, unless their type is declared: that is refused."""
+    n = 2**40
+    a = spfgen.pack((np.array([[3, 2**39], [7, 5]]), np.ones(2)), "coo", shape=(n, n))
+    result = spfgen.evaluate("C[j,i] = 2*A[i,j]", out="coo", A=a)
+    assert result.shape == (n, n)
+    assert dict(zip(stored(result), result.to_coo().values.tolist(), strict=True)) == {(7, 3): 2, (5, 2**39): 2}
+    with pytest.raises(DataError, match="fit int32"):
+        spfgen.evaluate("C[j,i] = 2*A[i,j]", out="coo<double, int32>", A=a)
+
+
+def test_memory_is_ones_own_and_calls_can_be_repeated() -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr")
+    a = csr(A.copy())
+    bound = kernel.bind(A=a, B=csr(B))
+    bound()
+    first = kernel.results(bound, {})
+    kept = first.to_numpy()
+    a.data *= 2
+    bound()
+    second = kernel.results(bound, {})
+    np.testing.assert_array_equal(first.to_numpy(), kept)
+    np.testing.assert_array_equal(second.to_numpy(), 2 * kept)
+    assert all(x.flags.owndata or x.base is not None for x in first.arrays.values())
+
+
+def test_a_kernel_from_a_pickle() -> None:
+    kernel = pickle.loads(pickle.dumps(spfgen.compile("C[i,j] = A[i,j]*2", A="csr", C="coo", prune=True)))
+    check(kernel(A=csr(SQUARE)), 2 * SQUARE, SQUARE)
+
+
+def test_layouts_that_only_a_computed_pattern_can_have() -> None:
+    """Entries stored twice have no place to be added to, but packing needs none."""
+    check(spfgen.evaluate("C[i,j] = A[j,i]", out="coo_unsorted", A=csr(A)), A.T, A.T)
+    ones = spfgen.evaluate("y[i] = A[i,j]*x[j]", out="rle", A=csr(np.ones((3, 2))), x=np.ones(2))
+    np.testing.assert_array_equal(ones.to_numpy(), [2, 2, 2])
+
+
+def test_extents_that_nothing_says() -> None:
+    kernel = spfgen.compile("C[i,i] = x[i]", x="dense", C="csr")
+    check(kernel(x=D, sizes={"C.nrow": 6, "C.ncol": 6}), np.diag(D), np.diag(D))
+    shifted = spfgen.compile("C[i,j + 1] = A[i,j]", A="csr", C="csr")
+    with pytest.raises(UsageError, match="its extents"):
+        shifted(A=csr(SQUARE))
+
+
+def test_an_entry_that_the_layout_has_no_place_for() -> None:
+    with pytest.raises(DataError, match="`C`"):
+        spfgen.evaluate("C[i,j] = A[i,j]", out="diagonal", A=csr(np.ones((3, 3))))
+
+
+def test_a_value_whose_pattern_is_not_computed() -> None:
+    with pytest.raises(Unsupported, match="division by a tensor"):
+        spfgen.compile("C[i,j] = A[i,j]/B[i,j]", A="csr", B="csr", C="csr")
+
+
+def misuses() -> Iterable[tuple[str, dict[str, Any], str]]:
+    yield "C[i,j] = A[i,j]", {"out": "crs", "A": csr(A)}, "crs"
+    yield "C[i,j] = A[i,j]", {"out": "sv", "A": csr(A)}, "2 dimensions"
+    yield "C[i,j] = A[i,j]", {"out": {"D": "csr"}, "A": csr(A)}, "not one"
+    yield "C[i,j] = A[i,j]", {"out": "csr", "A": csr(A), "C": np.zeros((6, 5))}, "all are"
+    yield "C[i,j] = A[i,j]", {"out": 7, "A": csr(A)}, "a layout"
+    yield "C[i,j] = A[i,j]", {"out": "csr", "A": csr(A), "prune": 7}, "prune=True"
+
+
+@pytest.mark.parametrize(("text", "given", "match"), list(misuses()))
+def test_misuse(text: str, given: dict[str, Any], match: str) -> None:
+    with pytest.raises(spfgen.SpfgenError, match=match):
+        spfgen.evaluate(text, **given)
+
+
+def test_operands_with_the_names_of_options() -> None:
+    np.testing.assert_array_equal(spfgen.evaluate("y[i] = out[i]*prune[i]", out=D, prune=D), D * D)
+    spec = spfgen.parse("kernel k { tensor A, C : csr  tensor prune : dense  C[i,j] = A[i,j]*prune[j] }")
+    check(spec.kernels["k"].compile()(A=csr(SQUARE), prune=D), SQUARE * D)
+
+
+def test_what_explain_says() -> None:
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csc")
+    assert "C : csc, float64, output, its pattern is computed" in kernel.explain()
+    assert [t["assembled"] for t in kernel.explain(json=True)["tensors"]] == [False, False, True]
+
+
+def test_the_text_says_whose_pattern_it_is() -> None:
+    """`within`, `shares`, and schedules that speak of positions of the result: it is given."""
+    spec = spfgen.parse("""
+    kernel within_it { tensor A, B, C : csr  C[i,j] = A[i,k]*B[k,j] within C }
+    kernel sharing { tensor A : csr  tensor C : csr shares A  C[i,j] = 2*A[i,j] }
+    kernel reading { tensor A, C : csr  tensor y : dense  C[i,j] = A[i,j]  y[i] = C[i,j] }
+    kernel found { tensor A, C : csr  C[i,j] = A[j,i]  schedule { find C.pj : search } }
+    kernel computed { tensor A, C : csr  C[i,j] = A[j,i] }
+    """)
+    assembled = {n: set(spec.kernels[n].compile().assembled) for n in spec.kernels}
+    assert assembled == {"within_it": set(), "sharing": set(), "reading": set(), "found": set(), "computed": {"C"}}

@@ -19,6 +19,7 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.nodes import Binding, Layout
+from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
 from spfgen.run.tensor import (
@@ -54,6 +55,8 @@ def bind(
     An output is never copied: its arrays must be the layout's own. `validate` says when index arrays are checked.
     """
     try:
+        if is_elsewhere(value):
+            value = own(value)
         if isinstance(value, Tensor):
             return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
@@ -131,6 +134,8 @@ def typed(value: object, name: str, kind: str) -> Array:
 
 def coordinates(value: object, name: str) -> Coordinates:
     """The entries of a scipy, PyData/Sparse or numpy array; for a numpy array those that are not zero."""
+    if is_elsewhere(value):
+        value = own(value)
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):

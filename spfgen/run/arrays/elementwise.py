@@ -24,7 +24,7 @@ Operand = Any
 
 def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Callable[..., Any]) -> Entries | Array:
     """`call` of the operands; `function` is that of numpy which it is, if it is one. Raises DataError."""
-    shape = _shape([np.shape(o) for o in operands])
+    shape = broadcast_shape([np.shape(o) for o in operands])
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
     deciding = decided(function, operands)
@@ -73,7 +73,8 @@ def _fill_of(operand: Any) -> Any:
     return operand.fill if isinstance(operand, Entries) else getattr(operand, "fill_value", None)
 
 
-def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """numpy's rule. Raises DataError."""
     rank = max(map(len, shapes), default=0)
     found = [1] * rank
     for shape in shapes:

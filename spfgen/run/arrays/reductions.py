@@ -13,6 +13,7 @@ from spfgen.errors import DataError, UsageError
 from spfgen.run.arrays.entries import MOST, Entries, filled, groups, normal, numbered
 from spfgen.run.tensor import Array
 
+SPARSE = "ask for a sparse result: spfgen.asarray(T).sum(axis).compute(layout=...)"
 IDEMPOTENT = frozenset("maximum minimum fmax fmin logical_or logical_and bitwise_or bitwise_and gcd lcm".split())
 
 
@@ -29,8 +30,10 @@ def reduced(
     if found is None:
         more = {} if initial is None else {"initial": initial}
         return function.reduce(entries.to_dense(), axis=axis, keepdims=keepdims, dtype=dtype, **more)
-    result = _filled(found.shape, found.fill, found.dtype, entries.shape)
-    result[found.coords] = found.values if found.coords or not found.values.size else found.values[0]
+    try:
+        result = found.to_dense()
+    except DataError as error:
+        raise DataError(error.message, None, (SPARSE,)) from error
     return result if found.ndim else result[()]
 
 
@@ -54,7 +57,7 @@ def of_groups(
         fill, values, where = trial[()], np.zeros(0, trial.dtype), tuple(np.zeros(0, np.int64) for _ in kept)
     else:
         own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
-        unit = entries.fill if own == bool and entries.fill == entries.fill else entries.fill.astype(own)
+        unit = entries.fill.astype(own)
         fill = np.asarray(repeat(unit, np.asarray(length)))[()]
         order, first, where = groups(shape, [entries.coords[d] for d in kept], len(entries.values))
         values = function.reduceat(entries.values[order], first, dtype=dtype) if len(first) else np.zeros(0, own)
@@ -84,14 +87,6 @@ def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:
         case name if name in IDEMPOTENT and name not in ("gcd", "lcm"):
             return lambda fill, count: np.broadcast_to(fill, count.shape)
     return None
-
-
-def _filled(shape: tuple[int, ...], value: Any, kind: np.dtype[Any], whole: Sequence[int]) -> Array:
-    try:
-        return filled(shape, value, kind)
-    except DataError as error:
-        hint = "ask for a sparse result: spfgen.asarray(T).sum(axis).compute(layout=...)"
-        raise DataError(error.message, None, (hint,)) from error
 
 
 def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool) -> Any:
@@ -125,7 +120,7 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
         raise UsageError(f"expected a dimension with elements for {which}, but its extent is 0")
     kept = [d for d in range(entries.ndim) if d != along]
     shape = tuple(entries.shape[d] for d in kept)
-    result = _filled(shape, 0, np.dtype(np.int64), entries.shape)
+    result = filled(shape, 0, np.dtype(np.int64))
     count = len(entries.values)
     order, first, where = groups(shape, [entries.coords[d] for d in kept], count)
     if count:

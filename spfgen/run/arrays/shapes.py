@@ -94,10 +94,10 @@ def roll(entries: Entries, shift: Any, axis: Any = None) -> Entries:
     if axis is None:
         line = roll(reshape(entries, -1), int(np.sum(shift)), 0)
         return reshape(line, entries.shape)
-    axes = axis if isinstance(axis, Sequence) else (axis,)
-    shifts = shift if isinstance(shift, Sequence) else (shift,)
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    shifts = tuple(shift) if isinstance(shift, Sequence) else (shift,)
     if len(shifts) == 1 or len(axes) == 1:
-        shifts, axes = (*shifts, *shifts * (len(axes) - 1)), (*axes, *axes * (len(shifts) - 1))
+        shifts, axes = shifts * (len(axes) if len(shifts) == 1 else 1), axes * (len(shifts) if len(axes) == 1 else 1)
     if len(shifts) != len(axes):
         raise UsageError(f"expected a shift for each axis, but they are {shift!r} and {axis!r}")
     coords = list(entries.coords)
@@ -261,7 +261,9 @@ def concatenate(parts: Sequence[Entries], axis: Any = 0) -> Entries:
 def stack(parts: Sequence[Entries], axis: Any = 0) -> Entries:
     """numpy.stack."""
     if len({p.shape for p in parts}) > 1:
-        raise DataError(f"expected tensors of one shape to stack, but they are {', '.join(str(p.shape) for p in parts)}")
+        raise DataError(
+            f"expected tensors of one shape to stack, but they are {', '.join(str(p.shape) for p in parts)}"
+        )
     return concatenate([expand_dims(p, axis) for p in parts], axis)
 
 
@@ -345,9 +347,7 @@ def kron(left: Entries, right: Entries) -> Entries:
         letters = "abcdefghijklmnopqrstuvwxyz"
         own, other = letters[:ndim], letters[ndim : 2 * ndim]
         both = contracted(left, right, (own, other, "".join(x + y for x, y in zip(own, other, strict=True))))
-        coords = [
-            both.coords[2 * d] * right.shape[d] + both.coords[2 * d + 1] for d in range(ndim)
-        ]
+        coords = [both.coords[2 * d] * right.shape[d] + both.coords[2 * d + 1] for d in range(ndim)]
         return moved(both, shape, coords)
     wide = expand_dims(left, tuple(range(1, 2 * ndim, 2)))
     deep = expand_dims(right, tuple(range(0, 2 * ndim, 2)))

@@ -157,25 +157,28 @@ def aslinearoperator(a: object) -> LinearOperator:
 
 
 def _tensor(value: Any) -> Tensor:
-    from spfgen.run.arrays.foreign import own
+    from spfgen.run.arrays.lazy import LazyArray
 
-    return tensor_of(own(value), "the operand")
+    return tensor_of(value.compute() if isinstance(value, LazyArray) else value, "the operand")
 
 
-def _one(value: object, layout: AnyLayout | None, function: Callable[[Entries], Entries]) -> Any:
+def _one(value: object, layout: AnyLayout | None, function: Callable[[Entries], Entries]) -> Tensor:
     tensor = _tensor(value)
     return _result(function(entries_of(tensor)), [tensor], layout)
 
 
 def _several(
     values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Entries]], Entries]
-) -> Any:
+) -> Tensor:
     tensors = [_tensor(v) for v in values]
     return _result(function([entries_of(t) for t in tensors]), tensors, layout)
 
 
-def _result(entries: Entries, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Any:
+def _result(entries: Entries, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Tensor:
+    """A tensor; a number where no dimension is left, as the functions that may leave none say."""
+    found: Tensor
     if layout is None or not entries.ndim:
-        return tensor_from(entries, [t.layout for t in tensors])
-    return in_layout(entries, layout)
-
+        found = tensor_from(entries, [t.layout for t in tensors])
+    else:
+        found = in_layout(entries, layout)
+    return found

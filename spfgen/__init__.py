@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         compile,  # noqa: A004
         einsum,
         evaluate,
+        function,
         load,
         load_tensor,
         pack,
@@ -69,6 +70,7 @@ __all__ = [
     "evaluate",
     "expand_dims",
     "flip",
+    "function",
     "hstack",
     "kron",
     "load",

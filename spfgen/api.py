@@ -21,6 +21,7 @@ from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.trace import among, check_used, function
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
@@ -93,7 +94,7 @@ class LayoutHandle:
         from spfgen.run.drawing import EXAMPLE_RANK, drawn
 
         try:
-            return drawn(lambda _: self.layout(EXAMPLE_RANK), None, None)
+            return drawn(lambda *_: self.layout(EXAMPLE_RANK), None, None)
         except SpfgenError:
             return None
 
@@ -228,16 +229,17 @@ def tensor(
     *,
     shape: Sequence[int] | int | None = None,
     sizes: Mapping[str, int] | None = None,
+    fill: object = None,
     **arrays: object,
 ) -> Tensor:
-    """A tensor over your own arrays, under the names of the layout.
+    """A tensor over your own arrays, under the names of the layout; `fill` is the value of what is not stored.
 
     The arrays are used in place when they are contiguous. Sizes are solved from `shape`, `sizes` and the arrays'
     lengths. Index arrays are int32 or int64. Raises DataError when something does not fit.
     """
     from spfgen.run.tensor import make_tensor
 
-    handle = handle_of(layout)
+    handle = handle_of(layout) if fill is None else filled(handle_of(layout), fill)
     if shape is not None and not isinstance(shape, Iterable):
         shape = (shape,)
     rank = len(shape) if shape is not None else _rank(handle, arrays)
@@ -307,11 +309,12 @@ def compile(  # noqa: A001
     optimize: int | None = None,
     validate: str = "once",
     prune: bool = False,
-    **layouts: LayoutHandle | Layout | str,
+    **layouts: Any,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. `schedule` holds clauses as in a spec file
+    Names without subscripts need no layout: they are scalars. A function of Python or of numpy among the layouts is one
+    that the statements call (see `function`). `schedule` holds clauses as in a spec file
     (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
     (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
     `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
@@ -330,7 +333,9 @@ def compile(  # noqa: A001
         raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
-    parsed = parse_statements(statements)
+    functions, layouts = among(layouts)
+    parsed = parse_statements(statements, functions=dict(functions))
+    check_used(functions, parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
@@ -369,7 +374,8 @@ def evaluate(
     result is a tensor then, which stores each coordinate at which a term of the sum has all its factors stored; with
     `prune=True` those at which the result is not the fill value. Types follow numpy's promotion; bool adds by `or` and
     multiplies by `and`. What a sparse operand does not store contributes nothing. `sizes` says extents that no operand
-    has. `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
+    has. A function of Python or numpy among the operands is one that the statements call, as `f=numpy.hypot` (see
+    `function`). `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
     changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
     process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
     SpecError, UsageError, DataError, Unsupported.
@@ -517,6 +523,8 @@ def _of(layout: Layout) -> LayoutHandle:
     """The layout that a tensor has, to be used for others."""
     from spfgen.run.store import text_of
 
+    if layout.fill_text != "0":  # its text is read once for all fill values
+        return filled(_of(replace(layout, fill=0)), layout.fill)
     handle = LayoutHandle(parse_tree(text_of(layout)), parse_layout_use(layout.name))(**dict(layout.constants))
     return filled(handle, layout.fill)
 
@@ -539,6 +547,7 @@ __all__ = [
     "compile",
     "einsum",
     "evaluate",
+    "function",
     "layout_of",
     "load",
     "load_tensor",

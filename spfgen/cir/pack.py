@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import copysign
 
 from spfgen.cir import nodes as c
 from spfgen.cir.affine import ArrayName, Names
@@ -82,9 +83,28 @@ def in_parts(body: Sequence[c.Stmt], more: str = "") -> c.Stmt:
     )
 
 
-def is_stored(value: c.Expr, fill: float, kind: ElementType) -> c.Expr:
-    number: c.Expr = c.Float(fill, kind.name in ("float32", "complex64")) if kind.kind in "fc" else c.Int(int(fill))
-    return c.Bin("!=", value, number)
+def is_stored(value: c.Expr, fill: complex, kind: ElementType) -> c.Expr:
+    """Whether a value is not the fill value, bit by bit; but nan is nan."""
+    if kind.kind in "biu":
+        return c.Bin("!=", value, c.Int(int(fill.real)))
+    single = kind.name in ("float32", "complex64")
+    if kind.kind == "f":
+        return _is_other(value, fill.real, single)
+    if fill != fill:
+        return c.Bin("==", value, value)
+    suffix = "f" if single else ""
+    parts = (c.Call(f"creal{suffix}", (value,)), c.Call(f"cimag{suffix}", (value,)))
+    return c.Bin("||", _is_other(parts[0], fill.real, single), _is_other(parts[1], fill.imag, single))
+
+
+def _is_other(value: c.Expr, number: float, single: bool) -> c.Expr:
+    if number != number:
+        return c.Bin("==", value, value)
+    other = c.Bin("!=", value, c.Float(float(number), single))
+    if number != 0:
+        return other
+    sign = c.Call("signbit", (value,))
+    return c.Bin("||", other, c.Un("!", sign) if copysign(1.0, number) < 0 else c.Bin("!=", sign, c.Int(0)))
 
 
 # --- scanning a layout ---------------------------------------------------------------------------------------

@@ -31,3 +31,13 @@ def plain_fill(value: Any) -> int | float | complex:
 def fill_text(value: Any) -> str:
     """The fill value as text: two are the same when their texts are."""
     return repr(plain_fill(value))
+
+
+def fill_number(text: str) -> int | float | complex:
+    """The number of such a text. Raises ValueError."""
+    for kind in (int, float, complex):
+        try:
+            return plain_fill(kind(text))
+        except ValueError:
+            continue
+    raise ValueError(f"no number: {text}")

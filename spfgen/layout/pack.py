@@ -7,7 +7,7 @@ which the arrays of small samples satisfy all declared properties; assembly (pac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations, product
 from typing import Any
@@ -18,6 +18,7 @@ from spfgen.errors import DataError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import Entries, assemble, check_shared
 from spfgen.layout.pack_plan import KeyOrder, PackPlan, Rank, pack_plan
@@ -87,11 +88,7 @@ def pack(
 
 def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
     """Raises DataError when the fill value is not a value of that type."""
-    if dtype.kind not in "iub":
-        return
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    if not (low <= layout.fill <= high and layout.fill == int(layout.fill)):
-        raise DataError(f"expected values of a type that has the fill value {layout.fill}, but they are {dtype}")
+    typed_fill(layout.fill, dtype)
 
 
 def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
@@ -160,6 +157,8 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
 
     Raises Unsupported when no order does.
     """
+    if layout.fill_text != "0":  # which is nothing to an order, but not all types have it
+        return key_orders(replace(layout, fill=0))
     plan = pack_plan(layout)
     options = [list(_options(plan, r)) for r in plan.ranks]
     first: str | None = None

@@ -12,6 +12,7 @@ import numpy as np
 
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
+from spfgen.layout.fill import differs, filled
 from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
 from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, shift
@@ -95,7 +96,7 @@ class Entries:
         if mask.all():
             return
         self.elsewhere(~mask & self.more)
-        lost = np.flatnonzero(~mask & _differs(self.values, self.layout.fill))
+        lost = np.flatnonzero(~mask & differs(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
             at = self.coordinate(int(lost[0]))
             raise NoPlace(
@@ -113,10 +114,6 @@ class Entries:
         """Raises Elsewhere when there are such rows."""
         if mask.any():
             raise Elsewhere(self.number[mask], self.piece[mask])
-
-
-def _differs(values: Array, fill: float) -> Array:
-    return np.asarray(values != np.asarray(fill).astype(values.dtype))
 
 
 def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> None:
@@ -575,7 +572,7 @@ def _make_room(
     """Drop the entries of over-full groups that have no value. Raises Elsewhere where they have an alternative, and
     DataError when that is not enough."""
     state.elsewhere(_movable(state, rows, group, slot, width))
-    empty = ~_differs(state.values[rows.rows], state.layout.fill)
+    empty = ~differs(state.values[rows.rows], state.layout.fill)
     surplus = slot >= width if state.lenient else full & empty
     if not surplus.any():
         row = int(np.flatnonzero(full)[0])
@@ -708,7 +705,7 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     mask[rows.rows[wrong]] = False
     at = state.coordinate(int(rows.rows[np.flatnonzero(wrong)[0]]))
     state.elsewhere(~mask & state.more)
-    if not state.lenient and _differs(state.values[~mask], state.layout.fill).any():
+    if not state.lenient and differs(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)
 
@@ -828,7 +825,7 @@ def _store_values(state: Entries) -> None:
         rows = np.flatnonzero((places[value.name] >= 0) & ~done)
         done[rows] = True
         shape = shape_of(value.extents, state.sizes)
-        array = np.full(prod(shape), np.asarray(layout.fill).astype(dtype), dtype=dtype)
+        array = filled((prod(shape),), layout.fill, dtype)
         array[places[value.name][rows]] = state.values[rows]
         _check_equal(state, rows, array[places[value.name][rows]], places[value.name][rows])
         state.arrays[value.name] = array.reshape(shape)
@@ -859,9 +856,9 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     filled = np.zeros(points.count, dtype=bool)
     for name, place in points.places.items():
         rows = np.flatnonzero(place >= 0)
-        filled[rows] |= _differs(state.arrays[name].reshape(-1)[place[rows]], layout.fill)
-    own = [state.columns[c][_differs(state.values, layout.fill)] for c in layout.coordinates]
-    if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(_differs(state.values, layout.fill).sum())):
+        filled[rows] |= differs(state.arrays[name].reshape(-1)[place[rows]], layout.fill)
+    own = [state.columns[c][differs(state.values, layout.fill)] for c in layout.coordinates]
+    if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(differs(state.values, layout.fill).sum())):
         return
     _report_shared(layout, [c[filled] for c in columns], own)
 

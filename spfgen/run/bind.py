@@ -16,10 +16,13 @@ import numpy as np
 
 from spfgen.errors import CopyWarning, DataError
 from spfgen.lang.expressions import counted
+from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
+from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
 from spfgen.run.tensor import (
@@ -69,7 +72,9 @@ def bind(
                 return direct
         if output:
             raise _no_output(layout, value, name)
-        made = packed(layout, coordinates(value, name), name, index_types, value_type is not None)
+        entries = coordinates(value, name, layout.fill)
+        check_same_fill(layout, entries.fill, entries.values.dtype, name)
+        made = packed(layout, entries, name, index_types, value_type is not None)
         if isinstance(direct, DataError):
             warn_copied(value, name, direct)
         return made
@@ -87,6 +92,9 @@ def _tensor(
     validate: str,
 ) -> Tensor:
     """A tensor as it is, or packed anew when it is in another layout."""
+    if value.layout.fill_text != layout.fill_text:
+        check_same_fill(layout, value.layout.fill, value.dtype, name)
+        value = Tensor(refilled(value.layout, layout.fill), value.sizes, value.arrays)
     if value.layout is layout or value.layout == layout:
         check_unchanged(value, validate)
         if output:
@@ -99,6 +107,19 @@ def _tensor(
             ("an output is written in place: it is not converted",),
         )
     return converted(layout, value, name, index_types, is_typed)
+
+
+def check_same_fill(layout: Layout, fill: Any, dtype: Any, name: str) -> None:
+    """A tensor of that type, with that fill value, has the layout's. Raises DataError."""
+    if layout.fill_text != fill_text(fill) and not same_fill(layout.fill, fill, dtype):
+        raise DataError(
+            f"expected `{name}` with the fill value {layout.fill_text}, but it is {fill_text(fill)}",
+            None,
+            (
+                f"declare it: `tensor {name} : {layout.name} fill {fill_text(fill)}`",
+                f"or `{name}.convert(..., fill={layout.fill_text})` stores what holds {fill_text(fill)}",
+            ),
+        )
 
 
 def _no_output(layout: Layout, value: object, name: str) -> DataError:
@@ -132,36 +153,38 @@ def typed(value: object, name: str, kind: str) -> Array:
         raise DataError(f"expected `{name}` to hold {kind}, but {value!r} does not fit") from None
 
 
-def coordinates(value: object, name: str) -> Coordinates:
-    """The entries of a scipy, PyData/Sparse or numpy array; for a numpy array those that are not zero."""
+def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
+    """The entries of a scipy, PyData/Sparse or numpy array; for a numpy array those that are not `fill`.
+
+    What scipy does not store is nothing at all: it becomes `fill`. PyData/Sparse has a fill value of its own.
+    """
     if is_elsewhere(value):
         value = own(value)
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):
         coo = _coo(value, name)
-        return _entries(coo.shape, coo.coords, coo.data, name)
+        return _entries(coo.shape, coo.coords, coo.data, name, fill)
     if is_pydata(value):
         return _of_pydata(value, name)
     array = as_array(value, name, False)
-    found = np.nonzero(array) if array.ndim else ()
-    return _entries(array.shape, found, np.atleast_1d(array[found]), name)
+    seen = np.asarray(differs(array, fill) if fits(fill, array.dtype) else np.ones_like(array, bool))
+    found = seen.nonzero() if array.ndim else ()
+    return _entries(array.shape, found, np.atleast_1d(array[found]), name, fill)
 
 
-def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: str) -> Coordinates:
+def _entries(shape: Sequence[int], coords: Iterable[Any], values: object, name: str, fill: Any) -> Coordinates:
     columns = tuple(np.asarray(c).astype(np.int64) for c in coords)
-    return Coordinates(tuple(map(int, shape)), columns, as_array(values, name, False))
+    return Coordinates(tuple(map(int, shape)), columns, as_array(values, name, False), fill)
 
 
 def _of_pydata(value: Any, name: str) -> Coordinates:
     """Of a COO array, or of one that can be turned into one (GCXS: tocoo, DOK: to_coo)."""
-    if value.fill_value != 0:
-        raise DataError(f"expected `{name}` with the fill value 0, but it is {value.fill_value}")
     turned = [getattr(value, n)() for n in ("tocoo", "to_coo") if hasattr(value, n) and not hasattr(value, "coords")]
     coo = turned[0] if turned else value
     if not hasattr(coo, "coords"):
         raise DataError(f"expected `{name}` with coordinates, but this {type(value).__name__} does not give them")
-    return _entries(coo.shape, coo.coords, coo.data, name)
+    return _entries(coo.shape, coo.coords, coo.data, name, value.fill_value)
 
 
 def _coo(value: Any, name: str) -> Any:

@@ -17,6 +17,7 @@ from spfgen.cir.layout import FIELD, field_name
 from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
+from spfgen.layout.fill import filled
 from spfgen.run.assembly import Assembly, EntriesStruct, pending, taken
 from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
@@ -300,7 +301,9 @@ def _check_least(
 
 def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """Extents are what views make them of others."""
-    for left, expr in program.derived:
+    for left, expr, is_checked in program.derived:
+        if not is_checked:
+            continue
         one = _evaluated(program, left, tensors, sizes)
         other = _evaluated(program, expr, tensors, sizes)
         if one is not None and other is not None and one != other:
@@ -397,7 +400,8 @@ class Output:
         self._shared = [(array, *function.partition(".")[::2]) for array, function in declared.arrays]
 
     def make(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: Any) -> Tensor | None:
-        """Zeros with the extents of the other operands; None when its sizes or index arrays are not known."""
+        """Nothing but the fill value, with the extents of the other operands; None when its sizes or index arrays are
+        not known."""
         layout, own_name = self.declared.layout, self.declared.name
         own: dict[str, int] = {}
         for name, dim in self._fields:
@@ -413,13 +417,13 @@ class Output:
                 return None
             arrays[array] = tensors[owner].arrays[held]
         for value_array in layout.values:
-            arrays[value_array.name] = _zeros(own_name, extents_of(layout, value_array.name, own), dtype)
+            arrays[value_array.name] = _filled(own_name, extents_of(layout, value_array.name, own), layout.fill, dtype)
         return Tensor(layout, own, arrays)
 
 
-def _zeros(name: str, shape: tuple[int, ...], dtype: str) -> Array:
+def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
     try:
-        return np.zeros(shape, dtype)
+        return filled(shape, fill, dtype)
     except (MemoryError, ValueError):  # ValueError: the number of bytes is beyond the address space
         extents = " x ".join(map(str, shape))
         raise DataError(f"expected an output `{name}` that fits in memory, but it is {extents} of {dtype}") from None
@@ -435,7 +439,7 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
             known = [n for n in found if n is not None]
             if value is None and len(known) == len(group):
                 value = min(known)
-    for left, expr in program.derived if value is None else ():
+    for left, expr, _ in program.derived if value is None else ():
         if left == Var(size):
             value = _evaluated(program, expr, tensors, sizes)
     for index, extents in program.index_extent.items() if value is None else ():
@@ -450,7 +454,8 @@ def _evaluated(program: Program, expr: Expr, tensors: Mapping[str, Tensor], size
     """What an extent is of others, where these are known."""
 
     def known(name: str) -> int:
-        found = _own_value(program, name, tensors, sizes)
+        found = sizes.get(name)
+        found = _own_value(program, name, tensors, sizes) if found is None else found
         if found is None:
             raise KeyError(name)
         return found

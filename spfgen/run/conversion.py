@@ -15,6 +15,8 @@ from spfgen.cir import pack as code
 from spfgen.cir.convert import Pair
 from spfgen.cir.pack import Made, Types
 from spfgen.errors import DataError, Unsupported
+from spfgen.lang.fills import fill_text
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.keys import Field, KeyPlan, key_plan, solved_sizes
 from spfgen.layout.nodes import Layout
 from spfgen.layout.order import in_order
@@ -189,7 +191,7 @@ class Room:
             for name, shape, kind, rest in self.arrays:
                 if rest is None:
                     found[name] = empty(shape, kind)
-                elif rest == 0:
+                elif fill_text(rest) == "0":
                     found[name] = zeros(shape, kind)
                 else:
                     found[name] = empty(shape, kind)
@@ -269,5 +271,5 @@ def _room(pair: Pair, sizes: dict[str, int], totals: Sequence[int]) -> Room:
     (value,) = layout.values
     shape, dtype = shape_of(value.extents, sizes), np.dtype(pair.types.value)
     is_full = not key.pads and prod(shape) in totals
-    found.append((value.name, shape, dtype, None if is_full else np.asarray(layout.fill).astype(dtype)[()]))
+    found.append((value.name, shape, dtype, None if is_full else typed_fill(layout.fill, dtype)))
     return Room(sizes, tuple(found))

@@ -11,9 +11,12 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.lang.expressions import counted
 from spfgen.layout.duplicates import Duplicates, checked_duplicates
-from spfgen.run.bind import converted, coordinates, is_scipy, packed
+from spfgen.layout.fill import differs, fits, same_fill, typed_fill
+from spfgen.layout.nodes import Layout
+from spfgen.run.bind import converted, coordinates, is_pydata, is_scipy, packed
 from spfgen.run.conversion import pads
 from spfgen.run.foreign import candidates
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 from spfgen.run.tensor import Array, Tensor, as_array, check_unchanged, plain_array, size_number
@@ -29,17 +32,29 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     """See spfgen.pack."""
     checked_duplicates(duplicates)
     wanted = None if shape is None else _shape(shape)
+    found: Coordinates | Tensor
+    layout: Layout | None = None
     if isinstance(obj, tuple):
-        found: Coordinates | Tensor = _pair(obj, wanted)
+        found = _pair(obj, wanted)
     elif isinstance(obj, Tensor):
         check_unchanged(obj)
         found = obj
-    else:
+    elif is_scipy(obj):
         own = _in_place(obj) if duplicates == "sum" else None
         found = coordinates(obj, NAME) if own is None else own
+    elif isinstance(obj, Coordinates) or is_pydata(obj):
+        found = coordinates(obj, NAME)
+    else:
+        array = plain_array(obj, NAME)
+        layout = handle.layout(array.ndim)
+        found = coordinates(array, NAME, layout.fill)
     if wanted is not None and found.shape != wanted:
         raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
-    layout, use = handle.layout(len(found.shape)), handle.use
+    use = handle.use
+    if layout is None:
+        layout = handle.layout(len(found.shape))
+        if isinstance(obj, Tensor | Coordinates) or is_pydata(obj):
+            layout, found = _with_fill(handle, layout, found)
     value_type, index_types = types_of(use, layout)
     said = use.index_type is not None or bool(use.array_types)
     kinds = dict(index_types) if said else None
@@ -50,6 +65,24 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     if use.value_type is not None:
         found = _typed(found, value_type)
     return packed(layout, found, NAME, kinds, said, duplicates)
+
+
+def _with_fill(
+    handle: LayoutHandle, layout: Layout, found: Coordinates | Tensor
+) -> tuple[Layout, Coordinates | Tensor]:
+    """The layout with the fill value of what is packed, if it says no other one; else what is packed with that."""
+    if isinstance(found, Tensor):
+        fill, dtype = found.layout.fill, found.dtype
+    else:
+        fill, dtype = found.fill, found.values.dtype
+    own = typed_fill(fill, dtype)
+    if handle.tree.fill_of(handle.use) is None and layout.fill_text == "0":
+        is_kept = handle.use.value_type in (None, dtype.name)
+        return refilled(layout, fill if is_kept else own), found
+    if fits(layout.fill, dtype) and same_fill(layout.fill, fill, dtype):
+        return layout, found
+    dense = found.to_numpy() if isinstance(found, Tensor) else found.to_dense()
+    return layout, coordinates(dense, NAME, layout.fill)
 
 
 def _in_place(value: Any) -> Tensor | None:
@@ -71,8 +104,8 @@ def own_entries(tensor: Tensor) -> Coordinates:
     entries = tensor.to_coo()
     if not pads(tensor.layout):
         return entries
-    kept = entries.values != tensor.fill_value
-    return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept])
+    kept = differs(entries.values, tensor.layout.fill)
+    return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept], entries.fill)
 
 
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
@@ -125,4 +158,4 @@ def _typed(entries: Coordinates, wanted: str) -> Coordinates:
     if cast.dtype.kind in "iu" and not np.array_equal(cast, values):
         at = int(np.argmax(cast != values))
         raise DataError(f"expected values that fit {wanted}, but there is {values[at]}")
-    return Coordinates(entries.shape, entries.coords, cast)
+    return Coordinates(entries.shape, entries.coords, cast, entries.fill)

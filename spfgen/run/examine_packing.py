@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.layout.fill import differs, summed
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
 from spfgen.layout.points import Array, to_coordinates
@@ -52,7 +53,7 @@ def tried(layout: Layout, seed: int) -> Trial:
             return Trial(count, packed, lost, f"an array of {_text(shape)} is not packed: {error.message}")
         wanted = np.full(shape, layout.fill, dtype=np.float64)
         wanted[coords] = values
-        if not np.array_equal(back, wanted):
+        if not np.array_equal(back, wanted, equal_nan=True):
             return Trial(count, packed, lost, f"an array of {_text(shape)} comes back as another one")
     return Trial(count, packed, lost)
 
@@ -65,16 +66,12 @@ def _there_and_back(layout: Layout, shape: tuple[int, ...], coords: tuple[Array,
         raise Unsupported(broken)
     own = {v.name: made.arrays[v.name] for v in layout.values}
     columns, stored = to_coordinates(layout, made.sizes, made.arrays, own)
-    result = np.zeros(shape)
-    np.add.at(result, columns, stored)
-    held = np.zeros(shape, dtype=bool)
-    held[columns] = True
-    return np.where(held, result, layout.fill)
+    return summed(shape, columns, stored, layout.fill)
 
 
 def _stored_values(layout: Layout, coords: tuple[Array, ...], values: Array) -> tuple[tuple[Array, ...], Array]:
     """Without what is stored only because blocks are stored whole."""
-    kept = values != layout.fill
+    kept = differs(values, layout.fill)
     return tuple(c[kept] for c in coords), values[kept]
 
 

@@ -20,8 +20,10 @@ def to_scipy(tensor: Tensor, form: str | None) -> Any:
     if form is not None and form not in FORMATS:
         message = f"expected a format of scipy.sparse, but `{form}` is not one"
         raise UsageError(message, None, (did_you_mean(str(form), FORMATS) or f"its formats: {', '.join(FORMATS)}",))
-    if tensor.layout.fill != 0:
-        raise DataError(f"expected the fill value 0, which scipy.sparse has, but it is {tensor.layout.fill}")
+    if tensor.layout.fill_text != "0":
+        message = f"expected the fill value 0, which arrays of scipy.sparse have, but it is {tensor.layout.fill_text}"
+        hints = ("`tensor.convert(layout, fill=0)` stores what holds it, `tensor.to_coo()` has the entries alone",)
+        raise DataError(message, None, hints)
     if not tensor.shape:
         raise DataError("expected a tensor with dimensions, but this is a number")
     check_unchanged(tensor)

@@ -22,6 +22,7 @@ from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
 from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
 from spfgen.run.tensor import Array, Tensor, check_unchanged, make_tensor, named, plain_array
@@ -174,4 +175,4 @@ def _turned(value: Any, name: str) -> Any:
 def _of_entries(entries: Coordinates, found: Sequence[Candidate] = ()) -> Tensor:
     """Packed into the layout with the most facts of those that bind its format, or of those of coordinates."""
     closed = [c for c in found if not c.solved] or candidates("scipy.coo", len(entries.shape))
-    return packed(closed[0].layout(), entries)
+    return packed(refilled(closed[0].layout(), entries.fill), entries)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import DataError
 from spfgen.facts.formula import Expr, Var, evaluate
+from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 
 REMEMBERED = 4096
@@ -85,6 +87,11 @@ def canonical(layout: Layout) -> Layout:
             remember(_FIRST, layout, layout)
         form.first = _FIRST[layout]
     return form.first
+
+
+def refilled(layout: Layout, fill: Any) -> Layout:
+    """The layout with that fill value: one object for each."""
+    return layout if layout.fill_text == fill_text(fill) else canonical(replace(layout, fill=fill))
 
 
 def _number(extent: Expr, sizes: Mapping[str, int]) -> int:

@@ -17,6 +17,7 @@ from spfgen.cir.pack import Types
 from spfgen.errors import ToolError
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout.duplicates import Duplicates
+from spfgen.layout.fill import differs
 from spfgen.layout.keys import NoKey
 from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import INDEX_TYPE, Packed, pack
@@ -75,7 +76,7 @@ def convert_arrays(
         return _converted(source, sizes, arrays, target, index_types or {}, threads, small)
     coords, values = coordinates(source, sizes, arrays, threads=threads, small=small)
     if pads(source):
-        kept = values != np.asarray(source.fill).astype(values.dtype)
+        kept = differs(values, source.fill)
         coords, values = tuple(c[kept] for c in coords), values[kept]
     shape = tuple(sizes[p] for p in source.parameters)
     return pack_entries(target, shape, coords, values, index_types, threads=threads, small=small)

@@ -10,6 +10,7 @@ blank without a newline. Symmetric files are expanded here, too.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
+LOGGER = logging.getLogger(__name__)
 ENDINGS = (
     *(f".mtx{packed}" for packed in ("", ".gz", ".xz", ".bz2")),
     *(f".tns{packed}" for packed in ("", ".gz", ".xz", ".bz2")),
@@ -46,12 +49,14 @@ class Coordinates:
 
     `coords` has one int64 array of shape (count,) per dimension, `values` is of shape (count,) and of any
     numeric dtype. The order is that of the source. A coordinate may occur several times: its entries are
-    summed. Raises DataError when the parts do not fit each other or a coordinate is outside `shape`.
+    summed. `fill` is the value elsewhere. Raises DataError when the parts do not fit each other or a coordinate is
+    outside `shape`.
     """
 
     shape: tuple[int, ...]
     coords: tuple[NDArray[np.int64], ...]
     values: NDArray[Any]
+    fill: Any = 0
 
     def __post_init__(self) -> None:
         if len(self.coords) != len(self.shape):
@@ -75,17 +80,12 @@ class Coordinates:
 
         Raises DataError when it does not fit in memory.
         """
-        import numpy as np
+        from spfgen.layout.fill import summed
 
         try:
-            dense = np.zeros(self.shape, self.values.dtype)
+            return summed(self.shape, self.coords, self.values, self.fill)
         except (MemoryError, ValueError) as error:
             raise DataError(f"expected a tensor that fits in memory, but it is {_times(self.shape)}") from error
-        if self.shape:
-            np.add.at(dense, self.coords, self.values)
-        else:
-            dense[()] = np.add.reduce(self.values)
-        return dense
 
 
 def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinates | NDArray[Any]:
@@ -103,7 +103,8 @@ def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinat
     """
     file, name = _split_name(str(path))
     kind = _kind(file)
-    with _blame(file):
+    LOGGER.debug("reading %s", path)
+    with task(f"reading {Path(file).name}"), _blame(file):
         if kind == "mtx":
             data = _read_mtx(file, _unpack(file))
         elif kind == "tns":

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import DataError, InternalError, SpfgenError, Unsupported, UsageError
+from spfgen.lang.fills import fill_number
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
 from spfgen.lang.spec import builtin
@@ -38,7 +39,8 @@ DAMAGE = (
 )
 """What numpy, zipfile and json raise for files that are not what they should be."""
 ENDING = ".npz"
-FORMAT = 1
+FORMAT, WITH_FILL = 1, 2
+"""Files of the second format say a fill value that is not that of the layout's text."""
 MOST_PACKED = 1100
 """Deflate makes a byte of at most 1032."""
 ABOUT, TEXT, ARRAY = "spfgen", "layout", "array."
@@ -63,7 +65,10 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
         "constants": dict(layout.constants),
         "sizes": {n: int(v) for n, v in tensor.sizes.items()},
     }
-    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(text_of(layout))}
+    text = text_of(layout)
+    if _layout(text, layout.name, dict(layout.constants)).fill_text != layout.fill_text:
+        about |= {"format": WITH_FILL, "fill": layout.fill_text}
+    entries: dict[str, Any] = {ABOUT: np.array(json.dumps(about)), TEXT: np.array(text)}
     entries |= {f"{ARRAY}{name}": array for name, array in tensor.arrays.items()}
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **entries)
@@ -91,9 +96,10 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
             about = json.loads(str(file[ABOUT]))
             arrays = {n.removeprefix(ARRAY): file[n] for n in file if n.startswith(ARRAY)}
             text = str(file[TEXT])
-        if about["format"] != FORMAT:
-            raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT}")
-        layout = _layout(text, about["layout"], about["constants"])
+        if about["format"] not in (FORMAT, WITH_FILL):
+            raise DataError(f"its format is {about['format']}, and this spfgen reads {FORMAT} and {WITH_FILL}")
+        fill = fill_number(about["fill"]) if about["format"] == WITH_FILL else None
+        layout = _layout(text, about["layout"], about["constants"], fill)
         return make_tensor(layout, arrays, None, about["sizes"])
     except InternalError:
         raise
@@ -103,6 +109,35 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
         raise _unreadable(path, error.strerror or str(error)) from error
     except DAMAGE as error:
         raise _unreadable(path, f"it is damaged ({error})") from error
+
+
+def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None) -> Tensor | None:
+    """The tensor of an .npz in this layout: one that Tensor.save wrote, or the layout's arrays by name.
+
+    An archive of arrays may hold sizes, too: `shape`, and single numbers named after sizes of the layout. None for
+    every other file, whose entries are to be packed. Raises DataError for what breaks the layout.
+    """
+    if not path.lower().endswith(ENDING) or not Path(path).is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = set(file) if isinstance(file, Mapping) else set()
+            if {ABOUT, TEXT} <= names:
+                found = load_tensor(path)
+                return found if found.layout == layout else None
+            if not layout.indexes or not set(layout.arrays) <= names:
+                return None
+            arrays = {n: file[n] for n in layout.arrays}
+            sizes = {n: int(file[n]) for n in (*layout.parameters, *layout.sizes) if n in names - set(arrays)}
+            extents = tuple(map(int, file["shape"])) if "shape" in names else None
+    except (OSError, *DAMAGE):
+        return None  # whoever reads its entries says what is wrong with it
+    try:
+        return make_tensor(layout, arrays, shape or extents, sizes)
+    except DataError as error:
+        raise DataError(
+            f"expected arrays of layout `{layout.name}` in {path}: {error.message}", None, error.notes
+        ) from error
 
 
 def _check_bytes(file: Any) -> None:
@@ -132,7 +167,7 @@ def text_of(layout: Layout) -> str:
     raise Unsupported(f"there is no text that declares layout `{layout.name}`: it can be neither saved nor named")
 
 
-def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:
+def _layout(text: str, name: str, constants: Mapping[str, int], fill: Any = None) -> Layout:
     """The layout of the text; the one that comes with spfgen where they are equal, so that kernels are shared."""
     from spfgen.api import layout_of
 
@@ -140,8 +175,8 @@ def _layout(text: str, name: str, constants: Mapping[str, int]) -> Layout:
     found = [item for item in parse_file(text, "<layout>").layouts if isinstance(item, LayoutDecl)]
     if [item.name for item in found] != [name]:
         raise DataError(f"it holds no layout `{name}`")
-    layout = layout_of(found[0], settings)
+    layout = layout_of(found[0], settings, fill)
     known = builtin(name)
     if isinstance(known, LayoutDecl) and known.constants == found[0].constants:
-        canonical(layout_of(known, settings))
+        canonical(layout_of(known, settings, fill))
     return canonical(layout)

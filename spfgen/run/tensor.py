@@ -18,6 +18,7 @@ from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.form import Form, canonical, form_of, no_call, remember
 from spfgen.run.operators import Operators, unknown_attribute
@@ -101,9 +102,14 @@ class Tensor(Operators):
         return part(self, "imag")
 
     @property
-    def fill_value(self) -> Any:
+    def fill(self) -> Any:
         """What the tensor is where nothing is stored: a numpy number of its dtype."""
-        return self.dtype.type(self.layout.fill)
+        return typed_fill(self.layout.fill, self.dtype)
+
+    @property
+    def fill_value(self) -> Any:
+        """`fill`, as PyData/Sparse calls it."""
+        return self.fill
 
     def validate(self, *, threads: int = 0) -> tuple[str, ...]:
         """Check the index arrays, as they are now, against all that the layout declares; `threads` of 0 leaves their
@@ -129,23 +135,24 @@ class Tensor(Operators):
     def to_coo(self) -> Coordinates:
         """The stored entries; an entry stored twice stands twice.
 
-        `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`.
+        `coords`: an int64 array [n] for each dimension, `values`: [n] of the tensor's dtype, `shape`, `fill`.
         """
         from spfgen.run.pack import coordinates
 
         check_unchanged(self)
         coords, found = coordinates(self.layout, self.sizes, self.arrays)
-        return Coordinates(self.shape, tuple(coords), found)
+        return Coordinates(self.shape, tuple(coords), found, self.layout.fill)
 
     def to_numpy(self) -> Array:
-        """A new dense array; entries stored twice are added (`or` for bool). Raises DataError when it is too large."""
+        """A new dense array, with the fill value where nothing is stored; entries stored twice are added (`or` for
+        bool). Raises DataError when it is too large."""
         return self.to_coo().to_dense()
 
     def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
         """An array of scipy.sparse, in its own format where scipy has the layout (then over the same arrays, as far
         as scipy keeps their types), else in `coo`; or in the `format` that is asked for ("csr", ...).
 
-        Raises DataError for what scipy.sparse cannot hold: a number, a fill value that is not zero.
+        Raises DataError for what scipy.sparse cannot hold: a number, another fill value than 0.
         """
         from spfgen.run.export import to_scipy
 
@@ -163,14 +170,15 @@ class Tensor(Operators):
 
         return to_jax(self)
 
-    def convert(self, layout: Any, /, **constants: int) -> Tensor:
+    def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor:
         """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
 
-        Raises DataError when the layout has no place for an entry, Unsupported when it cannot be packed.
+        The fill value stays, unless another one is asked for: then what held the old one is stored. Raises DataError
+        when the layout has no place for an entry, Unsupported when it cannot be packed.
         """
         from spfgen.api import handle_of, pack
 
-        return pack(self, handle_of(layout, constants))
+        return pack(self, handle_of(layout, constants), fill=fill)
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write an .npz file that `spfgen.load_tensor` reads: the arrays by name, and the text of the layout.
@@ -349,9 +357,10 @@ def _address(array: Array) -> int:
 
 
 def layout_text(layout: Layout) -> str:
-    """The layout's name with its constants: `name(R=3, C=2)`."""
+    """The layout's name with its constants and fill value: `name(R=3, C=2) fill inf`."""
     constants = ", ".join(f"{n}={v}" for n, v in layout.constants)
-    return f"{layout.name}({constants})" if constants else layout.name
+    fill = "" if layout.fill_text == "0" else f" fill {layout.fill_text}"
+    return f"{layout.name}({constants}){fill}" if constants else f"{layout.name}{fill}"
 
 
 def described(tensor: Tensor) -> str:
@@ -399,6 +408,7 @@ def make_tensor(
     if problem is not None:
         raise problem
     _check_same_type(layout, shaped)
+    typed_fill(layout.fill, shaped[layout.values[0].name].dtype)
     return Tensor(layout, known, shaped)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from spfgen.errors import SpecError
+from spfgen.errors import DataError, SpecError
 from spfgen.facts.formula import (
     Var,
     calls,
@@ -14,6 +14,7 @@ from spfgen.facts.formula import (
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean, word_in
 from spfgen.lang.types import DEFAULT_INDEX, DEFAULT_VALUE, INDEX_TYPES, element_type
+from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.space.extents import Extents
 from spfgen.space.names import accesses
@@ -90,6 +91,11 @@ def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str,
             word_in(use.span, use.value_type or ""),
             ("known: bool, int8 to int64, uint8 to uint64, float, double, complex64, complex128",),
         )
+    if use.value_type is not None and use.fill is not None:
+        try:
+            typed_fill(use.fill, value.name)
+        except DataError as error:
+            raise SpecError(error.message, use.span, error.notes) from None
     own = dict(use.array_types)
     for array in own:
         if array not in {a.name for a in layout.indexes}:

@@ -343,5 +343,5 @@ def test_what_there_is_is_shown() -> None:
         assert getattr(spfgen, name) is not None
     with pytest.raises(AttributeError, match="did you mean `evaluate`"):
         _ = spfgen.evalute
-    with pytest.raises(AttributeError, match="no attribute 'qwertz'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'qwertz'$"):
         _ = spfgen.qwertz

@@ -114,8 +114,11 @@ def test_pydata_sparse_by_its_attributes(form) -> None:
     given = made if form == "COO" else kind(fill_value=0.0, shape=(6, 6), tocoo=lambda: made)
     assert np.allclose(spfgen.evaluate(SPMV, A=given, x=X, threads=1), dense @ X)
     made.fill_value = given.fill_value = 1.0
+    packed = spfgen.pack(given, "csr")
+    assert packed.fill == 1
+    assert np.array_equal(packed.to_numpy(), np.where(dense == 0, 1, dense))
     with pytest.raises(DataError, match="`A` with the fill value 0, but it is 1"):
-        spfgen.evaluate(SPMV, A=given, x=X)
+        spfgen.compile(SPMV, A="csr", x="dense", y="dense")(A=given, x=X)
 
 
 # --- what scipy allows ---------------------------------------------------------------------------------

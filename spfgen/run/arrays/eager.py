@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import ConversionError, DataError, SpfgenError
+from spfgen.lang.fills import plain_fill
 from spfgen.lang.ops import OPERATORS
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
@@ -22,10 +23,11 @@ from spfgen.run.arrays.contract import contracted, product_labels
 from spfgen.run.arrays.elementwise import decided, elementwise
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
 from spfgen.run.arrays.indexing import subscript
-from spfgen.run.arrays.made import is_full, tensor_from, with_fill
+from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.bind import is_number, is_pydata, is_scipy
 from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.foreign import NUMPY, tensor_of
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import trust
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
@@ -182,7 +184,7 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
         made = np.asarray(call(tensor.arrays[name]))
         values[name], number = in_c(made, fill)
     indexes = {a.name: _kept(tensor.arrays[a.name]) for a in tensor.layout.indexes}
-    layout = with_fill(tensor.layout, number)
+    layout = refilled(tensor.layout, plain_fill(number))
     arrays = {n: values[n] if n in values else indexes[n] for n in tensor.layout.arrays}
     trust(layout, dict(tensor.sizes), arrays)
     return Tensor(layout, dict(tensor.sizes), arrays)

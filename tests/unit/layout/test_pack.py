@@ -316,7 +316,7 @@ def test_a_fill_value_of_another_type():
     text = "layout far(n) { fill inf relation { [p] -> [i] : 0 <= p < n and i = p } value val[n] at [p] }"
     layout = layout_of(parse_tree(text).layouts["far"], {})
     assert pack(layout, (2,), (np.array([0]),), np.ones(1)).arrays["val"].tolist() == [1, np.inf]
-    with pytest.raises(DataError, match="fill value inf, but they are int64"):
+    with pytest.raises(DataError, match="a fill value that int64 has, but it is inf"):
         pack(layout, (2,), (np.array([0]),), np.ones(1, dtype=np.int64))
 
 

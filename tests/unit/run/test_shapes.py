@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.arrays.eager import dense_of
-from spfgen.run.arrays.made import with_fill
+from spfgen.run.form import refilled
 from spfgen.run.tensor import Tensor
 from tests.unit.layout.test_pack import LAYOUTS, label
 from tests.unit.run.test_arrays import agrees, drawn
@@ -66,7 +66,7 @@ MATRICES = [
 def test_functions(layout) -> None:
     other = 2.0 if len(layout.name) % 2 else np.inf
     for fill in (layout.fill, other):
-        tensor, dense = drawn(with_fill(layout, fill), 7, {1: (6,), 2: (4, 5), 3: (2, 3, 2)}[layout.rank])
+        tensor, dense = drawn(refilled(layout, fill), 7, {1: (6,), 2: (4, 5), 3: (2, 3, 2)}[layout.rank])
         for function in (*ANY, *(MATRICES if layout.rank == 2 else ())):
             with np.errstate(all="ignore"):
                 agrees(function(spfgen, tensor), function(np, dense))

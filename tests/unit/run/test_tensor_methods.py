@@ -296,7 +296,7 @@ def about(**changes) -> np.ndarray:
         ({"array.colidx": np.array([0, 2, 1, 3, 0, 9], np.int32)}, r"colidx\(5\) = 9"),
         ({"array.colidx": np.array([0.5] * 6)}, "`colidx`"),
         ({"array.colidx": np.array([None] * 6)}, "damaged"),
-        ({"spfgen": about(format=2)}, "format is 2"),
+        ({"spfgen": about(format=3)}, "format is 3"),
         ({"spfgen": about(layout="csc")}, "no layout `csc`"),
         ({"spfgen": about(sizes={"nrow": 5, "ncol": 4})}, "nrow is 5"),
         ({"spfgen": about(sizes=[1])}, "damaged"),
@@ -444,7 +444,7 @@ def test_fills_that_do_not_fit_a_type_are_refused(fill, kinds):
     layout = spfgen.parse(text).layouts["full"]
     assert spfgen.pack(np.array([1.0, 2.0]), layout).arrays["val"].tolist() == [1, 2]
     for kind in kinds:
-        with pytest.raises(DataError, match=f"that has the fill value {fill}"):
+        with pytest.raises(DataError, match=f"a fill value that {kind} has, but it is {fill}"):
             spfgen.pack(np.ones(2, kind), layout)
 
 

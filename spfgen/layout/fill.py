@@ -1,0 +1,85 @@
+"""The fill value of a layout in the type of a tensor's values, and what of an array differs from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spfgen.errors import DataError
+from spfgen.lang.fills import fill_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+
+def typed_fill(fill: Any, dtype: Any) -> Any:
+    """A fill value as a numpy number of that type. Raises DataError when it does not fit."""
+    import numpy as np
+
+    kind = np.dtype(dtype)
+    if not fits(fill, kind):
+        message = f"expected a fill value that {kind} has, but it is {fill_text(fill)}"
+        raise DataError(message, None, ("use another type of values, or another fill value",))
+    return np.asarray(fill).astype(kind)[()]
+
+
+def fits(fill: Any, kind: np.dtype[Any]) -> bool:
+    """Whether values of that type can be the fill value, rounded as floats are."""
+    import numpy as np
+
+    match kind.kind:
+        case "b":
+            return fill in (0, 1) and isinstance(fill, int)
+        case "i" | "u":
+            info = np.iinfo(kind)
+            return isinstance(fill, int) and info.min <= fill <= info.max
+    if isinstance(fill, complex) and kind.kind != "c":
+        return False
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.asarray(fill).astype(kind)) == np.isfinite(complex(fill)))
+
+
+def same_fill(one: Any, other: Any, dtype: Any) -> bool:
+    """Whether tensors of that type with these fill values are filled alike. Raises DataError when one does not fit."""
+    return fill_text(typed_fill(one, dtype)) == fill_text(typed_fill(other, dtype))
+
+
+def differs(values: Array, fill: Any) -> Array:
+    """Where an array is not its fill value, bit by bit; but nan is nan. Raises DataError when the fill does not fit."""
+    import numpy as np
+
+    own = typed_fill(fill, values.dtype)
+    if own != own:
+        return np.asarray(values == values)
+    found = np.asarray(values != own)
+    if values.dtype.kind == "f" and own == 0:
+        found |= np.signbit(values) != np.signbit(own)
+    if values.dtype.kind == "c":
+        for parts, part in ((values.real, own.real), (values.imag, own.imag)):
+            if part == 0:
+                found |= np.signbit(parts) != np.signbit(part)
+    return found
+
+
+def filled(shape: tuple[int, ...], fill: Any, dtype: Any) -> Array:
+    """A new array that holds the fill value everywhere. Raises MemoryError, ValueError; DataError."""
+    import numpy as np
+
+    own = typed_fill(fill, dtype)
+    return np.zeros(shape, dtype) if fill_text(own) == "0" else np.full(shape, own, dtype)
+
+
+def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fill: Any) -> Array:
+    """The dense array of entries: those of one coordinate are added (`or` for bool), the fill value is elsewhere."""
+    import numpy as np
+
+    dense = filled(shape, fill, values.dtype)
+    nothing: Any = -0.0 if values.dtype.kind == "f" else complex(-0.0, -0.0) if values.dtype.kind == "c" else 0
+    if len(values) and shape:
+        dense[coords] = nothing  # which leaves the sign of a zero that is added to it
+        np.add.at(dense, coords, values)
+    elif len(values):
+        dense[()] = np.add.reduce(values)
+    return dense

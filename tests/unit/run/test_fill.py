@@ -1,0 +1,176 @@
+"""Fill values: a part of the type of a tensor, in every layout; packing leaves them out, unpacking puts them in."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spfgen
+from spfgen.api import handle_of
+from spfgen.errors import DataError, SpecError, Unsupported, UsageError
+from spfgen.lang.fills import fill_number, fill_text
+from spfgen.layout.fill import differs, summed
+from spfgen.layout.pack import pack, storable
+from spfgen.run.form import refilled
+from spfgen.run.pack import convert_arrays, coordinates, pack_entries
+from spfgen.run.tensor import Tensor
+from tests.fuzz import unseen
+from tests.unit.layout.test_pack import REFUSED, all_layouts, label
+
+FILLS = [
+    (np.inf, "float64"), (-np.inf, "float32"), (np.nan, "float64"), (3, "float32"), (2.5, "float64"), (-0.0, "float64"),
+    (0, "float64"), (True, "bool"), (-(2**31), "int32"), (-(2**63), "int64"), (2**64 - 1, "uint64"), (7, "uint8"),
+    (2 - 1j, "complex128"), (complex(np.nan, 0), "complex64"),
+]  # fmt: skip
+TWICE = ("vector_and_its_reverse",)
+"""It has two places for a coordinate."""
+LAYOUTS = [
+    x for x in [*all_layouts(), *map(unseen.resolved, unseen.ALL)] if x.rank and x.name not in (*REFUSED, *TWICE)
+]
+RANDOM = np.random.default_rng(3)
+A = np.where(RANDOM.random((5, 7)) < 0.4, RANDOM.integers(-2, 3, (5, 7)), np.inf)
+A[0, :3] = -0.0, 0.0, np.nan
+
+
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Bit by bit, but nan is nan."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    parts = [(one.real, other.real), (one.imag, other.imag)] if one.dtype.kind == "c" else [(one, other)]
+    equal = [(a == b) & (np.signbit(a) == np.signbit(b)) if a.dtype.kind == "f" else a == b for a, b in parts]
+    return bool((np.logical_and.reduce(equal) | ((one != one) & (other != other))).all())
+
+
+def dense_for(layout, fill, dtype: str, seed: int) -> np.ndarray:
+    """A dense array that the layout can store with that fill value."""
+    random = np.random.default_rng(seed)
+    shape = (8, 8) if layout.rank == 2 else (7, 9, 4)[: layout.rank]
+    places = np.unique(random.integers(0, np.prod(shape), 14))
+    values = random.integers(0, 2 if dtype == "bool" else 4, len(places)).astype(dtype)
+    if np.dtype(dtype).kind in "fc":
+        values *= random.choice(np.array([-1.0, 1.0], dtype), len(values))
+    coords, kept = storable(layout, shape, tuple(np.unravel_index(places, shape)), values)
+    return summed(shape, coords, kept, fill)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=label)
+def test_every_layout_keeps_fill_values(layout) -> None:
+    try:
+        pack(layout, (0,) * layout.rank, (np.zeros(0, np.int64),) * layout.rank, np.zeros(0))
+    except Unsupported:
+        pytest.skip("cannot be packed")
+    first = LAYOUTS.index(layout) % 3
+    for seed, (fill, dtype) in list(enumerate(FILLS))[first::3]:
+        own, list_ = refilled(layout, fill), refilled(handle_of("coo").layout(layout.rank), fill)
+        dense = dense_for(own, fill, dtype, seed)
+        tensor = spfgen.pack(dense, own)
+        tensor.validate()
+        assert same(np.asarray(tensor.fill), np.asarray(fill).astype(dtype))
+        assert same(tensor.to_numpy(), dense)
+        other = tensor.convert(list_)
+        assert same(other.to_numpy(), dense)
+        assert not differs(other.to_coo().values, fill).all() or same(other.convert(own).to_numpy(), dense)
+
+
+@pytest.mark.parametrize("name", ["csr", "bcsr", "four_arrays"])
+@pytest.mark.parametrize("number", range(len(FILLS)))
+def test_in_c(name: str, number: int) -> None:
+    """The generated packing leaves out, and fills up, as numpy does."""
+    fill, dtype = FILLS[number]
+    own = refilled(next(x for x in LAYOUTS if x.name == name and x.rank in (2, 3)), fill)
+    list_ = refilled(handle_of("coo").layout(own.rank), fill)
+    dense = dense_for(own, fill, dtype, number)
+    coords = np.nonzero(differs(dense, fill))
+    made = pack_entries(own, dense.shape, coords, dense[coords], small=0)
+    assert same(summed(dense.shape, *coordinates(own, made.sizes, made.arrays, small=0), fill), dense)
+    listed = convert_arrays(own, made.sizes, made.arrays, list_, small=0)
+    assert differs(listed.arrays["val"], fill).all()
+    assert same(Tensor(list_, listed.sizes, listed.arrays).to_numpy(), dense)
+
+
+@pytest.mark.parametrize("use", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "ell", "dense", "dcsr"])
+def test_what_carries_it(use: str, tmp_path) -> None:
+    tensor = spfgen.pack(A, f"{use} fill inf")
+    assert same(tensor.to_numpy(), A)
+    assert spfgen.pack(A, use, fill=np.inf).layout == tensor.layout
+    assert "fill inf" in repr(tensor)
+    assert tensor.to_coo().fill == np.inf
+    assert same(tensor.to_coo().to_dense(), A)
+    for made in (copy.copy(tensor), copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))):
+        assert made.fill == np.inf
+        assert same(made.to_numpy(), A)
+    tensor.save(tmp_path / "a.npz")
+    read = spfgen.load_tensor(tmp_path / "a.npz")
+    assert read.layout == tensor.layout
+    assert same(read.to_numpy(), A)
+    again = spfgen.tensor(handle_of(f"{use} fill inf"), shape=(5, 7), **tensor.arrays)
+    assert same(again.to_numpy(), A)
+    assert spfgen.tensor(use, shape=(5, 7), fill=np.inf, **tensor.arrays).layout == tensor.layout
+    for target in ("csr", "coo_unsorted", "dense_col"):
+        assert tensor.convert(target).fill == np.inf
+        assert same(tensor.convert(target).to_numpy(), A)
+        assert same(spfgen.pack(tensor.to_coo(), target).to_numpy(), A)
+        other = tensor.convert(target, fill=0)
+        assert other.fill == 0
+        assert same(other.to_numpy(), A)
+    with pytest.raises(DataError, match=r"the fill value 0, which arrays of scipy\.sparse have, but it is inf"):
+        tensor.to_scipy()
+    assert (tensor.convert("csr", fill=0).to_scipy().toarray() == np.nan_to_num(A, nan=0, posinf=np.inf)).sum() == 34
+    assert tensor._repr_html_()
+
+
+def test_what_is_stored_is_what_differs_bit_by_bit() -> None:
+    row = np.array([[0.0, -0.0, np.nan, -np.nan, 1.0]])
+    assert [spfgen.pack(row, "csr", fill=f).nse for f in (0, -0.0, np.nan, 1, 7)] == [4, 4, 3, 4, 5]
+    assert spfgen.pack(np.array([[True, False]]), "csr fill True").nse == 1
+    assert spfgen.pack(np.array([[1, 0, 2]]), "csr fill True").nse == 2
+
+
+def test_what_scipy_does_not_store_becomes_the_fill_value() -> None:
+    made = sp.csr_array(np.array([[1.0, 0], [0, 2]]))
+    assert same(spfgen.pack(made, "csc fill inf").to_numpy(), np.array([[1.0, np.inf], [np.inf, 2]]))
+    pairs = spfgen.pack((([0, 1], [1, 0]), [2.0, 3.0]), "csr", fill=-1, shape=(2, 2))
+    assert same(pairs.to_numpy(), np.array([[-1.0, 2], [3, -1]]))
+
+
+def test_fills_that_no_value_has() -> None:
+    with pytest.raises(DataError, match="a fill value that int64 has, but it is inf"):
+        spfgen.pack(np.ones((2, 2), int), "csr fill inf")
+    assert spfgen.pack(np.ones((2, 2), int), "csr<double> fill inf").nse == 4
+    assert spfgen.pack(np.ones((2, 2), int), "csr<double> fill 1").nse == 0
+    with pytest.raises(DataError, match=r"a fill value that int32 has, but it is 2\.5"):
+        spfgen.tensor(handle_of("dense fill 2.5"), val=np.zeros(3, np.int32))
+    with pytest.raises(UsageError, match="a number as the fill value"):
+        spfgen.pack(A, "csr", fill="much")
+    with pytest.raises(SpecError, match="a fill value that int32 has, but it is inf"):
+        spfgen.parse("kernel k { tensor A : csr<int> fill inf  tensor y : dense  y[i] = A[i, j] }").kernels[
+            "k"
+        ].compile()
+
+
+def test_a_fill_value_follows_the_type_of_the_values() -> None:
+    """0.1 of a float is another number than 0.1 of a double."""
+    tensor = spfgen.pack(np.float32([[0.1, 2]]), "csr", fill=0.1)
+    assert tensor.nse == 1
+    wide = spfgen.pack(tensor, "csc<double>")
+    assert wide.nse == 1
+    assert same(wide.to_numpy(), tensor.to_numpy().astype(float))
+
+
+def test_a_kernel_refuses_another_fill_value() -> None:
+    kernel = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
+    for one in (spfgen.pack(A, "csr fill inf"), spfgen.pack(A, "coo fill -0.0")):
+        with pytest.raises(DataError, match="`A` with the fill value 0, but it is ") as caught:
+            kernel(A=one, x=np.ones(7))
+        assert "`tensor A : csr fill " in caught.value.notes[0]
+
+
+@pytest.mark.parametrize("value", [0, 1, True, -1.5, 1e300, -0.0, np.inf, np.nan, np.float32(0.1), np.int8(-3), 2 + 1j])
+def test_the_text_of_a_fill_value_says_all(value) -> None:
+    again = fill_number(fill_text(value))
+    assert fill_text(again) == fill_text(value)
+    assert same(np.asarray(again).astype(complex), np.asarray(value).astype(complex))

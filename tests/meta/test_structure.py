@@ -109,7 +109,7 @@ def test_every_package_is_installed() -> None:
     settings.read(PACKAGE.parent / "setup.cfg")
     listed = set(settings["options"]["packages"].split())
     there = {".".join(p.parent.relative_to(PACKAGE.parent).parts) for p in PACKAGE.rglob("__init__.py")}
-    assert listed == there | {"spfgen.layouts"}
+    assert listed == there | {"spfgen.layouts", "spfgen.example"}
 
 
 def test_the_version_grows_with_the_changelog() -> None:

@@ -55,7 +55,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
-    computed = {d.name for d in kernel.tensors if d.assembled}
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     made = tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in made)
     tensors = tuple(t for t in made if t.name not in own)
     local = tuple(t for t in made if t.name in own)

@@ -8,7 +8,9 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
@@ -258,6 +260,7 @@ class Kernel:
         known = calls.sizes(given, sizes)
         calls.check_names(given)
         tensors = calls.bound(given, validate, checked)
+        known = calls.completed(known, tensors)
         dtypes = calls.result_types(tensors)
         made = []
         for declared in calls.program.tensors:
@@ -283,8 +286,10 @@ class Kernel:
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
         said = use.index_type is not None or bool(use.array_types)
+        layout, own = self._layouts[name], self._known().program.tensor(name).layout
+        layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
         update = update_of(self._kernel, name)
-        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune, update)
+        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune, update)
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -333,6 +338,9 @@ class Kernel:
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
         for declaration in (*self._kernel.tensors, *scalars):
+            if declaration.local:  # of the type of what is computed for it
+                typed.append(declaration)
+                continue
             value, kinds = uses[declaration.name]
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
@@ -416,8 +424,24 @@ class _Calls:
             return {}
         known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in named}})
         for name in parameters:
-            if name not in known:
+            index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
+            if name not in known and index is not None:
+                known[name] = known[index]
+            follows = any(left == Var(name) for left, _, _ in self.program.derived)
+            if name not in known and not follows:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+        return known
+
+    def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """The sizes with those that follow from operands. Raises UsageError where one does not."""
+        from spfgen.run.call import size_value
+
+        for name in self.program.parameters:
+            if name not in known:
+                value = size_value(self.program, name, tensors, known)
+                if value is None:
+                    raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+                known = {**known, name: value}
         return known
 
     def check_names(self, operands: Mapping[str, object]) -> None:

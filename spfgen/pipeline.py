@@ -40,7 +40,7 @@ from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan import expression, passes
+from spfgen.plan import expression, left_out, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -48,6 +48,7 @@ from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
 from spfgen.progress import task
 from spfgen.space.check import check_program
+from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
@@ -67,6 +68,8 @@ class Generated:
     header: str
     obligations: tuple[Answer, ...] = ()
     """What Z3 was asked on the way, each question once."""
+    left_out: tuple[left_out.LeftOut, ...] = ()
+    """Passes whose result was not proved."""
 
     @property
     def whole(self) -> str:
@@ -79,11 +82,17 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
     of the last pass that rewrites plans, if not all do."""
     start = perf_counter()
     working = task(f"compiling {kernel.name}")
-    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), working, recorded() as answers:
+    with (
+        our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)),
+        working,
+        recorded() as answers,
+        left_out.recorded() as left,
+    ):
         program = join(kernel, layouts)
         check_program(program)
+        check_declared(kernel, program)
         plans = make_plans(program, stop_after)
-        made = print_kernel(program, plans, unique(answers))
+        made = replace(print_kernel(program, plans, unique(answers)), left_out=tuple(left))
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made

@@ -44,6 +44,7 @@ from spfgen.plan.nodes import (
     Collect,
     Define,
     Do,
+    Entry,
     Find,
     Fold,
     Gather,
@@ -103,6 +104,7 @@ class Lowering(Values):
         self.functions = Functions(self.names.new)
         self.tables: dict[str, str] = {}
         """The hash tables of entries by the tensors that they are."""
+        self.table_lines: list[c.Stmt] = []
         self.frees: list[c.Stmt] = []
         self.missing_memory = ""
         self.refused = ""
@@ -146,7 +148,7 @@ class Lowering(Values):
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
         end: c.Expr = c.Name("SPFGEN_OK")
         if self.missing_memory:
-            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *rest, *self.frees]
+            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
         rest += entries.failed(self)
         if self.refused:
@@ -712,6 +714,8 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.dim)
         if isinstance(node, Collect):
             result.append(f"{node.name}.{COUNT}")
+        if isinstance(node, Entry):
+            result.append(node.old)
         if isinstance(node, Tile):
             result += [node.start, node.end]
         if isinstance(node, Together):

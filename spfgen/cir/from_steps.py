@@ -18,7 +18,9 @@ from spfgen.plan.nodes import (
     Block,
     Break,
     Collect,
+    Counted,
     Define,
+    Emptied,
     Entry,
     If,
     Let,
@@ -28,14 +30,30 @@ from spfgen.plan.nodes import (
     Repeat,
     Store,
 )
-from spfgen.plan.typed import Holds, Scalar
 from spfgen.space.nodes import Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
+from spfgen.space.typed import Holds, Scalar
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Probe
+STATEMENTS = (
+    Block
+    | Define
+    | Let
+    | Assign
+    | Store
+    | If
+    | Repeat
+    | Break
+    | Array
+    | Refuse
+    | Collect
+    | Entry
+    | Emptied
+    | Counted
+    | Probe
+)
 """The nodes of plans that are lowered here."""
 
 
@@ -79,6 +97,10 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return _collected(low, plan, scope)
         case Entry(name, kind, at, value):
             return _entry(low, plan, scope)
+        case Emptied(name):
+            return [c.Do(c.Call("spfgen_map_clear", (c.Name(low.tables[name]),)))]
+        case Counted(name):
+            return _counted(low, name)
         case Probe(dim, name, at):
             key, lines = _coordinates(low, at, scope)
             found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
@@ -108,14 +130,21 @@ def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
     low.array_names[plan.name, HELD] = held
     low.made[f"{plan.name}.{AT}"] = (at, "int64")
     low.ranks[f"{plan.name}.{AT}"] = plan.rank
+    low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
+    lines: list[c.Stmt] = [c.Comment(plan.because), *low.plan(plan.body, scope)]
+    return [] if plan.body == Block(()) else [*lines, *_counted(low, plan.name)]
+
+
+def _counted(low: Lowering, name: str) -> list[c.Stmt]:
+    """What a table holds, under names of its own."""
+    table, kind = c.Name(low.tables[name]), low.kinds[name]
+    at, _ = low.made[f"{name}.{AT}"]
     return [
-        c.Comment(plan.because),
-        c.Declare("spfgen_map", table, None, 1),
-        c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made),
-        *low.plan(plan.body, scope),
-        low.declare(f"{plan.name}.{COUNT}", c.Field(address, "count")),
-        c.Declare("const int64_t *", at, c.Field(address, "at")),
-        c.Declare(f"const {kind.c} *", held, c.Cast(f"const {kind.c} *", c.Field(address, "values"))),
+        low.declare(f"{name}.{COUNT}", c.Field(table, "count")),
+        c.Declare("const int64_t *", at, c.Field(table, "at")),
+        c.Declare(
+            f"const {kind.c} *", low.array_names[name, HELD], c.Cast(f"const {kind.c} *", c.Field(table, "values"))
+        ),
     ]
 
 
@@ -123,22 +152,29 @@ def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
     kind = TYPES[plan.type]
     address = c.Name(low.tables[plan.name])
     key, lines = _coordinates(low, plan.at, scope)
-    entry = low.names.new("entry")
+    entry, count = low.names.new("entry"), low.names.new("count")
     place = c.Load(c.Cast(f"{kind.c} *", c.Field(address, "values")), c.Name(entry))
-    found = operators.applied("add", ((place, kind), (typed_as(low, plan.value, scope, kind), kind)))
-    added = c.Assign(place, "=", operators.cast(*found, kind))
+    is_new = c.Bin(">=", c.Name(entry), c.Name(count))
+    old = c.Select(is_new, operators.literal(plan.fill, kind), place)
+    kept = c.Block(
+        (
+            c.Declare(f"const {kind.c}", low.names[plan.old], old),
+            c.Assign(place, "=", typed_as(low, plan.value, scope, kind)),
+        )
+    )
     missing = c.Assign(c.Name(low.without_memory()), "=", c.Name("true"))
     return [
         *lines,
+        c.Declare("const int64_t", count, c.Field(address, "count")),
         c.Declare("const int64_t", entry, c.Call("spfgen_map_add", (address, key))),
-        c.If(c.Bin("<", c.Name(entry), c.Int(0)), c.Block((missing,)), c.Block((added,))),
+        c.If(c.Bin("<", c.Name(entry), c.Int(0)), c.Block((missing,)), kept),
     ]
 
 
 def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
     """What a nest declares outside of its loops is its own."""
     lines = low.plan(plan, scope)
-    return lines if isinstance(plan, STATEMENTS) else in_braces(lines)
+    return in_braces(lines) if isinstance(plan, Block) or not isinstance(plan, STATEMENTS) else lines
 
 
 def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.Expr:

@@ -8,10 +8,12 @@ What numpy's functions and Python's signs do to a symbol is a row of the table. 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from spfgen.errors import UsageError
+from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.ops import FUNCTIONS, OPERATORS, Operator
 from spfgen.lang.types import has_meaning_in_c
@@ -54,19 +56,49 @@ def function(
     return n.Function(called, parameters, _body(found, parameters), operator)
 
 
+Functions = tuple[tuple[str, n.Function], ...]
+
+
+def among(named: Mapping[str, Any]) -> tuple[Functions, dict[str, Any]]:
+    """The functions among what is passed by name, those of Python traced, and all else."""
+    functions = {k: v for k, v in named.items() if isinstance(v, n.Function) or _is_python(v)}
+    traced = ((k, _named(v, k) if isinstance(v, n.Function) else function(v, name=k)) for k, v in functions.items())
+    return tuple(traced), {k: v for k, v in named.items() if k not in functions}
+
+
+def _named(one: n.Function, name: str) -> n.Function:
+    return one if one.name == name else replace(one, name=name, operator=replace(one.operator, name=name))
+
+
+def _is_python(value: Any) -> bool:
+    """Whether it is a function of Python, or one of numpy."""
+    return inspect.isroutine(value) or type(value).__name__ == "ufunc"
+
+
+def check_used(functions: Functions, steps: Sequence[Any]) -> None:
+    """Raise UsageError for a function that the statements do not call."""
+    nodes = (v for s in (steps if functions else ()) for v in walk(s))
+    called = {v.function.name for v in nodes if getattr(v, "function", None) is not None}
+    for name, one in functions:
+        if one.name not in called:
+            known = ", ".join(sorted(called)) or "none"
+            message = f"expected a function that the statements call, but `{name}` is not one"
+            raise UsageError(message, None, (f"functions that they call: {known}",))
+
+
 def _parameters(f: Callable[..., Any], nin: int | None, called: str) -> tuple[str, ...]:
     try:
         given = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         given = []
     names = [p.name for p in given if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if nin is None:
-        if not names:
-            raise UsageError(
-                f"expected the number of arguments of `{called}`, but it cannot be read off it",
-                notes=("say it: `spfgen.function(f, 2)`",),
-            )
-        nin = len(names)
+    needed = sum(p.default is p.empty and p.name in names for p in given)
+    nin = getattr(f, "nin", needed) if nin is None else nin  # of numpy's functions
+    if not nin:
+        raise UsageError(
+            f"expected the number of arguments of `{called}`, but it cannot be read off it",
+            notes=("say it: `spfgen.function(f, 2)`",),
+        )
     names = names[:nin] if len(names) >= nin else [f"x{k}" for k in range(nin)]
     return tuple(p if not has_meaning_in_c(p) else f"{p}_" for p in names)
 

@@ -31,6 +31,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import Kind, scalar_types, settled
 from spfgen.layout.nodes import SCALAR
@@ -51,8 +52,10 @@ from spfgen.plan.nodes import (
     Break,
     Clear,
     Collect,
+    Counted,
     Define,
     Do,
+    Emptied,
     Entry,
     Find,
     Guard,
@@ -69,17 +72,17 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
-from spfgen.plan.regions import Region, Regions, _smallest, _union
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
-from spfgen.plan.typed import Holds, Scalar, Types
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, Operand, Program, Read, Tensor
 from spfgen.space.own import COUNT, entries_of, own_tensor
+from spfgen.space.regions import Region, Regions, is_everywhere, smallest, union
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Steps, Tie
+from spfgen.space.typed import Holds, Scalar, Types
 
 POINT = "point"
 """The name of a tensor that is nowhere: it stands for what is done at a point."""
@@ -139,6 +142,10 @@ class _Emitter:
         """All names of indices, those that are values among them."""
         self.refuses = False
         self.sizes: dict[str, Expr] = {}
+        for name, extent in steps.computed.items():
+            self.names.add(name)
+            self.before.append(Define(name, extent))
+            self.sizes[name] = extent
         for index, extent in steps.extents.items():
             self.extents[index] = self.size(index, extent)
         self.kinds = dict(context.types)
@@ -149,10 +156,30 @@ class _Emitter:
         self.tables: dict[str, str] = {}
         """The tables of entries, by the tensors whose entries they hold."""
         steps = self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
+        self.assembled = {t.name for t in program.tensors if t.assembled is not None}
+        """Results whose pattern is computed."""
+        self.collected: dict[str, str] = {}
+        """Those of them whose entries are kept in a table until all are there, and its name."""
+        for name in sorted(self.assembled):
+            self.collect(name)
         lets = [n for s in steps.body for n in walk(s) if isinstance(n, lang.Let)]
         changed = {n.name for s in steps.body for n in walk(s) if isinstance(n, lang.Set)}
         names = [n.name for n in lets]
         self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def collect(self, name: str) -> None:
+        """A result that more than one equation writes, or one in a loop, is kept in a table."""
+        found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
+        alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
+        if not alone:
+            table = self.collected[name] = self.fresh(f"{name}_kept")
+            tensor = self.tensors[name]
+            self.tensors[table] = entries_of(table, tensor)
+            self.kinds[table] = tensor.value_type
+            self.labels.add(table)
+            self.tables[table] = table
+            why = f"the entries of {name} until all are there"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), why))
 
     def once(self, step: Any) -> Any:
         """Tensors that may store a coordinate several times are read from tables in which it stands once."""
@@ -178,7 +205,10 @@ class _Emitter:
             access = lang.Access(name, tuple(Var(i) for i in indices))
 
             def leaf(inner: Env) -> Plan:
-                return Entry(table, tensor.value_type, access.subscripts, inner.values[_key(access)])
+                read = inner.values[_key(access)]
+                old = Scalar(self.fresh("before"), tensor.value_type)
+                added = lang.Apply("add", (old, read))
+                return Entry(table, old.type, access.subscripts, added, old.name, _typed(0, old.type).value)
 
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"
@@ -223,9 +253,11 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
-        lists = (t.name for t in self.program.tensors if t.assembled is not None and is_stored(t.name, self.steps.body))
-        self.before += [Clear(name, "what it held before") for name in lists]
+        self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
+        for name in self.collected:
+            parts.append(Counted(self.collected[name]))
+            parts += self.delivered(name)
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
             parts.append(Refuse(OUTSIDE))
@@ -310,7 +342,7 @@ class _Emitter:
 
     def effects(self, steps: Sequence[Any], known: frozenset[str] | set[str]) -> list[Region] | None:
         """The regions in which steps do anything; None: everywhere."""
-        return _union([self.effect(s, known) for s in steps])
+        return union([self.effect(s, known) for s in steps])
 
     def effect(self, step: Any, known: frozenset[str] | set[str]) -> list[Region] | None:
         match step:
@@ -331,9 +363,9 @@ class _Emitter:
                 fill = self.regions.fill(condition)
                 inside = self.effects(then, known)
                 if otherwise:
-                    return _union([inside, self.effects(otherwise, known)])
+                    return union([inside, self.effects(otherwise, known)])
                 asked = self.outer(self.regions.of(condition), known) if fill is not None and not fill else None
-                return _smallest([asked, inside])
+                return smallest([asked, inside])
             case lang.For(indices, body):
                 return self.outer(self.effects(body, set(known) | set(indices)), known)
         return None
@@ -357,9 +389,9 @@ class _Emitter:
         target = self.tensors[eq.target]
         if eq.at:
             return self.scattered(eq, env)
+        if eq.target in self.assembled:
+            return self.to_entries(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
-        if target.assembled is not None:
-            return self.appended(eq, access, env)
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in _accesses(eq.value) if a.tensor == eq.target}
@@ -391,32 +423,6 @@ class _Emitter:
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
 
-    def appended(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
-        """A target that is a list of entries gets one at each point at which the value may differ from its fill."""
-        first, eq = self.hoisted(eq, env)
-        if first:
-            return [*first, *self.equation(eq, env)]
-        fill = self.regions.fill(eq.value)
-        found = self.regions.of(eq.value) if fill is not None and fill == self.tensors[eq.target].layout.fill else None
-        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
-
-        def leaf(inner: Env) -> Plan:
-            lines, value = self.point_value(eq.value, inner)
-            return Block((*lines, *self.entry(eq, access, value, sure=found is not None)))
-
-        parts = [] if eq.updates is not None or env.known else [Clear(eq.target, "what it held before")]
-        regions = [Region((access,))] if found is None else found
-        return [*parts, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
-
-    def entry(self, eq: Equation, access: lang.Access, value: Any, sure: bool) -> list[Plan]:
-        """One entry; where it is not `sure` that there is one, none that equals the fill."""
-        if sure:
-            return [Append(eq.target, access.subscripts, value)]
-        kind, name = TYPES[self.kinds[eq.target]].name, self.fresh(f"{eq.target}_value")
-        own = Scalar(name, kind)
-        differs = lang.Apply("not_equal", (own, lang.Constant(self.tensors[eq.target].layout.fill)))
-        return [Let(name, kind, value), If(differs, Append(eq.target, access.subscripts, own), None, "it is stored")]
-
     def is_inside(self, eq: Equation, env: Env) -> bool:
         """Whether the loops over the target's points meet all its points."""
         return True
@@ -432,6 +438,11 @@ class _Emitter:
     def stored(self, eq: Equation, access: lang.Access, value: Any, env: Env) -> list[Plan]:
         """The value in its place, which is looked for where the nest does not have it at hand."""
         key = (access.tensor, access.subscripts)
+        if access.tensor in self.collected:
+            return self.kept_entry(eq, access, value)
+        if access.tensor in self.assembled:
+            tensor = self.tensors[access.tensor]
+            return [Append(access.tensor, access.subscripts, _cast(value, tensor.entry_type))]
 
         def leaf(inner: Env) -> Plan:
             read = inner.values[key]
@@ -442,6 +453,113 @@ class _Emitter:
         if isinstance(env.values.get(key), Read):
             return [leaf(env)]
         return self.nests((access,), (), (), leaf, replace(env, parallel=False))
+
+    def kept_entry(self, eq: Equation, access: lang.Access, value: Any) -> list[Plan]:
+        """The value for a result whose entries are kept in a table until all are there."""
+        table, kind = self.collected[access.tensor], self.kinds[access.tensor]
+        fill = self.tensors[access.tensor].layout.fill
+        old = Scalar(self.fresh("before"), kind)
+        new = _cast(value, kind) if eq.updates is None else replace(eq.updates, arguments=(old, value))
+        return [Entry(table, kind, access.subscripts, _cast(new, kind), old.name, _typed(fill, kind).value)]
+
+    def delivered(self, name: str) -> list[Plan]:
+        """All entries of a table, one after another, as those of a result."""
+        table = self.collected[name]
+        tensor = self.tensors[table]
+        indices = self.indices_for(tensor)
+        access = lang.Access(table, tuple(Var(i) for i in indices))
+
+        def leaf(inner: Env) -> Plan:
+            return Append(name, access.subscripts, _cast(inner.values[_key(access)], self.tensors[name].entry_type))
+
+        return self.nests((access,), indices, (), leaf, Env())
+
+    def to_entries(self, eq: Equation, env: Env) -> list[Plan]:
+        """A result whose pattern is computed: what may differ from its fill is an entry."""
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        tensor = self.tensors[eq.target]
+        first, eq = self.tabled(eq, env)
+        fill = tensor.layout.fill
+        found, own = self.regions.of(eq.value), self.regions.fill(eq.value)
+        neutral = own
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[tensor.value_type])
+        same = own is not None and neutral is not None and fill_text(own) == fill_text(neutral)
+        if eq.updates is None:
+            same = own is not None and fill_text(_typed(own, tensor.value_type).value) == fill_text(fill)
+        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
+        again = eq.updates is None and not (env.known & set(self.extents)) <= spoken
+        everywhere = found is None or not same or again
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            stored = self.stored(eq, access, value, inner)
+            if everywhere and eq.updates is None and not again:
+                kept = Scalar(self.fresh("value"), tensor.value_type)
+                lines = [*lines, Let(kept.name, kept.type, _cast(value, kept.type))]
+                differs = self.differs(kept, fill)
+                stored = [If(differs, Block(tuple(self.stored(eq, access, kept, inner))))]
+            return Block((*lines, *stored))
+
+        regions = [Region(())] if everywhere else found or []
+        emptied: list[Plan] = []
+        if eq.updates is None and not env.known and eq.target in self.collected:
+            emptied = [Emptied(self.collected[eq.target])]
+        return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def differs(self, value: Scalar, fill: Any) -> Any:
+        """Whether a value is not the fill; nan is nan."""
+        number = _typed(fill, value.type)
+        if fill != fill:
+            return lang.Apply("logical_not", (lang.Apply("isnan", (value,)),))
+        return lang.Apply("not_equal", (value, number))
+
+    def tabled(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
+        """Reductions that are their identity at most points become tables of the others."""
+        if env.known:
+            return [], eq
+        parts: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce) or any(isinstance(n, lang.Local) for n in walk(node)):
+                return None
+            free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
+            found = self.regions.of(node.value)
+            if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
+                return None
+            more, access = self.as_table(node, tuple(sorted(free)), found)
+            parts.extend(more)
+            return access
+
+        value = _outermost(rule, eq.value)
+        return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def as_table(
+        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region]
+    ) -> tuple[list[Plan], lang.Access]:
+        """A table of the points at which a reduction has anything to combine."""
+        kind, neutral = self.types.reduced(node), self.types.identity(node)
+        name = self.fresh(_accumulator(node.op))
+        layout = own_tensor(name, kind.name, [self.extent_name(i) for i in indices])
+        self.tensors[name] = entries_of(name, replace(layout, layout=replace(layout.layout, fill=neutral)))
+        self.kinds[name] = kind.name
+        self.labels.add(name)
+        self.tables[name] = name
+        self.__dict__.pop("dense", None)
+        subscripts = tuple(Var(i) for i in indices)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            old = Scalar(self.fresh("before"), kind.name)
+            new = replace(operator, arguments=(old, _cast(value, kind.name)))
+            number = _typed(neutral, kind.name).value
+            return Block((*lines, Entry(name, kind.name, subscripts, _cast(new, kind.name), old.name, number)))
+
+        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, Env(parallel=False))
+        why = f"{node.op} at the points at which there is anything to combine"
+        return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
 
     def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
         """A target that stores some points only: those drive."""
@@ -464,7 +582,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known and target.assembled is None:
+        if eq.updates is None and not env.known and eq.target not in self.assembled:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -473,8 +591,6 @@ class _Emitter:
                 more, inner = self.placed(place.name, place.value, access, inner)
                 lines += more
             more, value = self.point_value(eq.value, inner)
-            if target.assembled is not None:
-                return Block((*lines, *more, *self.entry(eq, access, value, sure=found is not None)))
             return Block((*lines, *more, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
@@ -730,8 +846,9 @@ class _Emitter:
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
         own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
-        reached = self.reached(env.known | own, pending)
-        more = [i for i in indices if i not in reached]
+        more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
+        reached = self.reached(env.known | own | set(more), pending)
+        more += [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
         more += [n for link in pending for n in link.names if n not in reached and n not in more]
         here = env.known | own | set(more)
@@ -810,6 +927,8 @@ class _Emitter:
                 guards.append(Holds(_meaning(ready)))
                 continue
             decided = _decided(ready, set(env.known))
+            if any(name in env.known for name in decided):
+                guards.append(Holds(_meaning(ready)))
             for name, value in decided.items():
                 if name not in env.known:
                     lines.append(Define(name, value))
@@ -846,7 +965,7 @@ class _Emitter:
         for k, access in enumerate(accesses):
             term = access if k == 0 else lang.Apply("multiply", (term, access))
         known = {*env.known, *self.program.parameters, *self.program.size_of}
-        names = (*known, *(e.name for e in self.extents.values() if isinstance(e, Var)))
+        names = (*known, *self.sizes, *(e.name for e in self.extents.values() if isinstance(e, Var)))
         facts = [
             f for i in sorted(env.known & set(self.extents)) for f in conjuncts(within(Var(i), ZERO, self.extents[i]))
         ]
@@ -1287,26 +1406,6 @@ def _of_loop(step: Any) -> Iterator[Any]:
     if isinstance(step, lang.If):
         for inner in (*step.then, *step.otherwise):
             yield from _of_loop(inner)
-
-
-def is_stored(name: str, body: Sequence[Any]) -> bool:
-    """Whether a step in a loop stores values of the tensor, rather than adding to them."""
-    inside = (n for s in body if not isinstance(s, Equation) for n in walk(s))
-    return any(isinstance(n, Equation) and n.target == name and n.updates is None for n in inside)
-
-
-def is_everywhere(tensor: Tensor) -> bool:
-    """Whether every coordinate is a position of its own, and nothing else decides where its value stands."""
-    layout = tensor.layout
-    if not layout.rank:
-        return True
-    tied = {
-        part.left.name: part.right.name
-        for part in conjuncts(layout.relation)
-        if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var) and isinstance(part.right, Var)
-    }
-    positions = sorted(tied.get(c, "") for c in layout.coordinates)
-    return not layout.indexes and len(layout.values) == 1 and positions == sorted(layout.positions)
 
 
 def _key(access: lang.Access) -> Key:

@@ -39,6 +39,8 @@
            | Refuse(name)          the call fails if the scalar is true
            | Collect(name, body)   entries in a hash table
            | Entry(name, at, value) one of them
+           | Emptied(name)         the table has none any more
+           | Counted(name)         there will be no more of them
            | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -664,8 +666,7 @@ class Refuse(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Collect(Plan):
-    """The entries that the body adds are kept in a hash table, under the name of a tensor: those at one coordinate are
-    summed."""
+    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate."""
 
     name: str
     type: str
@@ -676,12 +677,29 @@ class Collect(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Entry(Plan):
-    """One entry for the table of that name: the value is added to what stands `at` the coordinates."""
+    """The entry `at` these coordinates of the table of that name gets a value, which may be made of the one that it
+    had, the scalar `old`: `fill` where there was none."""
 
     name: str
     type: str
     at: tuple[Expr, ...]
     value: Any
+    old: str
+    fill: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied(Plan):
+    """The table has no entries any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Plan):
+    """The table is complete: from here on the rest of the block reads its entries."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

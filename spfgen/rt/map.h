@@ -17,6 +17,13 @@ static inline void spfgen_map_free(spfgen_map *map) {
     free(map->values);
 }
 
+static inline void spfgen_map_clear(spfgen_map *map) {
+    for (int64_t s = 0; s < map->slots; s++) {
+        map->slot[s] = 0;
+    }
+    map->count = 0;
+}
+
 static inline uint64_t spfgen_map_hash(const spfgen_map *map, const int64_t *at) {
     uint64_t hash = 0;
     for (int64_t k = 0; k < map->rank; k++) {

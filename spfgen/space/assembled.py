@@ -9,8 +9,6 @@ from spfgen.facts.formula import Var, variables
 from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout, as_entries
-from spfgen.layout.proofs import as_output
-from spfgen.space.lost import holds_all
 from spfgen.space.nodes import Tensor
 
 
@@ -41,6 +39,8 @@ def without_shared(kernel: lang.Kernel) -> lang.Kernel:
 def _owner(kernel: lang.Kernel, declared: lang.TensorDecl, layouts: Mapping[str, Layout]) -> str:
     """The operand that is known to have the pattern of a result, because what is computed is that operand times what is
     everywhere; "" where there is none."""
+    from spfgen.layout.proofs import as_output  # calls of compiled kernels do without
+
     own = [s for s in kernel.statements if isinstance(s, lang.Statement) and s.target.tensor == declared.name]
     if len(own) != 1 or any(not isinstance(s, lang.Statement) for s in kernel.statements):
         return ""
@@ -81,6 +81,8 @@ def _factors(value: object) -> tuple[list[object], list[lang.Access]]:
 
 def _is_everywhere(access: lang.Access, layouts: Mapping[str, Layout]) -> bool:
     """Whether there is a value at each point, whatever the index arrays hold."""
+    from spfgen.space.lost import holds_all
+
     layout = layouts.get(access.tensor)
     if layout is None:
         return not access.subscripts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, product
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -22,23 +23,26 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.ir import rewrite, walk
+from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
-from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE
+from spfgen.lang.fills import plain_fill
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
+from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.assembled import as_assembled
-from spfgen.space.entries import check_entries
 from spfgen.space.extents import Extents, Key
 from spfgen.space.names import check_kernel_name, check_use
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.result_types import result_types
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Steps, Tie
 from spfgen.space.tensors import make_tensors
+from spfgen.space.typed import Types
 
 
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -55,22 +59,24 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
-    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-    made = tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in made)
+    made = with_patterns(kernel, made)
     tensors = tuple(t for t in made if t.name not in own)
     local = tuple(t for t in made if t.name in own)
+    said = {d.name for d in kernel.tensors if d.use.fill is not None}
     found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
+    found.bounding = [a for s in body for a in _bounding(s)]
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
-        if equation.target not in computed:
+        if not any(d.assembled and d.name == equation.target for d in kernel.tensors):
             _check_output(equation, layouts[equation.target])
-    check_entries([t for t in made if t.name in computed], body)
+    tensors = with_fills(body, tensors, local, said)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
-    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span)
+    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span, found.computed)
+    asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
         if isinstance(extent, Var):
@@ -79,8 +85,8 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         kernel.name,
         kernel.doc,
         tensors,
-        extents.parameters(),
-        extents.readings(tensors),
+        (*extents.parameters(), *asked),
+        {**extents.readings(tensors), **dict.fromkeys(asked, ())},
         extents.fixed,
         {name: tuple(sizes) for name, sizes in written.items()},
         (Group(steps.text, "=", "", (), None, kernel.span, steps),),
@@ -99,9 +105,12 @@ def with_result_types(
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
+    open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
     refused: SpecError | None = None
-    for kind in (DEFAULT_VALUE, DEFAULT_WHOLE, "bool"):  # where nothing is said calls decide: any that has a meaning
-        operands = tuple(t if t.name in said else replace(t, value_type=kind) for t in tensors)
+    for kinds in islice(_choices(len(open_)), MOST_CHOICES):
+        chosen = dict(zip(open_, kinds, strict=True))
+        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
+        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)
@@ -111,6 +120,61 @@ def with_result_types(
         return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
     assert refused is not None
     raise refused
+
+
+def _choices(count: int) -> Iterator[tuple[str, ...]]:
+    """Types for so many operands of which the text says none: calls decide, here any will do that has a meaning. First
+    all the same."""
+    kinds = (DEFAULT_VALUE, DEFAULT_WHOLE, "bool")
+    yield from ((kind,) * count for kind in kinds)
+    yield from product(kinds, repeat=count)
+
+
+def _fits(tensor: Tensor, kind: str) -> bool:
+    """Whether the tensor's fill value is one of the type."""
+    fill = tensor.layout.fill
+    return not isinstance(fill, float) or TYPES[kind].kind in "fc"
+
+
+def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are lists of entries."""
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
+    return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
+
+
+def with_fills(
+    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], said: set[str]
+) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
+    anything; unless the text says something else."""
+    everything = {t.name: t for t in (*tensors, *local)}
+    scalars = scalar_types(body, Types({n: t.value_type for n, t in everything.items()}, {}).leaf)
+    types = Types({n: t.value_type for n, t in everything.items()}, scalars)
+    layouts = {n: t.layout for n, t in everything.items()}
+    dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
+    regions = Regions(layouts, dense, types, {})
+    result = []
+    for tensor in tensors:
+        own = [n for n in nodes(tuple(body)) if isinstance(n, Equation) and n.target == tensor.name]
+        if tensor.assembled is not None and tensor.name not in said and len(own) == 1 and own[0].updates is None:
+            fill = regions.fill(own[0].value)
+            if fill is not None:
+                number = plain_fill(np_cast(fill, tensor.value_type))
+                layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)
+                tensor = replace(tensor, layout=layout, assembled=assembled)
+        result.append(tensor)
+    return tuple(result)
+
+
+def np_cast(number: Any, kind: str) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(kind)[()]
+
+
+MOST_CHOICES = 250
+"""So many choices of types are tried where the text says none."""
 
 
 class Roles:
@@ -201,6 +265,18 @@ def _accesses(body: Any) -> Iterator[lang.Access]:
             yield lang.Access(node.target, node.subscripts, node.span)
 
 
+def _bounding(node: Any) -> Iterator[lang.Access]:
+    """The accesses but for those that `coalesce` catches outside of their tensors."""
+    match node:
+        case lang.Access():
+            yield node
+        case Chosen(Inside(), _, otherwise):
+            yield from _bounding(otherwise)
+        case _:
+            for child in children(node):
+                yield from _bounding(child)
+
+
 def _texts(body: Sequence[Any]) -> Iterator[str]:
     for step in body:
         match step:
@@ -249,8 +325,25 @@ class _Ranges:
         """Tensors that the kernel makes: their extents follow."""
         self.own = own
         """Those of them that nobody outside sees: nothing knows their extents."""
+        self.bounding: Sequence[lang.Access] = uses
+        """The accesses that lie within their tensors wherever anything is computed."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
+        self.computed: dict[str, Expr] = {}
+        """Extents that are made of others."""
+        self.asked: dict[str, Var] = {}
+        """The extents of indices that a split makes and nothing decides: the caller says them."""
+        for link in normal.links:
+            open_ = [p for p in link.parts if not self.is_decided(p)]
+            for part in open_ if len(open_) > 1 else ():
+                if self.named(part) is None:
+                    self.asked[part] = Var(f"{normal.called.get(part, part)}_extent")
+
+    def is_decided(self, index: str) -> bool:
+        named = self.named(index)
+        if named is not None and named[1]:
+            return True
+        return index in self.normal.slices or any(new == index for new, _ in self.normal.concats)
 
     def tensor(self, name: str, dimension: int) -> Expr:
         return self.extents.value(self.extents.name(("tensor", name, dimension)))
@@ -289,7 +382,19 @@ class _Ranges:
         return None
 
     def extent(self, index: str) -> Expr:
-        """The extent of an index. Raises SpecError where nothing bounds it."""
+        """The extent of an index, by name. Raises SpecError where nothing bounds it."""
+        found = self.extent_of(index)
+        if isinstance(found, Var | Num):
+            return found
+        name = next((n for n, e in self.computed.items() if e == found), None)
+        if name is None:
+            name = f"{index}_extent"
+            while name in self.computed or name in self.normal.taken:
+                name = f"{name}_"
+            self.computed[name] = found
+        return Var(name)
+
+    def extent_of(self, index: str) -> Expr:
         if index not in self.found:
             named = self.named(index)
             if named is not None and not self.is_own(named[0]):
@@ -306,13 +411,15 @@ class _Ranges:
         named = self.named(index)
         if named is not None and not self.is_own(named[0]):
             return False
-        return (self.by_slice(index) or self.by_link(index) or self.by_concat(index)) is None and named is None
+        return index not in self.asked and self.viewed(index) is None and named is None
 
     def is_own(self, extent: Expr) -> bool:
         return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
 
     def made_of(self, index: str) -> Expr | None:
         """What views and accesses make it."""
+        if index in self.asked:
+            return self.asked[index]
         if index in self.pending:
             return None
         self.pending.add(index)
@@ -374,7 +481,7 @@ class _Ranges:
     def by_reads(self, index: str) -> Expr | None:
         """As far as the accesses lie within their tensors, which have the index with other things in a subscript."""
         best: Expr | None = None
-        for access in self.uses:
+        for access in self.bounding:
             if access.tensor in self.made:
                 continue
             for k, subscript in enumerate(access.subscripts):
@@ -429,19 +536,32 @@ class _Ranges:
             ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
         )
 
-    def derived(self) -> Iterator[tuple[Expr, Expr]]:
-        """Extents that are equal though they have different names: what calls make results by, and check."""
+    def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """Extents that have names, what calls make results by that have them, and whether the two have to be equal: so
+        it is where a view has the extent; where reads lie within their tensors says no more than what would do."""
         for index in sorted(self.normal.taken):
             named = self.named(index)
-            other = None if named is None else self.made_of(index)
-            if named is not None and other is not None and not self.is_only_read(index) and named[0] != other:
-                yield named[0], self.sizes(other)
+            if named is None:
+                continue
+            is_part = any(index in link.parts for link in self.normal.links)
+            viewed = None if is_part and named[1] else self.viewed(index)
+            other = viewed or (None if named[1] else self.made_of(index))
+            if other is not None and named[0] != other:
+                yield named[0], self.sizes(other), viewed is not None and not is_part
+        for index, size in self.asked.items():
+            for link in (k for k in self.normal.links if index in k.parts):
+                others = [self.named(p) for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                if whole is not None and all(o is not None for o in others):
+                    yield size, self.sizes(Bin("/", whole, _product([o[0] for o in others if o is not None]))), False
 
-    def is_only_read(self, index: str) -> bool:
-        """Whether all that is known besides is where reads lie within their tensors, and it has an extent."""
-        named = self.named(index)
-        views = self.by_slice(index) or self.by_link(index) or self.by_concat(index)
-        return views is None and named is not None and named[1]
+    def viewed(self, index: str) -> Expr | None:
+        """The extent that a view gives the index."""
+        self.pending.add(index)
+        try:
+            return self.by_slice(index) or self.by_link(index) or self.by_concat(index)
+        finally:
+            self.pending.discard(index)
 
     def needed(self, body: Any) -> set[str]:
         """The indices over which something runs."""

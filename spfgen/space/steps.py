@@ -108,10 +108,12 @@ class Equation:
 @dataclass(frozen=True, slots=True)
 class Steps:
     """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
-    leave, and that accesses lie within their tensors."""
+    leave, and that accesses lie within their tensors. `computed` are extents that are made of
+    others, by name."""
 
     body: tuple[Any, ...]
     extents: Mapping[str, Expr]
     free: frozenset[str] = frozenset()
     text: str = ""
     span: Span | None = _span()
+    computed: Mapping[str, Expr] = field(default_factory=dict)

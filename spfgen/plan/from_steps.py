@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from spfgen.errors import InternalError, SpecError
@@ -213,7 +212,6 @@ class _Emitter:
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"
             self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
-            self.__dict__.pop("dense", None)
         return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
@@ -247,7 +245,7 @@ class _Emitter:
         layouts = {n: t.layout for n, t in self.tensors.items()}
         return Regions(layouts, self.dense, self.types, self.inlined)
 
-    @cached_property
+    @property
     def dense(self) -> frozenset[str]:
         """The tensors that have a value of its own everywhere."""
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
@@ -546,7 +544,6 @@ class _Emitter:
         self.kinds[name] = kind.name
         self.labels.add(name)
         self.tables[name] = name
-        self.__dict__.pop("dense", None)
         subscripts = tuple(Var(i) for i in indices)
         operator = lang.Apply(node.op, (), node.span, node.function)
 

@@ -817,9 +817,16 @@ class _Emitter:
         return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
 
     def present(self, region: Region, env: Env) -> tuple[list[Plan], Any, Env, bool]:
-        """Whether all accesses of a region store something at the point; and whether that is the only question."""
+        """Whether all accesses of a region store something at the point; and whether that is the only question. Under
+        a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
+        if region.where:
+            here, found, _, _ = self.present(replace(region, where=()), env)
+            own = Scalar(self.fresh("present"), "bool")
+            held = _joined("logical_and", [Holds(c) for c in region.where])
+            inside = Block((*here, Assign(own.name, "bool", found)))
+            return [Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
         lines, env = self.linked(region.links, env)
-        flags: list[Any] = [Holds(c) for c in region.where]
+        flags: list[Any] = []
         for access in region.accesses:
             more, flag, env = self.looked_up(access, env)
             lines += more
@@ -827,7 +834,7 @@ class _Emitter:
         result = flags[0]
         for flag in flags[1:]:
             result = lang.Apply("logical_and", (result, flag))
-        return lines, result, env, len(region.accesses) == 1 and not region.where and not region.links
+        return lines, result, env, len(region.accesses) == 1 and not region.links
 
     def driven_by(
         self,

@@ -321,6 +321,9 @@ class Kernel:
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
         for declaration in (*self._kernel.tensors, *scalars):
+            if declaration.local:  # of the type of what is computed for it
+                typed.append(declaration)
+                continue
             value, kinds = uses[declaration.name]
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))

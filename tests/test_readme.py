@@ -80,7 +80,7 @@ def test_listings(marker: str, request: pytest.FixtureRequest) -> None:
 def test_the_picture(request: pytest.FixtureRequest) -> None:
     """It is what `spfgen draw bcsr` draws."""
     picture = README.parent / "docs" / "readme.svg"
-    drawn_now = drawn(lambda rank: layout_named("bcsr", rank=rank), None, None)
+    drawn_now = drawn(lambda rank, small: layout_named("bcsr", rank=rank, to_draw=small), None, None)
     if request.config.getoption("--update-golden"):
         picture.write_text(drawn_now + "\n", encoding="utf-8")
     assert picture.read_text(encoding="utf-8") == drawn_now + "\n", "run pytest --update-golden"

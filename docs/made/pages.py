@@ -15,7 +15,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,8 +23,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spfgen.example_files import example_files
+
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests" / "data"
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
 )
@@ -61,13 +61,13 @@ def made(page: Path, links: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
 
 
 class _Runner:
-    """The blocks of one page, in its folder: kernels.spf and matrix.mtx are there."""
+    """The blocks of one page, in a folder with the files that `spfgen example` writes."""
 
     def __init__(self, page: str, folder: Path) -> None:
         self.page, self.folder = page, folder
         self.names: dict[str, Any] = {"__name__": page}
-        shutil.copy(DATA / "kernels.spf", folder)
-        shutil.copy(DATA / "bcsstk09.mtx.gz", folder / "matrix.mtx.gz")
+        for name, content in example_files().items():
+            (folder / name).write_bytes(content)
 
     def block(self, match: re.Match[str]) -> str:
         language, options, text = match["language"], match["options"], textwrap.dedent(match["text"])

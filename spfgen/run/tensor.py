@@ -158,6 +158,18 @@ class Tensor(Operators):
 
         return to_scipy(self, format)
 
+    def to_torch(self, format: str | None = None) -> Any:  # noqa: A002
+        """A tensor of torch: in its "csr" or "csc" where the layout is one of these, else in "coo"; or "strided"."""
+        from spfgen.run.elsewhere import to_torch
+
+        return to_torch(self, format)
+
+    def to_jax(self) -> Any:
+        """A BCOO array of jax.experimental.sparse."""
+        from spfgen.run.elsewhere import to_jax
+
+        return to_jax(self)
+
     def convert(self, layout: Any, /, *, fill: object = None, **constants: int) -> Tensor:
         """The tensor in another layout, in new arrays: `convert("bcsr", R=4, C=4)`; entries stored twice are added.
 

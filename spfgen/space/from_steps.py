@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, product
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -105,9 +106,12 @@ def with_result_types(
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
+    open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
     refused: SpecError | None = None
-    for kind in (DEFAULT_VALUE, DEFAULT_WHOLE, "bool"):  # where nothing is said calls decide: any that has a meaning
-        operands = tuple(t if t.name in said or not _fits(t, kind) else replace(t, value_type=kind) for t in tensors)
+    for kinds in islice(_choices(len(open_)), MOST_CHOICES):
+        chosen = dict(zip(open_, kinds, strict=True))
+        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
+        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)
@@ -117,6 +121,14 @@ def with_result_types(
         return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
     assert refused is not None
     raise refused
+
+
+def _choices(count: int) -> Iterator[tuple[str, ...]]:
+    """Types for so many operands of which the text says none: calls decide, here any will do that has a meaning. First
+    all the same."""
+    kinds = (DEFAULT_VALUE, DEFAULT_WHOLE, "bool")
+    yield from ((kind,) * count for kind in kinds)
+    yield from product(kinds, repeat=count)
 
 
 def _fits(tensor: Tensor, kind: str) -> bool:
@@ -160,6 +172,10 @@ def np_cast(number: Any, kind: str) -> Any:
 
     with np.errstate(all="ignore"):
         return np.asarray(number).astype(kind)[()]
+
+
+MOST_CHOICES = 250
+"""So many choices of types are tried where the text says none."""
 
 
 class Roles:

@@ -309,6 +309,29 @@ def used(node: Any) -> set[str]:
     return own | {t for part in node for t in used(part)}
 
 
+def bounded(steps: tuple[Node, ...], local: str = "w") -> bool:
+    """Whether a subscript of a tensor that is not local says the extent of every index of a loop."""
+    for step in steps:
+        match step:
+            case ("for", indices, body):
+                if not set(indices) <= subscripts(body, local) or not bounded(body):
+                    return False
+            case ("if", _, then, otherwise):
+                if not (bounded(then) and bounded(otherwise)):
+                    return False
+            case ("while", _, _, body):
+                if not bounded(body):
+                    return False
+    return True
+
+
+def subscripts(node: Any, local: str) -> set[str]:
+    if not isinstance(node, tuple):
+        return set()
+    own = set(node[2]) if node and node[0] in ("read", "store") and node[1] != local else set()
+    return own | {i for part in node for i in subscripts(part, local)}
+
+
 def smaller(steps: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
     for n, step in enumerate(steps):
         before, after = steps[:n], steps[n + 1 :]

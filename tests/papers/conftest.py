@@ -1,4 +1,5 @@
-"""`check` runs a program of a paper in the layouts that its test names, and with `-m exhaustive` in all layouts."""
+"""`check` runs a program of a paper in the layouts that its test names; with `-m exhaustive` in all layouts, and with
+sparse results, whose pattern is computed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import pytest
 
 from tests.papers import support
 
+EXHAUSTIVE = [pytest.param(mode, marks=pytest.mark.exhaustive) for mode in ("every layout", "sparse results")]
 
-@pytest.fixture(params=["", pytest.param("every layout", marks=pytest.mark.exhaustive)])
+
+@pytest.fixture(params=["", *EXHAUSTIVE])
 def check(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    return partial(support.check, every=bool(request.param))
+    return partial(support.check, mode=request.param)

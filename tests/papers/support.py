@@ -7,6 +7,7 @@ one where nothing is stored, one where everything is, extents of 1 and of 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -32,6 +33,12 @@ MATRICES = (
     *("diagonal", "sym_csr", "sym_lower"),
 )
 CUBES = ("dense", "dense_col", "coo", "coo_unsorted", "csf")
+SPARSE: Mapping[int, Sequence[str]] = {
+    1: ("sv", "sv_unsorted", "coo"),
+    2: ("csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)"),
+    **dict.fromkeys(range(3, 8), ("coo", "csf")),
+}
+"""Layouts of results."""
 LAYOUTS: Mapping[int, Sequence[str]] = {1: VECTORS, 2: MATRICES, 3: CUBES, 4: CUBES, 5: CUBES, 6: CUBES, 7: CUBES}
 
 
@@ -133,14 +140,19 @@ def check(
     data: Mapping[str, Data],
     layouts: Sequence[str],
     *,
-    every: bool = False,
+    mode: str = "",
     level: int = 1,
     **more: Any,
 ) -> None:
-    """The program gives what numpy gives, for all data sets, in the first choices of layouts; with `every` in all of
-    them, and in each layout of each operand, the others as the first choice says."""
+    """The program gives what numpy gives, for all data sets, in the first choices of layouts; in the mode "every
+    layout" in all of them, and in each layout of each operand, the others as the first choice says; with "sparse
+    results" in sparse layouts of the results."""
     program = Program(text, expected, data, layouts, **more)
-    found = [*program.choices(), *_every(program)] if every else program.choices()[:USUAL]
+    found = program.choices()[:USUAL]
+    if mode == "every layout":
+        found = [*program.choices(), *_every(program)]
+    if mode == "sparse results":
+        found = list(_assembled(program))
     for choice in found:
         for seed, extents, density in data_sets(program):
             _check_one(program, choice, seed, extents, density, level)
@@ -153,6 +165,26 @@ def _every(program: Program) -> Iterator[dict[str, str]]:
             unseen_ones = [n for n, u in unseen.ALL.items() if u.rank == data.rank]
             for layout in (*LAYOUTS[data.rank], *unseen_ones):
                 yield {**first, name: layout}
+
+
+def _assembled(program: Program) -> Iterator[dict[str, str]]:
+    """The results in sparse layouts, one after another; nothing where there are none but numbers."""
+    first = program.choices()[0]
+    ranks = {n: _rank_in(program.text, n) for n in first if n not in program.data}
+    for number in range(max((len(SPARSE.get(r, ())) for r in ranks.values()), default=0)):
+        yield {
+            n: _nth(SPARSE.get(ranks[n], ()), number, layout) if n in ranks else layout for n, layout in first.items()
+        }
+
+
+def _nth(layouts: Sequence[str], number: int, usual: str) -> str:
+    return layouts[number % len(layouts)] if layouts and usual == "dense" else usual
+
+
+def _rank_in(text: str, name: str) -> int:
+    """The number of subscripts that the tensor has in the text."""
+    found = re.search(rf"\b{name}\[([^\]]*)\]", text)
+    return found[1].count(",") + 1 if found else 0
 
 
 def data_sets(program: Program) -> Iterator[tuple[int, dict[str, int], float | None]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import ndimage, signal
 
-from tests.papers.support import few, floats, full
+from tests.papers.support import bools, few, floats, full, positive
 
 Check = Callable[..., None]
 Array = np.ndarray[Any, Any]
@@ -230,6 +230,33 @@ def test_fig_17_three_dimensions(check: Check, layout: str) -> None:
     )
 
 
+ORDERS = ("i, p", "p, i")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_fig_19_orders_of_loops(check: Check, order: str) -> None:
+    check(
+        f"for {order} {{ A[i] += I[i + p]*F[p] }}",
+        lambda I, F: windows(I, F),
+        {"I": floats("n+2"), "F": full("3")},
+        ["I: sv; F: dense; A: dense", "I: sv_unsorted; F: dense; A: dense"],
+        sizes={"i": "n"},
+        empty=False,
+    )
+
+
+@pytest.mark.parametrize("order", ["i, p, q, j", "p, q, i, j", "i, j, p, q", "p, i, q, j"])
+def test_fig_20_orders_of_loops_in_two_dimensions(check: Check, order: str) -> None:
+    check(
+        f"for {order} {{ A[i, j] += I[i + p, j + q]*F[p, q] }}",
+        lambda I, F: windows(I, F),
+        {"I": floats("n+2 m+2"), "F": full("3 3")},
+        ["I: csr; F: dense; A: dense"],
+        sizes={"i": "n", "j": "m"},
+        empty=False,
+    )
+
+
 # --- dilation, padding, groups ------------------------------------------------------------------------
 
 
@@ -255,6 +282,32 @@ def test_strided_and_dilated_in_two_dimensions(check: Check, layout: str) -> Non
         sizes={"i": "n", "j": "m"},
         empty=False,
         least=2,
+    )
+
+
+@pytest.mark.parametrize("layout", few(["csr", "csc", "coo_unsorted", "dense"]))
+def test_padded_by_zeros(check: Check, layout: str) -> None:
+    """What lies outside is no part of a sum of products."""
+    data = {"I": floats("n m"), "F": full("3 3")}
+    layouts = [f"I: {layout}; F: dense; A: dense"]
+
+    def expected(I: Array, F: Array) -> Array:
+        return ndimage.correlate(I, F, mode="constant") if I.size else I
+
+    sizes = {"i": "n", "j": "m"}
+    check("A[i, j] = I[i + p - 1, j + q - 1]*F[p, q]", expected, data, layouts, sizes=sizes)
+    text = "A[i, j] = sum(p, q: coalesce(I[i + p - 1, j + q - 1], 0)*F[p, q])"
+    check(text, expected, data, layouts, sizes=sizes)
+
+
+def test_padded_by_another_value(check: Check) -> None:
+    check(
+        "A[i] = sum(p: coalesce(I[i + p - 1], 5)*F[p])",
+        lambda I, F: windows(np.pad(I, 1, constant_values=5), F),
+        {"I": floats("n"), "F": full("3")},
+        ["I: sv; F: dense; A: dense", "I: dense; F: sv; A: dense"],
+        sizes={"i": "n"},
+        empty=False,
     )
 
 
@@ -352,6 +405,19 @@ def test_pooling(check: Check, layout: str, name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("layout", few(["csr", "coo", "dense"]))
+def test_pooling_by_views(check: Check, layout: str) -> None:
+    """The same by splitting rows and columns."""
+    check(
+        "O[i, j] = max(p, q: split(split(I[r, c], r -> (i, p)), c -> (j, q)))",
+        lambda I: I.reshape(I.shape[0] // 2, 2, -1, 3).max((1, 3)),
+        {"I": floats("2*n 3*m", density=0.7)},
+        [f"I: {layout}; O: dense"],
+        sizes={"p": "2", "q": "3"},
+        empty=False,
+    )
+
+
 @pytest.mark.parametrize("layout", few(["sv", "rle", "dense"]))
 def test_stencil_with_reflecting_ends(check: Check, layout: str) -> None:
     check(
@@ -384,6 +450,30 @@ def test_stencil_in_three_dimensions(check: Check) -> None:
         expected,
         {"u": floats("n m k")},
         ["u: csf; v: dense", "u: dense; v: dense"],
+    )
+
+
+def test_distance_transform_step(check: Check) -> None:
+    """min and + in place of + and *: windows of infinities."""
+    check(
+        "y[i] = min(p: coalesce(x[i + p - 1], inf) + w[p])",
+        lambda x, w: np.array(
+            [min(x[k] + w[k - i + 1] for k in (i - 1, i, i + 1) if 0 <= k < len(x)) for i in range(len(x))]
+        ),
+        {"x": positive("n", fill=np.inf), "w": positive("3", density=1)},
+        ["x: sv; w: dense; y: dense", "x: dense; w: dense; y: dense"],
+        sizes={"i": "n"},
+        empty=False,
+    )
+
+
+def test_binary_dilation(check: Check) -> None:
+    check(
+        "q[i, j] = any(r, c: coalesce(p[i + r - 1, j + c - 1], false) and s[r, c])",
+        lambda p, s: ndimage.binary_dilation(p, s[::-1, ::-1]) if p.size else p,
+        {"p": bools("n m", density=0.2), "s": bools("3 3", density=0.6)},
+        ["p: csr; s: dense; q: dense", "p: coo; s: csr; q: dense"],
+        sizes={"i": "n", "j": "m"},
     )
 
 

@@ -49,6 +49,42 @@ def test_table_2_tensors_of_higher_order(check: Check, name: str, order: int) ->
     check(text, lambda A, B: numpy(A, B), {"A": first(shape), "B": second(shape)}, layouts)
 
 
+ALL_OF_NUMPY = {
+    "arithmetic": (
+        "add subtract multiply divide power mod floor_divide fmod remainder",
+        lambda: (floats("n"), positive("n", fill=1.0)),
+    ),
+    "of two": (
+        "maximum minimum fmax fmin hypot arctan2 copysign logaddexp nextafter",
+        lambda: (floats("n"), floats("n")),
+    ),
+    "comparison": (
+        "equal not_equal less less_equal greater greater_equal",
+        lambda: (ints("n", -2, 2), ints("n", -2, 2)),
+    ),
+    "logic": ("logical_and logical_or logical_xor", lambda: (bools("n"), bools("n"))),
+    "bits": ("bitwise_and bitwise_or bitwise_xor gcd lcm", lambda: (ints("n"), ints("n"))),
+    "shifts": ("left_shift right_shift", lambda: (ints("n", -50, 50), ints("n", 0, 7))),
+    "whole numbers": (
+        "add subtract multiply maximum minimum floor_divide mod",
+        lambda: (ints("n"), ints("n", 1, 9, fill=1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ALL_OF_NUMPY)
+def test_functions_of_two_arguments(check: Check, kind: str) -> None:
+    names, data = ALL_OF_NUMPY[kind]
+    text = "\n".join(f"c{n}[i] = {name}(a[i], b[i])" for n, name in enumerate(names.split()))
+    outputs = "; ".join(f"c{n}: dense" for n in range(len(names.split())))
+    first, second = data()
+
+    def expected(a: Array, b: Array) -> dict[str, Array]:
+        return {f"c{n}": getattr(np, name)(a, b) for n, name in enumerate(names.split())}
+
+    check(text, expected, {"a": first, "b": second}, [f"a: sv; b: sv_unsorted; {outputs}"], exact=False)
+
+
 OF_ONE = {
     "whole": ("negative abs sign square rint floor ceil trunc", lambda: floats("n")),
     "fractions": (
@@ -132,6 +168,25 @@ def test_fig_23_and_of_xor_of_matrices(check: Check) -> None:
         {n: bools("n m", density=0.3) for n in "ABC"},
         ["A: csr; B: csr; C: csr; D: dense", "A: csc; B: dcsr; C: bcsr(R=2, C=3); D: dense"],
     )
+
+
+# --- 8.2.4: slices ------------------------------------------------------------------------------------
+
+SLICES = {
+    "constant": ("A[i(1:5), j(2:6)] + B[i(0:4), j(3:7)]", lambda A, B: A[1:5, 2:6] + B[:4, 3:7]),
+    "fraction": ("A[i(2:4), j] + B[i(4:6), j]", lambda A, B: A[2:4] + B[4:6]),
+    "all but the ends": ("A[i(1:7), j] + B[i(1:7), j]", lambda A, B: A[1:7] + B[1:7]),
+    "stride 2": ("A[i(0:8:2), j] + B[i(0:8:2), j]", lambda A, B: A[::2] + B[::2]),
+    "stride 4": ("A[i(0:8:4), j(0:8:4)] + B[i(0:8:4), j(0:8:4)]", lambda A, B: A[::4, ::4] + B[::4, ::4]),
+    "stride 8": ("A[i(0:8:8), j] + B[i(0:8:8), j]", lambda A, B: A[::8] + B[::8]),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_fig_27_and_28_sums_of_slices(check: Check, name: str) -> None:
+    text, numpy = SLICES[name]
+    layouts = ["A: csr; B: csr; C: dense", "A: csc; B: coo_unsorted; C: dense"]
+    check(f"C[i, j] = {text}", numpy, {"A": floats("8 8"), "B": floats("8 8")}, layouts)
 
 
 # --- 8.3: GraphBLAS -----------------------------------------------------------------------------------

@@ -65,6 +65,15 @@ def test_fig_7_fill_value_of_1(check: Check, layout: str) -> None:
     check("A[i, j] = B[i, j]", lambda B: B, {"B": floats("n m", fill=1.0)}, [f"B: {layout}; A: dense"])
 
 
+def test_fig_8_a_sum_of_slices(check: Check) -> None:
+    check(
+        "A[i, j] = B[i(0:2), j(0:2)] + C[i(1:3), j(2:4)]",
+        lambda B, C: B[0:2, 0:2] + C[1:3, 2:4],
+        {"B": floats("4 4"), "C": floats("5 6")},
+        ["B: csr; C: csr; A: dense", "B: csc; C: coo; A: dense", "B: dense; C: bcsr(R=2, C=3); A: dense"],
+    )
+
+
 def test_fig_8_b_sum_of_strided_slices(check: Check) -> None:
     check(
         "a[i] = b[i(0:8:2)] + c[i(0:8:2)]",
@@ -257,6 +266,16 @@ def test_fig_19_strided_slice_of_a_matrix(check: Check) -> None:
         {"A": floats("6 7", density=0.6)},
         [f"A: {layout}; B: dense" for layout in ("csr", "csc", "coo_unsorted", "bcsr(R=2, C=3)", "dense")],
     )
+
+
+def test_section_4_2_numpy_slices(check: Check) -> None:
+    """Bounds that are left out, from the end, negative steps."""
+    for text, numpy in (
+        ("B[i, j] = A[i(::2), j(1:)]", lambda A: A[::2, 1:]),
+        ("B[i, j] = A[i(:-1), j(-3:)]", lambda A: A[:-1, -3:]),
+        ("B[i, j] = A[i(::-1), j(5:1:-2)]", lambda A: A[::-1, 5:1:-2]),
+    ):
+        check(text, numpy, {"A": floats("6 7", density=0.6)}, ["A: csr; B: dense", "A: coo; B: dense"])
 
 
 def test_broadcasting(check: Check) -> None:

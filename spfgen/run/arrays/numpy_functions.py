@@ -6,15 +6,18 @@ Those that are not here would need a dense array, and say so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from spfgen.errors import ConversionError
-from spfgen.run.arrays import eager
+from spfgen.run.arrays import eager, functions
 from spfgen.run.operators import Operators
 
 REDUCTIONS = "sum prod max min amax amin any all mean argmax argmin".split()
+SHAPES = """transpose reshape flip roll pad tril triu diag expand_dims squeeze broadcast_to tile repeat concatenate
+    stack vstack hstack block kron""".split()
 _NONE = np._NoValue
 
 
@@ -31,16 +34,16 @@ def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapp
     return own(*arguments, **{n: v for n, v in options.items() if v is not _NONE})
 
 
+@cache
 def _own() -> dict[Any, Callable[..., Any]]:
     found: dict[Any, Callable[..., Any]] = {getattr(np, n): _reduction(n) for n in REDUCTIONS}
     found |= {
-        np.transpose: lambda a, axes=None: a.transpose(axes),
         np.dot: lambda a, b, out=None: eager.applied(np.matmul, (a, b), {} if out is None else {"out": (out,)}),
         np.shape: lambda a: a.shape,
         np.ndim: lambda a: a.ndim,
         np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
         np.count_nonzero: _count_nonzero,
-        np.nonzero: lambda a: eager.nonzero(a),
+        np.nonzero: eager.nonzero,
         np.real: lambda a: a.real,
         np.imag: lambda a: a.imag,
         np.where: eager.where,
@@ -49,7 +52,7 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.array_equal: lambda a, b, equal_nan=False: eager.equal(a, b, equal_nan),
         np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: eager.close(a, b, rtol, atol, equal_nan),
     }
-    return found
+    return found | {getattr(np, n): getattr(functions, n) for n in SHAPES}
 
 
 def _reduction(name: str) -> Callable[..., Any]:

@@ -12,8 +12,8 @@ import spfgen
 from spfgen.errors import DataError
 from spfgen.lang.spec import SOLVED
 from spfgen.run.arrays.eager import dense_of
-from spfgen.run.arrays.made import with_fill
 from spfgen.run.bind import packed
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Tensor
 from tests.unit.layout.test_pack import LAYOUTS, label, storable
@@ -38,7 +38,7 @@ def drawn(layout, seed=0, shape=None, kind="float64"):
 
 def of_array(layout, dense):
     coords = np.nonzero(dense != layout.fill)
-    return packed(layout, Coordinates(dense.shape, tuple(coords), dense[coords]))
+    return packed(layout, Coordinates(dense.shape, tuple(coords), dense[coords], layout.fill))
 
 
 def agrees(got, expected, like=None) -> None:
@@ -93,7 +93,7 @@ def test_signs(layout) -> None:
 def test_reductions(layout) -> None:
     other = (2.0, -1.0, np.inf)[len(layout.name) % 3]
     for seed, fill in ((1, layout.fill), (2, other)):
-        own = with_fill(layout, fill)
+        own = refilled(layout, fill)
         tensor, dense = drawn(own, seed)
         assert tensor.nnz == np.count_nonzero(dense != fill)
         axes = [None, *range(dense.ndim), tuple(range(dense.ndim))]
@@ -127,7 +127,7 @@ KEYS = {
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0):
-        tensor, dense = drawn(with_fill(layout, fill), 5)
+        tensor, dense = drawn(refilled(layout, fill), 5)
         for key in KEYS[layout.rank]:
             agrees(tensor[key], dense[key])
         mask = np.random.default_rng(0).random(dense.shape) < 0.4

@@ -1,0 +1,96 @@
+/*
+ * first_large, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp -fwrapv. Extents and
+ * sizes up to 2^62: what is computed of them fits 64 bits then.
+ */
+
+#ifndef SPFGEN_FIRST_LARGE_H
+#define SPFGEN_FIRST_LARGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef SPFGEN_STATUS
+#define SPFGEN_STATUS
+/* What a kernel asks and returns. All arrays are the caller's, before the call and after it: a kernel frees none of them
+   and keeps no pointer to them. An array that it writes must not overlap another one of the call. Extents and null
+   pointers are checked; index arrays are trusted: where one breaks what its struct says of it, the kernel reads or writes
+   outside of arrays. Whoever has such arrays from elsewhere validates them before. */
+enum {
+    SPFGEN_OK = 0,
+    SPFGEN_ERROR_NULL = 1,  /* a pointer is null: to a tensor, or to an array that has elements */
+    SPFGEN_ERROR_SHAPE = 2, /* extents or sizes that must agree do not, or one is negative */
+    SPFGEN_ERROR_MEMORY = 3, /* a workspace could not be allocated */
+    SPFGEN_ERROR_RANGE = 4  /* a value that is used as a subscript lies outside of its tensor */
+};
+#endif
+
+#ifndef SPFGEN_STRUCT_csr_f64_i32_t
+#define SPFGEN_STRUCT_csr_f64_i32_t
+/*
+ * Compressed sparse row: the non-zeros of each row side by side.
+ *
+ *     5 . 6      rowptr = 0 2 2 3
+ *     . . .      colidx = 0 2 1
+ *     . 7 .      val    = 5 6 7
+ *
+ * Source: Saad, Iterative Methods for Sparse Linear Systems, section 3.4.
+ * { [pi, pj] -> [i, j] : 0 <= pi < nrow and rowptr(pi) <= pj < rowptr(pi + 1) and i = pi and j =
+ * colidx(pj) }
+ */
+typedef struct csr_f64_i32_t {
+    int64_t nrow;           /* extent 1 of 2 */
+    int64_t ncol;           /* extent 2 of 2 */
+    int64_t nnz;            /* size */
+    /* [nrow + 1] 0 <= rowptr(p) <= nnz; increasing; rowptr(0) = 0; rowptr(nrow) = nnz */
+    const int32_t *rowptr;
+    const int32_t *colidx;  /* [nnz] 0 <= colidx(p) < ncol; strictly increasing within rowptr */
+    double *val;            /* [nnz] at (pj) */
+} csr_f64_i32_t;
+#endif
+
+#ifndef SPFGEN_STRUCT_dense_rank1_i64_t
+#define SPFGEN_STRUCT_dense_rank1_i64_t
+/*
+ * Dense, the last index runs fastest (row-major, C order).
+ *
+ *     0 1 2
+ *     3 4 5      val = 0 1 2 3 4 5
+ *
+ * Source: C and numpy arrays.
+ * { [p_1] -> [i_1] : 0 <= p_1 < n_1 and i_1 = p_1 }
+ */
+typedef struct dense_rank1_i64_t {
+    int64_t n_1;   /* extent 1 of 1 */
+    int64_t *val;  /* [n_1] at (p_1) */
+} dense_rank1_i64_t;
+#endif
+
+/*
+ * for i {
+ *     let first = ...
+ *     for j {
+ *         if ... {
+ *             first = ...
+ *             break
+ *         }
+ *     }
+ *     f[i] = first
+ * }
+ *
+ * Returns SPFGEN_OK or an error code; then nothing has been written.
+ *
+ * A        operand
+ * f        result
+ * threads  threads to use; 0 or less leaves the choice to OpenMP
+ */
+int first_large(const csr_f64_i32_t *A, dense_rank1_i64_t *f, int threads);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPFGEN_FIRST_LARGE_H */

@@ -100,13 +100,15 @@ class _Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays."""
+    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays; whether steps
+    run `again`, as those of `while` do."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
     loaded: frozenset[str] = frozenset()
+    again: bool = False
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))
@@ -287,7 +289,8 @@ class _Emitter:
             case lang.While(condition, body):
                 lines, test, inner = self.computed(condition, env)
                 ends = If(lang.Apply("logical_not", (test,)), Break())
-                return [Repeat(Block((*lines, ends, *self.block(body, self.settled(inner)).parts)))]
+                repeated = replace(self.settled(inner), again=True)
+                return [Repeat(Block((*lines, ends, *self.block(body, repeated).parts)))]
             case lang.Break():
                 return [Break()]
         raise InternalError(f"no plan of {step!r}")
@@ -579,7 +582,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known and eq.target not in self.assembled:
+        if eq.updates is None and not env.known and not env.again and eq.target not in self.assembled:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -610,12 +613,14 @@ class _Emitter:
             result.append(index)
         return tuple(result)
 
-    def placed(self, name: str, at: Any, access: lang.Access, env: Env) -> tuple[list[Plan], Env]:
-        """`name` is the place that a value says, which has to lie within the tensor."""
+    def placed(self, name: str, at: Any, access: lang.Access, env: Env, checked: bool = True) -> tuple[list[Plan], Env]:
+        """`name` is the place that a value says, which has to lie within the tensor where that is `checked`."""
         lines, place, env = self.computed(at, env)
         self.indices.add(name)
         own = Scalar(name, "int64")
         lines = [*lines, Let(name, "int64", place)]
+        if not checked:
+            return lines, env.knowing([name])
         tensor = self.tensors[access.tensor]
         inside = [
             within(s, ZERO, Num(self.program.fixed[e]) if e in self.program.fixed else Var(e))
@@ -1097,9 +1102,9 @@ class _Emitter:
                 lines, env = self.linked((link,), env)
                 more, found_value, env = self.computed(inner, env)
                 return [*lines, *more], found_value, env
-            case Gathered(name, at, inner):
+            case Gathered(name, at, inner, checked=checked):
                 access = next(a for a in _accesses(inner) if any(name in variables(e) for e in a.subscripts))
-                lines, within_env = self.placed(name, at, access, env)
+                lines, within_env = self.placed(name, at, access, env, checked)
                 more, found_value, _ = self.computed(inner, within_env)
                 return [*lines, *more], found_value, env
             case lang.Reduce():

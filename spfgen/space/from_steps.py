@@ -27,6 +27,7 @@ from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
 from spfgen.lang.fills import plain_fill
+from spfgen.lang.normalize import normalized
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
 from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
@@ -52,7 +53,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
     normal = Normal(frozenset(kernel.sizes))
-    body = normal.steps(kernel.statements, {})
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
     extents = Extents(kernel, declared, layouts, [uses], roles.outputs)

@@ -188,7 +188,7 @@ def _arithmetic() -> list[Operator]:
             *("subtract", 2, "-", ADDED, "-", ""),
             identity=0,
             inverse="add",
-            unstored=(Known(0, inf, None, "f"), Known(0, -inf, None, "f"), Known(1, inf, -inf, "f"), Known(1, -inf, inf, "f")),
+            unstored=tuple(Known(p, v, v if p == 0 else -v, "f") for p in (0, 1) for v in (inf, -inf)),
         ),
         Operator(
             *("multiply", 2, "*", MULTIPLIED, "*", "&&"),

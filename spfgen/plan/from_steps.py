@@ -961,7 +961,7 @@ class _Emitter:
         indices = dict.fromkeys(
             v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
-        unknown = [i for i in (*indices, *over) if i not in env.known]
+        unknown = [i for i in dict.fromkeys((*indices, *over)) if i not in env.known]
         parts: list[Plan] = []
         for instance in self.instances(accesses, unknown, conditions, env):
             parts.append(self.nest(instance, accesses, unknown, leaf, env, distinct))

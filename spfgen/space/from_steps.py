@@ -27,6 +27,7 @@ from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
 from spfgen.lang.fills import plain_fill
+from spfgen.lang.normalize import normalized
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
 from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
@@ -52,7 +53,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
     normal = Normal(frozenset(kernel.sizes))
-    body = normal.steps(kernel.statements, {})
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
     extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
@@ -138,7 +139,7 @@ def _fits(tensor: Tensor, kind: str) -> bool:
 
 def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Results whose pattern is computed are lists of entries."""
-    computed = {d.name for d in kernel.tensors if d.assembled}
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from spfgen.errors import InternalError, SpecError
@@ -215,7 +214,6 @@ class _Emitter:
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"
             self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
-            self.__dict__.pop("dense", None)
         return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
@@ -249,7 +247,7 @@ class _Emitter:
         layouts = {n: t.layout for n, t in self.tensors.items()}
         return Regions(layouts, self.dense, self.types, self.inlined)
 
-    @cached_property
+    @property
     def dense(self) -> frozenset[str]:
         """The tensors that have a value of its own everywhere."""
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
@@ -549,7 +547,6 @@ class _Emitter:
         self.kinds[name] = kind.name
         self.labels.add(name)
         self.tables[name] = name
-        self.__dict__.pop("dense", None)
         subscripts = tuple(Var(i) for i in indices)
         operator = lang.Apply(node.op, (), node.span, node.function)
 
@@ -825,9 +822,16 @@ class _Emitter:
         return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
 
     def present(self, region: Region, env: Env) -> tuple[list[Plan], Any, Env, bool]:
-        """Whether all accesses of a region store something at the point; and whether that is the only question."""
+        """Whether all accesses of a region store something at the point; and whether that is the only question. Under
+        a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
+        if region.where:
+            here, found, _, _ = self.present(replace(region, where=()), env)
+            own = Scalar(self.fresh("present"), "bool")
+            held = _joined("logical_and", [Holds(c) for c in region.where])
+            inside = Block((*here, Assign(own.name, "bool", found)))
+            return [Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
         lines, env = self.linked(region.links, env)
-        flags: list[Any] = [Holds(c) for c in region.where]
+        flags: list[Any] = []
         for access in region.accesses:
             more, flag, env = self.looked_up(access, env)
             lines += more
@@ -835,7 +839,7 @@ class _Emitter:
         result = flags[0]
         for flag in flags[1:]:
             result = lang.Apply("logical_and", (result, flag))
-        return lines, result, env, len(region.accesses) == 1 and not region.where and not region.links
+        return lines, result, env, len(region.accesses) == 1 and not region.links
 
     def driven_by(
         self,
@@ -957,7 +961,7 @@ class _Emitter:
         indices = dict.fromkeys(
             v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
-        unknown = [i for i in (*indices, *over) if i not in env.known]
+        unknown = [i for i in dict.fromkeys((*indices, *over)) if i not in env.known]
         parts: list[Plan] = []
         for instance in self.instances(accesses, unknown, conditions, env):
             parts.append(self.nest(instance, accesses, unknown, leaf, env, distinct))

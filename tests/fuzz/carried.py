@@ -16,7 +16,7 @@ from spfgen.errors import DataError
 from spfgen.kept import compiled_of
 from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
-from spfgen.pipeline import generate
+from spfgen.pipeline import Generated, generate
 from spfgen.plan.effort import Effort
 from spfgen.plan.interpret import Choices, interpret
 from spfgen.run.call import RANGE, Bound
@@ -24,11 +24,11 @@ from spfgen.space.own import AT
 
 
 @contextmanager
-def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[str]]:
-    """All kernels that are made and called meanwhile; what they do is added to `effort`. The names of the kernels whose
-    plans were carried out."""
+def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]]:
+    """All kernels that are made and called meanwhile; what they do is added to `effort`. What was made of the
+    kernels whose plans were carried out."""
     plans: dict[int, Any] = {}
-    ran: list[str] = []
+    ran: list[Generated] = []
     usual = Kernel.bound
 
     def compiled(self: Kernel, kernel: Any) -> Any:
@@ -41,20 +41,22 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[str]]:
     def bound(self: Kernel, *args: Any, **more: Any) -> Bound:
         found = usual(self, *args, **more)
         own = plans.get(id(found.program))
-        if own is not None and own.program.steps:
+        if own is not None:
             found._function = lambda *_: carried(found, own, ran)
         return found
 
-    def carried(found: Bound, own: Any, ran: list[str]) -> int:
-        ran.append(own.program.name)
+    def carried(found: Bound, own: Any, ran: list[Generated]) -> int:
+        ran.append(own)
         try:
             results = interpret(own.program, own.plans, found.tensors, found.sizes, Choices(), effort)
         except DataError:
             return RANGE
+        structs = {a.name: a.struct for a in found._assembled}
         for name, arrays in results.items():
-            if AT in arrays:
-                own_struct = next(a.struct for a in found._assembled if a.name == name)
-                delivered(getattr(own_struct, FIELD), arrays[AT], arrays[ENTRIES])
+            if name in structs:
+                values = arrays[ENTRIES]
+                at = arrays.get(AT, np.argwhere(values))
+                delivered(getattr(structs[name], FIELD), at, values if AT in arrays else values[values != 0])
             else:
                 for array, values in arrays.items():
                     found.tensors[name].arrays[array][...] = values

@@ -25,6 +25,7 @@ from spfgen.plan.nodes import (
     Entry,
     Find,
     Fold,
+    Gather,
     Guard,
     If,
     Kept,
@@ -186,6 +187,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
+        case Gather(tensor, axis, common, _, body, why):
+            at = [*map(show, common[:axis]), "...", *map(show, common[axis:])]
+            add(f"gather what is appended to {tensor} at ({', '.join(at)})", why)
+            _lines(body, depth + 1, lines)
         case Append(tensor, coordinates, value, why):
             add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)
         case Do(target, op, value, why):
@@ -246,7 +251,7 @@ def _shared(share: Share | None) -> str:
     """How a parallel loop is shared out and adds."""
     words = [" parallel"]
     if share is not None and share.weight is not None:
-        words.append(f"shared out by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
+        words.append(f"partitioned by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
     if share is not None and share.row:
         words.append(f"a long {share.row} loop is split")
     match share:

@@ -100,7 +100,8 @@ class Loops(Equations):
         own = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
         sets = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Set)}
         local = {t.name for t in self.program.temporaries}
-        if not accesses or not sets <= own or any(a.tensor in local for a in accesses):
+        shared = local | {*self.collected}  # a table grows, whatever the coordinates are
+        if not accesses or not sets <= own or any(a.tensor in shared for a in accesses):
             return None
         for index in step.indices:
             places: dict[str, set[int]] = {}

@@ -71,7 +71,7 @@ class Hint:
 
     The keys are expressions of coordinates, positions and sizes; `count(e, ...)` is the number of entries that have the
     same values of these expressions, `pattern(e, ...)` a number that two of them share when the other coordinates of
-    their entries are the same.
+    their entries are the same, `content(e, ...)` one that they share when the values are, too.
     """
 
     position: str
@@ -79,7 +79,7 @@ class Hint:
     span: Span | None = _span()
 
 
-HINT_FUNCTIONS = ("count", "pattern")
+HINT_FUNCTIONS = ("count", "pattern", "content")
 
 
 @dataclass(frozen=True, slots=True)

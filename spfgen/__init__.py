@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         compile,  # noqa: A004
         einsum,
         evaluate,
+        function,
         load,
         load_tensor,
         pack,
@@ -35,6 +36,7 @@ __all__ = [
     "compile",
     "einsum",
     "evaluate",
+    "function",
     "load",
     "load_tensor",
     "pack",

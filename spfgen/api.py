@@ -21,6 +21,7 @@ from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
+from spfgen.lang.trace import among, check_used, function
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
@@ -93,7 +94,7 @@ class LayoutHandle:
         from spfgen.run.drawing import EXAMPLE_RANK, drawn
 
         try:
-            return drawn(lambda _: self.layout(EXAMPLE_RANK), None, None)
+            return drawn(lambda *_: self.layout(EXAMPLE_RANK), None, None)
         except SpfgenError:
             return None
 
@@ -308,11 +309,12 @@ def compile(  # noqa: A001
     optimize: int | None = None,
     validate: str = "once",
     prune: bool = False,
-    **layouts: LayoutHandle | Layout | str,
+    **layouts: Any,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. `schedule` holds clauses as in a spec file
+    Names without subscripts need no layout: they are scalars. A function of Python or of numpy among the layouts is one
+    that the statements call (see `function`). `schedule` holds clauses as in a spec file
     (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
     (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
     `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
@@ -331,7 +333,9 @@ def compile(  # noqa: A001
         raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         raise UsageError(f"expected a name that C can have, but it is `{name}`")
-    parsed = parse_statements(statements)
+    functions, layouts = among(layouts)
+    parsed = parse_statements(statements, functions=dict(functions))
+    check_used(functions, parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
@@ -370,7 +374,8 @@ def evaluate(
     result is a tensor then, which stores each coordinate at which a term of the sum has all its factors stored; with
     `prune=True` those at which the result is not the fill value. Types follow numpy's promotion; bool adds by `or` and
     multiplies by `and`. What a sparse operand does not store contributes nothing. `sizes` says extents that no operand
-    has. `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
+    has. A function of Python or numpy among the operands is one that the statements call, as `f=numpy.hypot` (see
+    `function`). `validate` is when index arrays are checked: the first time they are seen ("once"; again when they have
     changed), "always", or "never" (then they are taken to be sorted and without duplicates, and wrong ones may end the
     process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
     SpecError, UsageError, DataError, Unsupported.
@@ -542,6 +547,7 @@ __all__ = [
     "compile",
     "einsum",
     "evaluate",
+    "function",
     "layout_of",
     "load",
     "load_tensor",

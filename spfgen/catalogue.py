@@ -19,9 +19,14 @@ SHOWN_RANK = 2
 """Families are shown for matrices."""
 
 
-def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> Layout:
+MOST_DRAWN, DRAWN = 16, 4
+"""Constants of a layout that are larger than the one are drawn as the other: blocks and slices that one can see."""
+
+
+def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK, *, to_draw: bool = False) -> Layout:
     """The layout of a use such as `bcsr(R=4, C=4)`, from the spec file or of those that come with spfgen; a family with
-    the rank that is shown. Raises SpecError, UsageError; DataError for the file."""
+    the rank that is shown. `to_draw` makes large constants small that the text
+    leaves as they are. Raises SpecError, UsageError; DataError for the file."""
     from spfgen.pipeline import layout_of
 
     if text.endswith(".spf"):
@@ -36,6 +41,9 @@ def layout_named(text: str, file: str | None = None, rank: int = SHOWN_RANK) -> 
         raise
     if SOLVED in dict(declaration.constants):
         settings.setdefault(SOLVED, rank)
+    for name, default in declaration.constants if to_draw else ():
+        if name != SOLVED and default is not None and default > MOST_DRAWN:
+            settings.setdefault(name, DRAWN)
     return layout_of(declaration, settings, tree.fill_of(use))
 
 

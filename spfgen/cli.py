@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json as json_module
+import logging
 import os
 import re
 import signal
@@ -18,10 +19,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from spfgen import __version__
+from spfgen import __version__, progress
 from spfgen.errors import CheckFailed, DataError, InternalError, SpfgenError, UsageError
 from spfgen.lang.optimization import LEVELS
 from spfgen.lang.types import FINDS
+from spfgen.messages import LOGGER, in_options, logged, message
 
 EPILOG = "Exit codes: 0 fine, 1 check failed, 2 usage, 3 spec, 4 unsupported, 5 C compiler, 6 data, 70 our bug."
 INTERRUPTED = 130
@@ -34,7 +36,30 @@ LIVING = 100_000
 """After how many new objects Python looks for garbage."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+def _louder(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        LOGGER.setLevel(logging.DEBUG if parameter.name == "verbose" else logging.ERROR)
+
+
+class Command(click.Command):
+    """A command with -q and -v."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        texts = {"quiet": "No messages but errors.", "verbose": "Say how it is done: what is compiled, read, kept."}
+        for name, text in texts.items():
+            option = click.Option(
+                [f"-{name[0]}", f"--{name}"], is_flag=True, expose_value=False, callback=_louder, help=text
+            )
+            self.params.append(option)
+
+
+class Group(Command, click.Group):
+    command_class = Command
+    group_class = type
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(__version__, prog_name="spfgen")
 def command() -> None:
     """Declare a sparse layout as a relation; get fast parallel C.
@@ -58,7 +83,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), logged(), progress.shows(lambda: LOGGER.isEnabledFor(logging.INFO)):
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         dropped, sys.unraisablehook = sys.unraisablehook, _not_lost
         try:
@@ -70,7 +95,7 @@ def run(arguments: list[str]) -> int:
         except SpfgenError as error:
             if isinstance(error, InternalError):
                 return _our_bug(str(error))
-            message(str(error), error.title)
+            message(in_options(str(error)), error.title)
             return error.exit_code
         except (click.exceptions.Abort, KeyboardInterrupt) as error:
             message("interrupted")
@@ -133,19 +158,17 @@ def _our_bug(text: str = "") -> int:
 
 
 def _show_warning(warning: Warning | str, *_: Any, **__: Any) -> None:
-    message(str(warning), "warning")
+    LOGGER.warning("%s", in_options(str(warning)))
 
 
-def message(text: str, title: str = "") -> None:
-    """A line on stderr, in colour on a terminal."""
-    prefix = f"spfgen: {title}: " if title else "spfgen: "
-    if sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-        prefix = click.style(prefix, fg="yellow" if title == "warning" else "red", bold=True)
-    click.echo(f"{prefix}{text}", err=True)
+def note(text: str) -> None:
+    """What was done: on stderr, unless it is to be quiet."""
+    LOGGER.info("%s", text)
 
 
 def show(text: str, *, newline: bool = True) -> None:
     """Data on stdout, complete when this returns."""
+    progress.hide()
     try:
         click.echo(text, nl=newline)
     except BrokenPipeError:
@@ -242,10 +265,10 @@ def chosen(file: str, kernel_name: str | None) -> Any:
 @click.option(
     "-o",
     "--output",
-    metavar="DIR",
+    metavar="DIR|FILE",
     default=".",
     shell_complete=files,
-    help="Where NAME.c and NAME.h go; `-` is stdout.",
+    help="The folder of KERNEL.c and KERNEL.h; or a file: FILE.c has all in one, FILE.h the header; `-` is stdout.",
 )
 @click.option(
     "--stop-after", metavar="PASS", default="", help="The last pass that rewrites plans: the same with less speed."
@@ -265,6 +288,7 @@ def generate(
 
     \b
     spfgen generate kernels.spf -k spmv -o build/
+    spfgen generate kernels.spf -k spmv -o spmv.c
     spfgen generate kernels.spf -k spmv -O1 -o -
     spfgen generate kernels.spf -k spmv -o - | gcc -std=c99 -O3 -fopenmp -c -x c - -o spmv.o
     """
@@ -273,9 +297,12 @@ def generate(
     if output == "-":
         show(made.whole, newline=False)
         return
-    texts = {f"{kernel.name}.c": made.source, f"{kernel.name}.h": made.header}
-    for path, changed in write_files(Path(output), texts, force).items():
-        message(f"wrote {path}" if changed else f"{path} is up to date")
+    target, texts = Path(output), {f"{kernel.name}.c": made.source, f"{kernel.name}.h": made.header}
+    if target.suffix in (".c", ".h") and not target.is_dir():
+        texts = {target.name: made.whole if target.suffix == ".c" else made.header}
+        target = target.parent
+    for path, changed in write_files(target, texts, force).items():
+        note(f"wrote {path}" if changed else f"{path} is up to date")
 
 
 def write_files(folder: Path, texts: Mapping[str, str], force: bool) -> dict[Path, bool]:
@@ -337,13 +364,13 @@ def explain(
 
         files = smt_files(kernel.generated)
         changed = write_files(Path(smt), files, force) if files else {}
-        message(f"{len(files)} obligations, {sum(changed.values())} files written to {smt}")
+        note(f"{len(files)} obligations, {sum(changed.values())} files written to {smt}")
     if html is not None:
         from spfgen.explain_html import explain_html
 
         target = Path(html)
         for path, written in write_files(target.parent, {target.name: explain_html(kernel.generated)}, force).items():
-            message(f"wrote {path}" if written else f"{path} is up to date")
+            note(f"wrote {path}" if written else f"{path} is up to date")
         if not as_json:
             return
     if as_json:
@@ -457,20 +484,20 @@ def tune_command(
         from spfgen.run.tune_layouts import tune_layouts_of
 
         job = Job(**sources(data, size, shape), seed=seed)
-        chosen_layouts = tune_layouts_of(kernel, layouts, job, threads, seconds, message)
+        chosen_layouts = tune_layouts_of(kernel, layouts, job, threads, seconds, note)
         if as_json:
             show_json(chosen_layouts.as_dict())
         else:
             show(chosen_layouts.text())
         for name, target in targets.items():
             chosen_layouts.operands[name].save(target, force=force)
-            message(f"wrote {target}")
+            note(f"wrote {target}")
         return
     if forget:
         found = forget_found(kernel, threads)
-        message(f"dropped {found}" if found else "nothing was found before")
+        note(f"dropped {found}" if found else "nothing was found before")
         return
-    report = tune(kernel, Job(**sources(data, size, shape), seed=seed), threads, seconds, message)
+    report = tune(kernel, Job(**sources(data, size, shape), seed=seed), threads, seconds, note)
     if as_json:
         show_json(report.as_dict())
     else:
@@ -528,7 +555,8 @@ def check(file: str, seed: int, as_json: bool) -> None:
 
     Of a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether it can be
     packed, what nothing uses. Then C is run on random data, under sanitizers where the compiler has them, and compared
-    with the dense meaning. The exit code is 1 when something FAILED.
+    with the dense meaning. The exit code is 1 when something FAILED; when a kernel cannot be compiled, it is that of
+    `generate`.
 
     \b
     spfgen check mine.spf
@@ -546,9 +574,12 @@ def check(file: str, seed: int, as_json: bool) -> None:
         raise UsageError(f"expected a layout or a kernel in {file}, but there is none")
     if as_json:
         show_json([section.as_dict() for section in found])
-    failed = [section.title for section in found if section.failed]
+    failed = [section for section in found if section.failed]
     if failed:
-        raise CheckFailed(f"expected {file} to pass, but there is something wrong with {', '.join(failed)}")
+        titles = ", ".join(section.title for section in failed)
+        error = CheckFailed(f"expected {file} to pass, but there is something wrong with {titles}")
+        error.exit_code = failed[0].exit_code
+        raise error
 
 
 @command.command()
@@ -628,7 +659,7 @@ def taco(
         return
     target = Path(output.removeprefix("="))
     for path, changed in write_files(target.parent, {target.name: made}, force).items():
-        message(f"wrote {path}" if changed else f"{path} is up to date")
+        note(f"wrote {path}" if changed else f"{path} is up to date")
 
 
 @command.command()
@@ -806,12 +837,12 @@ def draw(layout: str, spec: str | None, data: str | None, shape: str | None, out
     if output != "-" and target.suffix.lower() != ".svg":
         raise UsageError(f"expected a picture ending in .svg, but it is {output}")
     given = None if shape is None else extents("--shape", shape)
-    picture = drawn(lambda rank: layout_named(layout, spec, rank), data, given)
+    picture = drawn(lambda rank, small: layout_named(layout, spec, rank, to_draw=small), data, given)
     if output == "-":
         show(picture)
         return
     for path, changed in write_files(target.parent, {target.name: picture}, force).items():
-        message(f"wrote {path}" if changed else f"{path} is up to date")
+        note(f"wrote {path}" if changed else f"{path} is up to date")
 
 
 def extents(option: str, text: str) -> tuple[int, ...]:

@@ -74,6 +74,9 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if doubts:
             parts.append("  not proved:")
             parts += [f"    - {doubt}" for doubt in doubts]
+    if generated.left_out:
+        parts += ["", "passes left out:"]
+        parts += [_filled(str(item)) for item in generated.left_out]
     if generated.obligations:
         parts += ["", "obligations (asked of Z3):"]
         lines = [obligation_line(answer, details) for answer in generated.obligations]
@@ -115,6 +118,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],
+        "left_out": [{"pass": item.name, "why": item.why} for item in generated.left_out],
         "obligations": [obligation_dict(answer) for answer in generated.obligations],
     }
 

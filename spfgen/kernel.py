@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
 from spfgen.layout.nodes import SCALAR, Layout
@@ -260,12 +261,16 @@ class Kernel:
     def _assembly(self, name: str, prune: bool | None) -> Assembly:
         """How entries of a result become a tensor."""
         from spfgen.run.assembly import Assembly
+        from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
 
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
         said = use.index_type is not None or bool(use.array_types)
-        return Assembly(self._layouts[name], dict(kinds), said, self.prune if prune is None else prune)
+        layout, own = self._layouts[name], self._known().program.tensor(name).layout
+        layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
+        update = update_of(self._kernel, name)
+        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune, update)
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -397,6 +402,9 @@ class _Calls:
             return {}
         known = checked_sizes(self.program, {**(sizes or {}), **{n: given.pop(n) for n in named}})
         for name in parameters:
+            index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
+            if name not in known and index is not None:
+                known[name] = known[index]
             if name not in known:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
         return known

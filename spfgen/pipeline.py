@@ -18,8 +18,10 @@ expression; tests carry plans out after each of them (plan/interpret.py). Each p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import spfgen
 from spfgen.cir import check as cir_check
@@ -38,16 +40,19 @@ from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan import expression, passes
+from spfgen.plan import expression, left_out, passes
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
 from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.progress import task
 from spfgen.space.check import check_program
+from spfgen.space.declared import check_declared
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
+LOGGER = logging.getLogger(__name__)
 RANK = "rank"
 """The constant of a family that is solved from the number of subscripts when a use does not set it."""
 
@@ -63,6 +68,8 @@ class Generated:
     header: str
     obligations: tuple[Answer, ...] = ()
     """What Z3 was asked on the way, each question once."""
+    left_out: tuple[left_out.LeftOut, ...] = ()
+    """Passes whose result was not proved."""
 
     @property
     def whole(self) -> str:
@@ -73,11 +80,22 @@ class Generated:
 def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = "") -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls. `stop_after` is the name
     of the last pass that rewrites plans, if not all do."""
-    with our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)), recorded() as answers:
+    start = perf_counter()
+    working = task(f"compiling {kernel.name}")
+    with (
+        our_bugs(f"compiling `{kernel.name}`", lambda: _to_report(kernel)),
+        working,
+        recorded() as answers,
+        left_out.recorded() as left,
+    ):
         program = join(kernel, layouts)
         check_program(program)
+        check_declared(kernel, program)
         plans = make_plans(program, stop_after)
-        return print_kernel(program, plans, unique(answers))
+        made = replace(print_kernel(program, plans, unique(answers)), left_out=tuple(left))
+    asked = len(made.obligations)
+    LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
+    return made
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:

@@ -51,6 +51,12 @@ def quick_compilation() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def proofs_are_there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass whose result is not proved is a fault here, where it is left out elsewhere; but not of random programs."""
+    monkeypatch.setattr("spfgen.plan.left_out.STRICT", request.node.get_closest_marker("fuzz") is None)
+
+
 @pytest.fixture
 def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels are compiled as they are outside of tests."""

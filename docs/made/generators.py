@@ -66,7 +66,7 @@ def chapter(name: str) -> tuple[str, str]:
     layout = layout_named(name)
     sentence, _, drawing = layout.doc.partition("\n")
     source = re.search(r"Source:.*", drawing, re.S)
-    picture = svg(diagram(example(layout), sentence))
+    picture = svg(diagram(example(layout_named(name, to_draw=True)), sentence))
     parts = [f"## {name}", "", sentence, "", f"![{name}](pictures/{name}.svg)", ""]
     parts += [f"- {line}" for line in said_of(name)]
     if source:

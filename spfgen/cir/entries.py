@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spfgen.cir import from_steps
 from spfgen.cir import nodes as c
 from spfgen.cir.build import any_of
 from spfgen.cir.elements import converted
@@ -25,11 +26,14 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     """One more entry, if there is memory for it; what fails is told at the end."""
     tensor = low.program.tensor(plan.tensor)
     own = TYPES[tensor.entry_type]
-    kind = low.value_type(plan.value, own)
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
     place = c.Name(low.names.new("entry"))
     count = c.Field(entries, "count")
-    stored = converted(low.value(plan.value, scope, kind), kind, own)
+    if low.program.steps:
+        stored = from_steps.typed_as(low, plan.value, scope, own)
+    else:
+        kind = low.value_type(plan.value, own)
+        stored = converted(low.value(plan.value, scope, kind), kind, own)
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
     for k, coordinate in enumerate(plan.coordinates):
         column = c.Load(c.Field(entries, "at"), c.Int(k))

@@ -33,6 +33,7 @@ _PLAIN = {
         for n in ("kept", "asks", "pair", "order", "clock", "done", "alone", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(("map_new", "map_free", "map_clear", "map_find", "map_add"), "map"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
 _TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
@@ -59,6 +60,7 @@ _INCLUDES = {
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",
     "clear": "<string.h>",
+    "map": "<stdlib.h>",
     "sort_words": "<string.h>",
     "stored_float32": "<string.h>",
     "stored_float64": "<string.h>",

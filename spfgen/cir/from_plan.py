@@ -37,18 +37,17 @@ from spfgen.plan.nodes import (
     PLANS,
     Append,
     Array,
-    Assign,
     Block,
     Bound,
-    Break,
     Choose,
     Clear,
+    Collect,
     Define,
     Do,
+    Entry,
     Find,
     Fold,
     Guard,
-    If,
     Kept,
     Let,
     Levels,
@@ -57,15 +56,13 @@ from spfgen.plan.nodes import (
     Needs,
     Plan,
     Prefetch,
+    Probe,
     Reach,
     Reduce,
-    Refuse,
-    Repeat,
     Scan,
     Segment,
     Seq,
     State,
-    Store,
     Sums,
     Table,
     Tile,
@@ -78,6 +75,7 @@ from spfgen.plan.prefetch import places_of
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
+from spfgen.space.own import COUNT
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
 MOST_UNROLLED = 1000
@@ -103,6 +101,10 @@ class Lowering(Values):
         self.workspaces: list[Workspace] = []
         self.choices: list[c.Stmt] = []
         self.functions = Functions(self.names.new)
+        self.tables: dict[str, str] = {}
+        """The hash tables of entries by the tensors that they are."""
+        self.frees: list[c.Stmt] = []
+        self.missing_memory = ""
         self.refused = ""
         """The variable that says whether the call fails."""
         self.finite: dict[tuple[str, str], str] = {}
@@ -141,6 +143,9 @@ class Lowering(Values):
         unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
         fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
         end: c.Expr = c.Name("SPFGEN_OK")
+        if self.missing_memory:
+            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *rest, *self.frees]
+            end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
         if self.refused:
             end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
@@ -148,6 +153,11 @@ class Lowering(Values):
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
         return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
+
+    def without_memory(self) -> str:
+        """The variable that says whether memory was missing on the way."""
+        self.missing_memory = self.missing_memory or self.names.new("no_memory")
+        return self.missing_memory
 
     def param(self, name: str) -> c.Param:
         tensor = self.program.tensor(name)
@@ -372,7 +382,7 @@ class Lowering(Values):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
-            case Block() | Define() | Let() | Assign() | Store() | If() | Repeat() | Break() | Array() | Refuse():
+            case _ if isinstance(plan, from_steps.STATEMENTS):
                 return from_steps.statement(self, plan, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 
@@ -693,8 +703,12 @@ def _dims(plan: Plan) -> list[str]:
             result += [node.start, node.end]
         if isinstance(node, State | Bound | Let | Array):
             result.append(node.name)
-        if isinstance(node, Define):
+        if isinstance(node, Define | Probe):
             result.append(node.dim)
+        if isinstance(node, Collect):
+            result.append(f"{node.name}.{COUNT}")
+        if isinstance(node, Entry):
+            result.append(node.old)
         if isinstance(node, Tile):
             result += [node.start, node.end]
         if isinstance(node, Together):

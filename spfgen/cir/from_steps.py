@@ -12,15 +12,48 @@ from spfgen.cir.workspaces import Workspace
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.plan.nodes import Array, Assign, Block, Break, Define, If, Let, Plan, Refuse, Repeat, Store
-from spfgen.plan.typed import Holds, Scalar
+from spfgen.plan.nodes import (
+    Array,
+    Assign,
+    Block,
+    Break,
+    Collect,
+    Counted,
+    Define,
+    Emptied,
+    Entry,
+    If,
+    Let,
+    Plan,
+    Probe,
+    Refuse,
+    Repeat,
+    Store,
+)
 from spfgen.space.nodes import Read
-from spfgen.space.own import OWN
+from spfgen.space.own import AT, COUNT, HELD, OWN
+from spfgen.space.typed import Holds, Scalar
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-STATEMENTS = Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse
+STATEMENTS = (
+    Block
+    | Define
+    | Let
+    | Assign
+    | Store
+    | If
+    | Repeat
+    | Break
+    | Array
+    | Refuse
+    | Collect
+    | Entry
+    | Emptied
+    | Counted
+    | Probe
+)
 """The nodes of plans that are lowered here."""
 
 
@@ -60,7 +93,86 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
         case Refuse(name):
             low.refused = low.names[name]
             return []
+        case Collect():
+            return _collected(low, plan, scope)
+        case Entry(name, kind, at, value):
+            return _entry(low, plan, scope)
+        case Emptied(name):
+            return [c.Do(c.Call("spfgen_map_clear", (c.Name(low.tables[name]),)))]
+        case Counted(name):
+            return _counted(low, name)
+        case Probe(dim, name, at):
+            key, lines = _coordinates(low, at, scope)
+            found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
+            return [*lines, low.declare(dim, found)]
     raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _coordinates(low: Lowering, at: tuple[Any, ...], scope: Scope) -> tuple[c.Expr, list[c.Stmt]]:
+    """Coordinates as an array."""
+    name = low.names.new("key")
+    lines: list[c.Stmt] = [c.Declare("int64_t", name, None, max(1, len(at)))]
+    for k, expr in enumerate(at):
+        lines.append(c.Assign(c.Load(c.Name(name), c.Int(k)), "=", low.expr(expr, scope)))
+    return c.Name(name), lines
+
+
+def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
+    table = low.tables[plan.name] = low.names.new(plan.name)
+    kind = TYPES[plan.type]
+    address = c.Name(table)
+    at, held = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
+    size = c.Call("sizeof", (c.Name(kind.c),))
+    made = c.Call("spfgen_map_new", (c.Int(plan.rank), c.Cast("int64_t", size)))
+    low.frees.append(c.Do(c.Call("spfgen_map_free", (address,))))
+    low.without_memory()
+    low.kinds[plan.name] = kind
+    low.array_names[plan.name, HELD] = held
+    low.made[f"{plan.name}.{AT}"] = (at, "int64")
+    low.ranks[f"{plan.name}.{AT}"] = plan.rank
+    lines: list[c.Stmt] = [
+        c.Comment(plan.because),
+        c.Declare("spfgen_map", table, None, 1),
+        c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made),
+        *low.plan(plan.body, scope),
+    ]
+    return lines if plan.body == Block(()) else [*lines, *_counted(low, plan.name)]
+
+
+def _counted(low: Lowering, name: str) -> list[c.Stmt]:
+    """What a table holds, under names of its own."""
+    table, kind = c.Name(low.tables[name]), low.kinds[name]
+    at, _ = low.made[f"{name}.{AT}"]
+    return [
+        low.declare(f"{name}.{COUNT}", c.Field(table, "count")),
+        c.Declare("const int64_t *", at, c.Field(table, "at")),
+        c.Declare(
+            f"const {kind.c} *", low.array_names[name, HELD], c.Cast(f"const {kind.c} *", c.Field(table, "values"))
+        ),
+    ]
+
+
+def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
+    kind = TYPES[plan.type]
+    address = c.Name(low.tables[plan.name])
+    key, lines = _coordinates(low, plan.at, scope)
+    entry, count = low.names.new("entry"), low.names.new("count")
+    place = c.Load(c.Cast(f"{kind.c} *", c.Field(address, "values")), c.Name(entry))
+    is_new = c.Bin(">=", c.Name(entry), c.Name(count))
+    old = c.Select(is_new, operators.literal(plan.fill, kind), place)
+    kept = c.Block(
+        (
+            c.Declare(f"const {kind.c}", low.names[plan.old], old),
+            c.Assign(place, "=", typed_as(low, plan.value, scope, kind)),
+        )
+    )
+    missing = c.Assign(c.Name(low.without_memory()), "=", c.Name("true"))
+    return [
+        *lines,
+        c.Declare("const int64_t", count, c.Field(address, "count")),
+        c.Declare("const int64_t", entry, c.Call("spfgen_map_add", (address, key))),
+        c.If(c.Bin("<", c.Name(entry), c.Int(0)), c.Block((missing,)), kept),
+    ]
 
 
 def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:

@@ -30,6 +30,8 @@ class Values:
         self.array_names: dict[tuple[str, str], str] = {}
         self.made: dict[str, tuple[str, str]] = {}
         """Index arrays that the kernel makes: their C names and types."""
+        self.ranks: dict[str, int] = {}
+        """The second extents of those that have two."""
         self.kinds = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
         for tensor in program.tensors:
             for value in tensor.layout.values:
@@ -153,7 +155,10 @@ class Values:
     def load(self, function: str, arguments: tuple[Expr, ...], scope: Scope, within: bool) -> c.Expr:
         if function in self.made:
             name, kind = self.made[function]
-            made = c.Load(c.Name(name), self.expr(arguments[0], scope))
+            place = self.expr(arguments[0], scope)
+            if len(arguments) > 1:
+                place = c.Bin("+", c.Bin("*", place, c.Int(self.ranks[function])), self.expr(arguments[1], scope))
+            made = c.Load(c.Name(name), place)
             return c.Cast(INT, made) if within and kind != "int64" else made
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)

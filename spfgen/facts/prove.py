@@ -85,10 +85,12 @@ class Answer:
     assumptions: int = 0
     instances: int = 0
     calls: tuple[Call, ...] = ()
+    how: str = ""
+    """How it is known, where not by Z3."""
 
     @property
     def word(self) -> str:
-        return "proved" if self.proved else "refuted" if self.model is not None else "unknown"
+        return self.how or ("proved" if self.proved else "refuted" if self.model is not None else "unknown")
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,11 @@ def implied(
         answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
     _note(answer)
     return answer
+
+
+def note(answer: Answer) -> None:
+    """Have those who listen hear an answer."""
+    _note(answer)
 
 
 # --- who listens ----------------------------------------------------------------------------------------
@@ -286,6 +293,21 @@ def _z3() -> Any:
     import z3
 
     return z3
+
+
+def decide(goal: Callable[[Any], Any]) -> bool | Mapping[str, int]:
+    """True where Z3 proves what `goal` makes of its module, which has terms of its own (of bits, say); the values of
+    its variables where it finds a counterexample; False where it gives up."""
+    z3 = _z3()
+    solver = z3.Solver()
+    solver.set("rlimit", RESOURCES)
+    solver.set("random_seed", SEED)
+    solver.add(z3.Not(goal(z3)))
+    answer = solver.check()
+    if answer == z3.sat:
+        model = solver.model()
+        return {str(d): int(model[d].as_signed_long()) for d in model.decls() if z3.is_bv_value(model[d])}
+    return bool(answer == z3.unsat)
 
 
 @lru_cache(maxsize=1)

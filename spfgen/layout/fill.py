@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError
 from spfgen.lang.fills import fill_text
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 
 def typed_fill(fill: Any, dtype: Any) -> Any:
     """A fill value as a numpy number of that type. Raises DataError when it does not fit."""
+    import numpy as np
+
     kind = np.dtype(dtype)
     if not fits(fill, kind):
         message = f"expected a fill value that {kind} has, but it is {fill_text(fill)}"
@@ -24,6 +27,8 @@ def typed_fill(fill: Any, dtype: Any) -> Any:
 
 def fits(fill: Any, kind: np.dtype[Any]) -> bool:
     """Whether values of that type can be the fill value, rounded as floats are."""
+    import numpy as np
+
     match kind.kind:
         case "b":
             return fill in (0, 1) and isinstance(fill, int)
@@ -43,6 +48,8 @@ def same_fill(one: Any, other: Any, dtype: Any) -> bool:
 
 def differs(values: Array, fill: Any) -> Array:
     """Where an array is not its fill value, bit by bit; but nan is nan. Raises DataError when the fill does not fit."""
+    import numpy as np
+
     own = typed_fill(fill, values.dtype)
     if own != own:
         return np.asarray(values == values)
@@ -58,12 +65,16 @@ def differs(values: Array, fill: Any) -> Array:
 
 def filled(shape: tuple[int, ...], fill: Any, dtype: Any) -> Array:
     """A new array that holds the fill value everywhere. Raises MemoryError, ValueError; DataError."""
+    import numpy as np
+
     own = typed_fill(fill, dtype)
     return np.zeros(shape, dtype) if fill_text(own) == "0" else np.full(shape, own, dtype)
 
 
 def summed(shape: tuple[int, ...], coords: tuple[Array, ...], values: Array, fill: Any) -> Array:
     """The dense array of entries: those of one coordinate are added (`or` for bool), the fill value is elsewhere."""
+    import numpy as np
+
     dense = filled(shape, fill, values.dtype)
     nothing: Any = -0.0 if values.dtype.kind == "f" else complex(-0.0, -0.0) if values.dtype.kind == "c" else 0
     if len(values) and shape:

@@ -94,11 +94,16 @@ def _words(values: Array) -> Array:
 def _patterns(group: Array, others: Sequence[Array], total: int) -> Array:
     """A number for each group of entries that two share when their entries have the same other coordinates."""
     rest, _ = row_ranks(list(others), len(group))
-    pairs = np.unique(np.stack([group, rest]), axis=1)
-    starts = np.searchsorted(pairs[0], np.arange(total + 1))
+    _, first = row_ranks([group, rest], len(group))
+    groups, content = group[first], rest[first]
+    begins = np.flatnonzero(np.diff(groups, prepend=-1))
     numbers: dict[bytes, int] = {}
-    found = [numbers.setdefault(pairs[1][a:b].tobytes(), len(numbers)) for a, b in pairwise(starts.tolist())]
-    return np.asarray(found, dtype=np.int64)
+    own = [
+        numbers.setdefault(content[a:b].tobytes(), len(numbers)) for a, b in pairwise([*begins.tolist(), len(content)])
+    ]
+    found = np.full(total, len(numbers), dtype=np.int64)  # of the groups without entries
+    found[groups[begins]] = own
+    return found
 
 
 def numbered_runs(groups: Sequence[Array], at: Array, hinted: Sequence[Array], values: Array | None) -> Array:

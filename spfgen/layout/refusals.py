@@ -50,7 +50,7 @@ def with_remedy(error: SpfgenError, layout: Layout) -> SpfgenError:
     arrays = ", ".join(f"{name}=..." for name in layout.arrays)
     remedy = (
         "packing makes the arrays from entries; if you have the arrays, give them by name: "
-        f"spfgen.tensor(layout, shape=..., {arrays}), or --data A=FILE.npz with these arrays"
+        f"spfgen.tensor(layout, shape=..., {arrays})"
     )
     if remedy not in error.notes:
         error.notes = (*error.notes, remedy)

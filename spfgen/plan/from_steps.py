@@ -31,6 +31,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import Kind, scalar_types, settled
 from spfgen.layout.nodes import SCALAR
@@ -44,18 +45,25 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
+    Append,
     Array,
     Assign,
     Block,
     Break,
+    Clear,
+    Collect,
+    Counted,
     Define,
     Do,
+    Emptied,
+    Entry,
     Find,
     Guard,
     If,
     Let,
     Load,
     Plan,
+    Probe,
     Refuse,
     Repeat,
     Scan,
@@ -64,17 +72,17 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
-from spfgen.plan.regions import Region, Regions, _smallest, _union
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
-from spfgen.plan.typed import Holds, Scalar, Types
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Program, Read, Tensor
-from spfgen.space.own import own_tensor
+from spfgen.space.nodes import Instance, Operand, Program, Read, Tensor
+from spfgen.space.own import COUNT, entries_of, own_tensor
+from spfgen.space.regions import Region, Regions, is_everywhere, smallest, union
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Steps, Tie
+from spfgen.space.typed import Holds, Scalar, Types
 
 POINT = "point"
 """The name of a tensor that is nowhere: it stands for what is done at a point."""
@@ -141,10 +149,68 @@ class _Emitter:
         for tensor in program.temporaries:
             self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
         self.scalars.update(scalar_types(steps.body, self.types.leaf))
+        self.tables: dict[str, str] = {}
+        """The tables of entries, by the tensors whose entries they hold."""
+        steps = self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
+        self.assembled = {t.name for t in program.tensors if t.assembled is not None}
+        """Results whose pattern is computed."""
+        self.collected: dict[str, str] = {}
+        """Those of them whose entries are kept in a table until all are there, and its name."""
+        for name in sorted(self.assembled):
+            self.collect(name)
         lets = [n for s in steps.body for n in walk(s) if isinstance(n, lang.Let)]
         changed = {n.name for s in steps.body for n in walk(s) if isinstance(n, lang.Set)}
         names = [n.name for n in lets]
         self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def collect(self, name: str) -> None:
+        """A result that more than one equation writes, or one in a loop, is kept in a table."""
+        found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
+        alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
+        if not alone:
+            table = self.collected[name] = self.fresh(f"{name}_kept")
+            tensor = self.tensors[name]
+            self.tensors[table] = entries_of(table, tensor)
+            self.kinds[table] = tensor.value_type
+            self.labels.add(table)
+            self.tables[table] = table
+            why = f"the entries of {name} until all are there"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), why))
+
+    def once(self, step: Any) -> Any:
+        """Tensors that may store a coordinate several times are read from tables in which it stands once."""
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor not in self.written:
+                tensor = self.tensors[node.tensor]
+                if tensor.layout.rank and not stored_once(tensor.layout).proved:
+                    return replace(node, tensor=self.table(node.tensor))
+            return None
+
+        return rewrite(rule, step)
+
+    def table(self, name: str) -> str:
+        """The table of a tensor's entries."""
+        if name not in self.tables:
+            tensor = self.tensors[name]
+            table = self.tables[name] = self.fresh(f"{name}_entries")
+            self.kinds[table] = tensor.value_type
+            self.tensors[table] = entries_of(table, tensor)
+            self.labels.add(table)
+            indices = self.indices_for(tensor)
+            access = lang.Access(name, tuple(Var(i) for i in indices))
+
+            def leaf(inner: Env) -> Plan:
+                read = inner.values[_key(access)]
+                old = Scalar(self.fresh("before"), tensor.value_type)
+                added = lang.Apply("add", (old, read))
+                return Entry(table, old.type, access.subscripts, added, old.name, _typed(0, old.type).value)
+
+            body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
+            why = f"the entries of {name}, each coordinate once"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
+            self.__dict__.pop("dense", None)
+        return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
         """Memory of the kernel's for a tensor."""
@@ -183,7 +249,11 @@ class _Emitter:
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
 
     def plan(self) -> Plan:
+        self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
+        for name in self.collected:
+            parts.append(Counted(self.collected[name]))
+            parts += self.delivered(name)
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
             parts.append(Refuse(OUTSIDE))
@@ -268,7 +338,7 @@ class _Emitter:
 
     def effects(self, steps: Sequence[Any], known: frozenset[str] | set[str]) -> list[Region] | None:
         """The regions in which steps do anything; None: everywhere."""
-        return _union([self.effect(s, known) for s in steps])
+        return union([self.effect(s, known) for s in steps])
 
     def effect(self, step: Any, known: frozenset[str] | set[str]) -> list[Region] | None:
         match step:
@@ -289,9 +359,9 @@ class _Emitter:
                 fill = self.regions.fill(condition)
                 inside = self.effects(then, known)
                 if otherwise:
-                    return _union([inside, self.effects(otherwise, known)])
+                    return union([inside, self.effects(otherwise, known)])
                 asked = self.outer(self.regions.of(condition), known) if fill is not None and not fill else None
-                return _smallest([asked, inside])
+                return smallest([asked, inside])
             case lang.For(indices, body):
                 return self.outer(self.effects(body, set(known) | set(indices)), known)
         return None
@@ -315,6 +385,8 @@ class _Emitter:
         target = self.tensors[eq.target]
         if eq.at:
             return self.scattered(eq, env)
+        if eq.target in self.assembled:
+            return self.to_entries(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
@@ -362,6 +434,11 @@ class _Emitter:
     def stored(self, eq: Equation, access: lang.Access, value: Any, env: Env) -> list[Plan]:
         """The value in its place, which is looked for where the nest does not have it at hand."""
         key = (access.tensor, access.subscripts)
+        if access.tensor in self.collected:
+            return self.kept_entry(eq, access, value)
+        if access.tensor in self.assembled:
+            tensor = self.tensors[access.tensor]
+            return [Append(access.tensor, access.subscripts, _cast(value, tensor.entry_type))]
 
         def leaf(inner: Env) -> Plan:
             read = inner.values[key]
@@ -372,6 +449,113 @@ class _Emitter:
         if isinstance(env.values.get(key), Read):
             return [leaf(env)]
         return self.nests((access,), (), (), leaf, replace(env, parallel=False))
+
+    def kept_entry(self, eq: Equation, access: lang.Access, value: Any) -> list[Plan]:
+        """The value for a result whose entries are kept in a table until all are there."""
+        table, kind = self.collected[access.tensor], self.kinds[access.tensor]
+        fill = self.tensors[access.tensor].layout.fill
+        old = Scalar(self.fresh("before"), kind)
+        new = _cast(value, kind) if eq.updates is None else replace(eq.updates, arguments=(old, value))
+        return [Entry(table, kind, access.subscripts, _cast(new, kind), old.name, _typed(fill, kind).value)]
+
+    def delivered(self, name: str) -> list[Plan]:
+        """All entries of a table, one after another, as those of a result."""
+        table = self.collected[name]
+        tensor = self.tensors[table]
+        indices = self.indices_for(tensor)
+        access = lang.Access(table, tuple(Var(i) for i in indices))
+
+        def leaf(inner: Env) -> Plan:
+            return Append(name, access.subscripts, _cast(inner.values[_key(access)], self.tensors[name].entry_type))
+
+        return self.nests((access,), indices, (), leaf, Env())
+
+    def to_entries(self, eq: Equation, env: Env) -> list[Plan]:
+        """A result whose pattern is computed: what may differ from its fill is an entry."""
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        tensor = self.tensors[eq.target]
+        first, eq = self.tabled(eq, env)
+        fill = tensor.layout.fill
+        found, own = self.regions.of(eq.value), self.regions.fill(eq.value)
+        neutral = own
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[tensor.value_type])
+        same = own is not None and neutral is not None and fill_text(own) == fill_text(neutral)
+        if eq.updates is None:
+            same = own is not None and fill_text(_typed(own, tensor.value_type).value) == fill_text(fill)
+        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
+        again = eq.updates is None and not (env.known & set(self.extents)) <= spoken
+        everywhere = found is None or not same or again
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            stored = self.stored(eq, access, value, inner)
+            if everywhere and eq.updates is None and not again:
+                kept = Scalar(self.fresh("value"), tensor.value_type)
+                lines = [*lines, Let(kept.name, kept.type, _cast(value, kept.type))]
+                differs = self.differs(kept, fill)
+                stored = [If(differs, Block(tuple(self.stored(eq, access, kept, inner))))]
+            return Block((*lines, *stored))
+
+        regions = [Region(())] if everywhere else found or []
+        emptied: list[Plan] = []
+        if eq.updates is None and not env.known and eq.target in self.collected:
+            emptied = [Emptied(self.collected[eq.target])]
+        return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def differs(self, value: Scalar, fill: Any) -> Any:
+        """Whether a value is not the fill; nan is nan."""
+        number = _typed(fill, value.type)
+        if fill != fill:
+            return lang.Apply("logical_not", (lang.Apply("isnan", (value,)),))
+        return lang.Apply("not_equal", (value, number))
+
+    def tabled(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
+        """Reductions that are their identity at most points become tables of the others."""
+        if env.known:
+            return [], eq
+        parts: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce) or any(isinstance(n, lang.Local) for n in walk(node)):
+                return None
+            free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
+            found = self.regions.of(node.value)
+            if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
+                return None
+            more, access = self.as_table(node, tuple(sorted(free)), found)
+            parts.extend(more)
+            return access
+
+        value = _outermost(rule, eq.value)
+        return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def as_table(
+        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region]
+    ) -> tuple[list[Plan], lang.Access]:
+        """A table of the points at which a reduction has anything to combine."""
+        kind, neutral = self.types.reduced(node), self.types.identity(node)
+        name = self.fresh(_accumulator(node.op))
+        layout = own_tensor(name, kind.name, [self.extent_name(i) for i in indices])
+        self.tensors[name] = entries_of(name, replace(layout, layout=replace(layout.layout, fill=neutral)))
+        self.kinds[name] = kind.name
+        self.labels.add(name)
+        self.tables[name] = name
+        self.__dict__.pop("dense", None)
+        subscripts = tuple(Var(i) for i in indices)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            old = Scalar(self.fresh("before"), kind.name)
+            new = replace(operator, arguments=(old, _cast(value, kind.name)))
+            number = _typed(neutral, kind.name).value
+            return Block((*lines, Entry(name, kind.name, subscripts, _cast(new, kind.name), old.name, number)))
+
+        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, Env(parallel=False))
+        why = f"{node.op} at the points at which there is anything to combine"
+        return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
 
     def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
         """A target that stores some points only: those drive."""
@@ -394,7 +578,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known:
+        if eq.updates is None and not env.known and eq.target not in self.assembled:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -658,8 +842,9 @@ class _Emitter:
         lines, env = self.linked(region.links, env, partly=True)
         pending = [link for link in region.links if not set(link.names) <= env.known]
         own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
-        reached = self.reached(env.known | own, pending)
-        more = [i for i in indices if i not in reached]
+        more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
+        reached = self.reached(env.known | own | set(more), pending)
+        more += [i for i in indices if i not in reached]
         reached = self.reached(reached | set(more), pending)
         more += [n for link in pending for n in link.names if n not in reached and n not in more]
         here = env.known | own | set(more)
@@ -738,6 +923,8 @@ class _Emitter:
                 guards.append(Holds(_meaning(ready)))
                 continue
             decided = _decided(ready, set(env.known))
+            if any(name in env.known for name in decided):
+                guards.append(Holds(_meaning(ready)))
             for name, value in decided.items():
                 if name not in env.known:
                     lines.append(Define(name, value))
@@ -941,11 +1128,40 @@ class _Emitter:
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
+            return self.probed(access, env)
         plain = self.plainly(found, name)
         if plain is not None:
             return [], lang.Constant(True), env.having({key: plain})
         lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *found]
         return lines, there, env.having({key: value, (f"{access.tensor}?", access.subscripts): there})
+
+    def compares(self, node: Plan) -> bool:
+        """Whether a loop looks at everything that a tensor stores."""
+        if not isinstance(node, Find | Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        everything = bool(bounds) and bounds <= {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
+        return everything and (isinstance(node, Scan) or node.key is None)
+
+    def probed(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The same by a hash table of all that the tensor stores."""
+        names = {t: n for n, t in self.tables.items()}
+        table = access.tensor if access.tensor in names else self.table(access.tensor)
+        tensor = self.tensors[table]
+        entry = self.fresh(f"{access.tensor}_entry")
+        (value,) = tensor.layout.values
+        place = Operand(table, table, value.name, (Var(entry),), (Var(f"{table}.{COUNT}"),), (), (), True)
+        there = Holds(Compare(">=", Var(entry), ZERO))
+        name = self.fresh(f"{access.tensor}_value")
+        found = Scalar(name, tensor.value_type)
+        lines: list[Plan] = [
+            Probe(entry, table, access.subscripts),
+            Let(name, tensor.value_type, _typed(tensor.layout.fill, tensor.value_type)),
+            If(there, Assign(name, tensor.value_type, Read(place))),
+        ]
+        key = _key(access)
+        return lines, there, env.having({key: found, (f"{access.tensor}?", access.subscripts): there})
 
     def plainly(self, found: Sequence[Plan], name: str) -> Any:
         """The value itself, where nothing has to be looked for and nothing asked."""
@@ -1186,20 +1402,6 @@ def _of_loop(step: Any) -> Iterator[Any]:
     if isinstance(step, lang.If):
         for inner in (*step.then, *step.otherwise):
             yield from _of_loop(inner)
-
-
-def is_everywhere(tensor: Tensor) -> bool:
-    """Whether every coordinate is a position of its own, and nothing else decides where its value stands."""
-    layout = tensor.layout
-    if not layout.rank:
-        return True
-    tied = {
-        part.left.name: part.right.name
-        for part in conjuncts(layout.relation)
-        if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var) and isinstance(part.right, Var)
-    }
-    positions = sorted(tied.get(c, "") for c in layout.coordinates)
-    return not layout.indexes and len(layout.values) == 1 and positions == sorted(layout.positions)
 
 
 def _key(access: lang.Access) -> Key:

@@ -10,7 +10,7 @@ Nodes that are there for speed are read as what they stand for, whatever pass ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -49,7 +49,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece, Space
-from spfgen.sets.uf import comparisons, with_floors
+from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance, Operand, Read
 
 N = TypeVar("N")
@@ -58,7 +58,11 @@ ZERO_VALUE = Constant(0)
 
 
 class Fault(Exception):
-    """What a nest does wrong."""
+    """What a nest does wrong, or is not proved to do right."""
+
+
+class Difference(Fault):
+    """What a nest does wrong, with an example."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,7 @@ class _Comparison:
             self.read(node)
         self.same_products()
         self.same_guards()
+        self.done = self.with_all(self.done, self.left_out())
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
@@ -260,7 +265,21 @@ class _Comparison:
         if not smaller.without(hidden).is_subset(bigger.without(hidden)):
             order = Space((*(n for n in self.space.names if n in kept), *hidden))
             point = smaller.reordered(order).outside_projection(bigger.reordered(order), hidden)
-            raise Fault(f"{what}: {point}")
+            kind = Difference if self.is_possible(point) else Fault
+            raise kind(f"{what}: {point}")
+
+    def is_possible(self, point: Mapping[str, int]) -> bool:
+        """Whether there can be such a point: its quotients are some, and what is read at one place is one value."""
+        for name, (numerator, divisor) in self.instance.quotients.items():
+            value = _number(numerator, point)
+            if name in point and value is not None and point[name] != value // divisor:
+                return False
+        read: dict[tuple[object, ...], int] = {}
+        for name, call in self.instance.calls.items():
+            place = (call.function, *(_number(a, point) for a in call.arguments))
+            if name in point and None not in place and read.setdefault(place, point[name]) != point[name]:
+                return False
+        return True
 
     def undetermined(self, points: Piece, known: set[str]) -> set[str]:
         """The dimensions that may have several values where these have one."""
@@ -403,6 +422,11 @@ class _Comparison:
         declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
         return self.with_all(self.done, [*made, *declared])
 
+    def left_out(self) -> list[Constraint]:
+        """What the quotients are that the plan does not compute: what is declared may speak of them."""
+        left = [q for q in self.instance.quotients if q not in self.defined]
+        return [c for q in left for c in self.instance.meaning(q, self.space.names)]
+
     def with_all(self, piece: Piece, constraints: Sequence[Constraint]) -> Piece:
         """With all of them at once: islpy keeps a little memory for each object that it gives away."""
         return piece.intersect(self.space.of(constraints)) if constraints else piece
@@ -488,6 +512,14 @@ class _Comparison:
         for tensor, equal in self.products:
             if not self.holds(equal):
                 raise Fault(f"the plan works on {tensor} at {show(equal.left)}, not at {show(equal.right)}")
+
+
+def _number(expr: Expr, point: Mapping[str, int]) -> int | None:
+    """The value of an affine expression at a point; None where the point does not say it."""
+    value = linear(expr)
+    if not value.names() <= point.keys():
+        return None
+    return value.constant + sum(k * point[str(name)] for name, k in value.terms)
 
 
 def _defined(node: Plan) -> Iterator[str]:

@@ -36,6 +36,11 @@
            | Break()               the innermost loop ends
            | Array(name, type, extents, fill)   memory of the kernel, all of it `fill`
            | Refuse(name)          the call fails if the scalar is true
+           | Collect(name, body)   entries in a hash table
+           | Entry(name, at, value) one of them
+           | Emptied(name)         the table has none any more
+           | Counted(name)         there will be no more of them
+           | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
 """
@@ -550,7 +555,7 @@ class Append(Plan):
 
     tensor: str
     coordinates: tuple[Expr, ...]
-    value: Value
+    value: Any
     because: str = ""
 
     @property
@@ -643,6 +648,53 @@ class Refuse(Plan):
     """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collect(Plan):
+    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate."""
+
+    name: str
+    type: str
+    rank: int
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Plan):
+    """The entry `at` these coordinates of the table of that name gets a value, which may be made of the one that it
+    had, the scalar `old`: `fill` where there was none."""
+
+    name: str
+    type: str
+    at: tuple[Expr, ...]
+    value: Any
+    old: str
+    fill: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied(Plan):
+    """The table has no entries any more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(Plan):
+    """The table is complete: from here on the rest of the block reads its entries."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Plan):
+    """`dim` is the entry of a table at these coordinates, or -1, in the rest of the block."""
+
+    dim: str
+    name: str
+    at: tuple[Expr, ...]
 
 
 PLANS = Plan | Variant

@@ -13,6 +13,7 @@ from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import Var, variables
 from spfgen.ir import walk
 from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.eliminate import about
 from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance, Operand
 
@@ -130,7 +131,7 @@ class _Search:
     def about(self, name: str) -> list[Constraint]:
         """What the set says of a dimension, given what is known; remembered until something linked to it is learnt."""
         if name not in self.seen:
-            self.seen[name] = self.instance.domain.said_of(name, frozenset(self.touched(name) - {name}))
+            self.seen[name] = about(self.instance.domain, name, self.touched(name) - {name})
         return self.seen[name]
 
     def bounded(self, names: Iterable[str], by_quotients: bool = False) -> list[str]:

@@ -16,6 +16,7 @@ from spfgen.ir import rewrite
 from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
+from spfgen.sets.eliminate import about
 from spfgen.sets.named import Constraint, Piece, Space, comparison
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance
@@ -113,15 +114,16 @@ def _step(instance: Instance, domain: Piece, prefix: list[str], dim: str, known:
             return Step(dim, "locate", Var(alias), (), (), (), same, "the same call as before")
         return Step(dim, "load", instance.calls[dim], (), (), (), known)
     reach = [*prefix, dim]
-    whole = domain.project(reach).intersect(domain.restrict(reach))
-    about = whole.speaking_of(dim).gist(known).constraints(dim)
-    single = single_value(about, dim) or _divided(instance, dim, prefix)
+    said = about(domain, dim, {*domain.space.names} - {*reach})
+    said = domain.space.of([*said, *domain.restrict(reach).constraints(dim)]).gist(known).constraints(dim)
+    single = single_value(said, dim) or _divided(instance, dim, prefix)
     if single is not None:
         numerator, divisor = single
         value = with_quotients(expression(divided(numerator, divisor)), known)
         return Step(dim, "locate", value, (), (), (), known.with_constraints(_quotient(dim, numerator, divisor)))
-    lower, upper = bounds(about, dim)
+    lower, upper = bounds(said, dim)
     if not (lower and upper):  # a quotient of the dimension is bounded, from which it follows for the dimension
+        whole = domain.project(reach).intersect(domain.restrict(reach))
         lower, upper = bounds(whole.without_floors().gist(known).constraints(dim), dim)
     low = tuple(with_quotients(expression(_rounded_up(e, a)), known) for a, e in lower)
     high = tuple(with_quotients(expression(divided(e, a).plus(1)), known) for a, e in upper)

@@ -43,12 +43,14 @@ def is_pending(tensor: Tensor) -> bool:
 @dataclass(frozen=True)
 class Assembly:
     """How entries become a tensor: its layout, the types of its index arrays, and whether these are fixed; else they
-    are wide where the extents or the number of entries need it. `prune`: what equals the fill value is left out."""
+    are wide where the extents or the number of entries need it. `prune`: what equals the fill value is left out.
+    `update`: numpy's name of the operator that combines entries at one place."""
 
     layout: Layout
     index_types: Mapping[str, str]
     is_fixed: bool
     prune: bool = False
+    update: str = "add"
 
     def tensor(self, name: str, entries: Coordinates, dtype: np.dtype[Any], threads: int) -> Tensor:
         """Raises DataError where the layout has no place for an entry, or there is no memory."""
@@ -65,7 +67,8 @@ class Assembly:
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         from spfgen.run.bind import packed
 
-        return packed(self.layout, entries, name, self.index_types, self.is_fixed, threads=threads)
+        combine: Any = "sum" if self.update == "add" else getattr(np, self.update)
+        return packed(self.layout, entries, name, self.index_types, self.is_fixed, combine, threads)
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
         from spfgen.run.entries import own_entries

@@ -163,8 +163,8 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
     if is_pydata(value):
         return _of_pydata(value, name)
     array = as_array(value, name, False)
-    found = np.nonzero(differs(array, fill) if fits(fill, array.dtype) else np.ones_like(array, bool))
-    found = found if array.ndim else ()
+    seen = np.asarray(differs(array, fill) if fits(fill, array.dtype) else np.ones_like(array, bool))
+    found = seen.nonzero() if array.ndim else ()
     return _entries(array.shape, found, np.atleast_1d(array[found]), name, fill)
 
 

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+LOGGER = logging.getLogger(__name__)
 _OURS = re.compile(r"([0-9a-f]{64})\.(?:so|json|lock|.*tmp)")
 
 
@@ -117,6 +119,7 @@ def fetch(key: str, make: Callable[[Path], None], about: str = "") -> Path:
     folder = path()
     entry = folder / f"{key}.so"
     if _is_intact(entry):
+        LOGGER.debug("kept: %s", about or key)
         return entry
     try:
         with _lock(folder / f"{key}.lock"):

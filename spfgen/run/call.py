@@ -301,7 +301,9 @@ def _check_least(
 
 def _check_derived(program: Program, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> None:
     """Extents are what views make them of others."""
-    for left, expr in program.derived:
+    for left, expr, is_checked in program.derived:
+        if not is_checked:
+            continue
         one = _evaluated(program, left, tensors, sizes)
         other = _evaluated(program, expr, tensors, sizes)
         if one is not None and other is not None and one != other:
@@ -437,7 +439,7 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
             known = [n for n in found if n is not None]
             if value is None and len(known) == len(group):
                 value = min(known)
-    for left, expr in program.derived if value is None else ():
+    for left, expr, _ in program.derived if value is None else ():
         if left == Var(size):
             value = _evaluated(program, expr, tensors, sizes)
     for index, extents in program.index_extent.items() if value is None else ():

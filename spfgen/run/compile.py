@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import logging
 import os
 import platform
 import re
@@ -18,14 +19,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spfgen.errors import ToolError
+from spfgen.progress import task
 from spfgen.run import cache
 
+LOGGER = logging.getLogger(__name__)
 TIMEOUT = 600.0  # seconds for one compilation; generated code that needs longer is a bug worth hearing about
 QUESTION_TIMEOUT = 60.0  # seconds for --version and the like
 SHOWN_LINES = 20
@@ -318,7 +322,10 @@ def _compile(source: str, before: tuple[str, ...], after: tuple[str, ...], targe
         file = Path(folder) / "kernel.c"
         file.write_text(source, encoding="utf-8")
         command = (*before, str(file), "-o", str(target), *after)
-        code, output = _run(command, TIMEOUT)
+        start = time.perf_counter()
+        with task(f"running {Path(command[0]).name}"):
+            code, output = _run(command, TIMEOUT)
+        LOGGER.debug("%.2f s: %s", time.perf_counter() - start, shlex.join(command))
     if code != 0:
         raise ToolError(
             f"expected the compiler to accept the C text, but it ended with code {code}\n" + _shown(command, output),

@@ -25,7 +25,7 @@ MOST_CELLS = 600
 """More cells than that nobody follows by eye."""
 FEW_CELLS = 150
 """So many are shown unasked, in a notebook."""
-WIDTH, HEIGHT = 30, 22
+WIDTH, HEIGHT = 34, 22
 """Of a cell, in pixels."""
 GAP = 16
 """Between the panels of a grid of more than two dimensions."""
@@ -36,11 +36,19 @@ BETWEEN = 20
 ROOM = 76
 """Between the arrays and the tensor, for the arrows."""
 MARGIN = 14
+LONG_NAME = 20
+"""Longer names are shown without positions."""
 SMALL = 6
 """The width of a letter of extents."""
 LONG_EXTENTS = 16
 """Longer ones are left out: the cells can be counted."""
 UNUSED = -1
+LANE = 4
+"""From the sides of a cell to where arrows pass, beside its number."""
+TIP = 6
+"""From the top of a cell to where an arrow ends."""
+NOTHING = "·"
+"""In place of a value that belongs to no coordinate."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +77,17 @@ class Label:
 
 @dataclass(frozen=True)
 class Arrow:
-    """`colour` as that of a cell; None for the grey lines from bounds."""
+    """`colour` as that of a cell; None for the grey lines from bounds. Between the heights `leaves` and `arrives` it
+    may bend; above and below it is straight, as it passes cells. `source` and `target` are the corners of the cells
+    that it joins."""
 
     start: tuple[float, float]
     end: tuple[float, float]
     colour: int | None
+    leaves: float
+    arrives: float
+    source: tuple[float, float]
+    target: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -125,6 +139,15 @@ class _Grid:
         top = self.height - max(1, rows) * HEIGHT
         return self.x + panel * self._step + gutter + column * WIDTH, self.y + top + row * HEIGHT
 
+    @property
+    def top(self) -> float:
+        """Of the cells."""
+        return self.y + self.height - max(1, self.panel[0]) * HEIGHT
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.height
+
     def indices(self) -> Iterator[Label]:
         """The numbers of rows, columns and panels."""
         rows, columns = self.panel
@@ -152,7 +175,8 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
     points = enumerate_points(layout, tensor.sizes, indexes)
     colours = _colours(layout, points)
     used = _used(layout, tensor, points, colours)
-    gutter = MARGIN + max(8 * len(n) for n in layout.arrays) + 10
+    names = _with_positions(layout)
+    gutter = MARGIN + max(8 * len(n) for n in names.values()) + 10
     gutter = max(gutter, MARGIN + 10 + max(SMALL * len(_extents(layout, n)) for n in layout.arrays))
     grids, y = {}, float(MARGIN)
     for name in layout.arrays:
@@ -164,8 +188,9 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
     cells: list[Cell] = []
     labels: list[Label] = []
     for name in layout.arrays:
-        cells += _array_cells(grids[name], tensor.arrays[name], used[name])
-        labels += [*grids[name].indices(), *_named(layout, name, grids[name], gutter)]
+        is_value = any(v.name == name for v in layout.values)
+        cells += _array_cells(grids[name], tensor.arrays[name], used[name], is_value)
+        labels += [*grids[name].indices(), *_named(layout, name, names[name], grids[name], gutter)]
     cells += _tensor_cells(tensor, target, points, colours)
     labels += [*target.indices(), *_axes(layout, target)]
     arrows = [*_bounds(layout, tensor, grids), *_entries(layout, tensor, points, colours, grids, target)]
@@ -174,11 +199,19 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
     return Diagram(right, bottom, title, tuple(cells), tuple(labels), tuple(arrows))
 
 
-def _named(layout: Layout, name: str, grid: _Grid, gutter: float) -> Iterator[Label]:
+def _with_positions(layout: Layout) -> dict[str, str]:
+    """The names of arrays with the positions at which they are read: `colidx(pj)`, `val[pj]`."""
+    found = {v.name: f"{v.name}[{', '.join(map(show, v.position))}]" for v in layout.values}
+    for call in reversed(_calls(layout)):
+        found[call.function] = f"{call.function}({', '.join(map(show, call.arguments))})"
+    return {n: text if len(text := found.get(n, n)) <= LONG_NAME else n for n in layout.arrays}
+
+
+def _named(layout: Layout, name: str, text: str, grid: _Grid, gutter: float) -> Iterator[Label]:
     """The name of an array beside its first row, and below it its extents."""
     x, y = gutter - 10, grid.place(0)[1] + HEIGHT / 2
     extents = _extents(layout, name)
-    yield Label(x, y + (0 if extents else 4), name, "name", "end")
+    yield Label(x, y + (0 if extents else 4), text, "name", "end")
     if extents:
         yield Label(x, y + 12, extents, "extents", "end")
 
@@ -244,9 +277,11 @@ def _calls(layout: Layout) -> list[Call]:
     return sorted(dict.fromkeys(found), key=lambda c: sum(not isinstance(a, Var) for a in c.arguments))
 
 
-def _array_cells(grid: _Grid, array: Array, used: Array) -> Iterator[Cell]:
+def _array_cells(grid: _Grid, array: Array, used: Array, is_value: bool) -> Iterator[Cell]:
+    """A value that stands for nothing is not shown: it is no part of the tensor, and often a zero."""
     for flat, (value, colour) in enumerate(zip(array.reshape(-1).tolist(), used.tolist(), strict=True)):
-        yield Cell(*grid.place(flat), number(value), colour if colour != UNUSED else None)
+        seen = colour != UNUSED
+        yield Cell(*grid.place(flat), number(value) if seen or not is_value else NOTHING, colour if seen else None)
 
 
 def _tensor_cells(tensor: Tensor, target: _Grid, points: Points, colours: Array) -> Iterator[Cell]:
@@ -275,8 +310,11 @@ def _entries(
         places = points.places[value.name]
         for place, end, colour in zip(places.tolist(), flat.tolist(), colours.tolist(), strict=True):
             if place >= 0:
-                (x, y), (u, v) = grids[value.name].place(place), target.place(end)
-                yield Arrow((x + WIDTH / 2, y + HEIGHT), (u + WIDTH / 2, v + 4), colour)
+                source = grids[value.name]
+                (x, y), (u, v) = source.place(place), target.place(end)
+                last = y + HEIGHT == source.bottom
+                start = (x + (WIDTH / 2 if last else WIDTH - LANE), y + HEIGHT)
+                yield Arrow(start, (u + LANE, v + TIP), colour, source.bottom, target.top, (x, y), (u, v))
 
 
 def _bounds(layout: Layout, tensor: Tensor, grids: Mapping[str, _Grid]) -> Iterator[Arrow]:
@@ -291,8 +329,11 @@ def _bounds(layout: Layout, tensor: Tensor, grids: Mapping[str, _Grid]) -> Itera
         step = prod(shape[1:])
         for flat, value in enumerate(source.reshape(-1).tolist()):
             if 0 <= value <= shape[0]:
-                (x, y), (u, v) = grids[function].place(flat), grids[name].place(value * step)
-                yield Arrow((x + WIDTH / 2, y + HEIGHT), (u, v), None)
+                begin, end = grids[function], grids[name]
+                (x, y), (u, v) = begin.place(flat), end.place(value * step)
+                last = y + HEIGHT == begin.bottom
+                start = (x + (WIDTH / 2 if last else WIDTH), y + HEIGHT)
+                yield Arrow(start, (u, v), None, begin.bottom, min(v, end.top), (x, y), (u, v))
 
 
 def _counted(layout: Layout) -> Iterator[tuple[str, str]]:

@@ -19,8 +19,9 @@ EXAMPLE_RANK = 2
 """Families are drawn as matrices when there are no data."""
 
 
-def drawn(of_rank: Callable[[int], Layout], data: str | None, shape: tuple[int, ...] | None) -> str:
-    """The SVG of a layout, which `of_rank` gives when it is a family; `data` is a file, or NAME=FILE.
+def drawn(of_rank: Callable[[int, bool], Layout], data: str | None, shape: tuple[int, ...] | None) -> str:
+    """The SVG of a layout, which `of_rank` gives when it is a family, with
+    small constants where it is to; `data` is a file, or NAME=FILE.
 
     Raises UsageError when there are too many elements to see, DataError for data that the layout cannot hold,
     Unsupported when the layout cannot be packed.
@@ -28,10 +29,10 @@ def drawn(of_rank: Callable[[int], Layout], data: str | None, shape: tuple[int, 
     if data is None:
         if shape is not None:
             raise UsageError("expected --shape with --data, but there are no data")
-        tensor = example(of_rank(EXAMPLE_RANK))
+        tensor = example(of_rank(EXAMPLE_RANK, True))
     else:
         entries = entries_of(read(data.rpartition("=")[2], shape=shape))
-        tensor = packed(of_rank(max(1, len(entries.shape))), entries)
+        tensor = packed(of_rank(max(1, len(entries.shape)), False), entries)
     if cells_of(tensor) > MOST_CELLS:
         raise UsageError(
             f"expected at most {MOST_CELLS} elements in all, which one can follow, but there are {cells_of(tensor)}",

@@ -16,6 +16,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.optimization import level_of
 from spfgen.lang.parse import parse_statements
+from spfgen.lang.trace import Functions, among, check_used
 from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.bind import is_number
@@ -48,14 +49,14 @@ def evaluate(
     prune: object = None,
 ) -> Any:
     """See spfgen.evaluate. `out` and `prune` may be the names of operands, too."""
-    given = dict(operands)
-    if prune is not None and "prune" in _parsed(statements).ranks:
+    functions, given = among(operands)
+    if prune is not None and "prune" in _parsed(statements, functions).ranks:
         given, prune = {**given, "prune": prune}, None
-    if out is not None and "out" in _parsed(statements).ranks:
+    if out is not None and "out" in _parsed(statements, functions).ranks:
         given, out = {**given, "out": out}, None
     if prune is not None and not isinstance(prune, bool):
         raise UsageError(f"expected prune=True or prune=False, but it is {prune!r}")
-    kernel, tensors, checked = prepared(statements, given, threads, validate, out)
+    kernel, tensors, checked = prepared(statements, {**given, **dict(functions)}, threads, validate, out)
     bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, prune)
     bound()
     return kernel.results(bound, given)
@@ -66,7 +67,8 @@ def prepared(
 ) -> tuple[Kernel, dict[str, object], frozenset[str]]:
     """The kernel for statements and the layouts of operands, what it takes, and which of that was validated. `out` are
     the layouts of results that are not given."""
-    text = _parsed(statements)
+    functions, operands = among(operands)
+    text = _parsed(statements, functions)
     wanted = _outputs(text, operands, out)
     checked_mode(validate)
     tensors: dict[str, object] = {}
@@ -91,7 +93,7 @@ def prepared(
             layout = canonical(tensor.layout)
             tensors[name] = tensor
         layouts.append((name, layout))
-    kernel = _kernel(statements, text, layouts, wanted, checked_threads(threads))
+    kernel = _kernel((statements, functions), text, layouts, wanted, checked_threads(threads))
     checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
     return kernel, tensors, checked
 
@@ -133,10 +135,11 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
 
 
 @lru_cache(maxsize=1024)
-def _parsed(statements: str) -> _Text:
+def _parsed(statements: str, functions: Functions) -> _Text:
     if not isinstance(statements, str):
         raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
-    parsed = parse_statements(statements)
+    parsed = parse_statements(statements, functions=dict(functions))
+    check_used(functions, parsed)
     ranks: dict[str, int] = {}
     for access in accesses_in(parsed):
         ranks.setdefault(access.tensor, len(access.subscripts))
@@ -152,7 +155,7 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
 
 
 def _kernel(
-    statements: str,
+    written: tuple[Any, ...],
     text: _Text,
     layouts: list[tuple[str, Layout]],
     wanted: Mapping[str, _Wanted],
@@ -160,7 +163,7 @@ def _kernel(
 ) -> Kernel:
     level = level_of(None)
     uses = tuple([(n, w.use) for n, w in wanted.items()])
-    key = (statements, threads, level, uses, *[id(layout) for _, layout in layouts])
+    key = (*written, threads, level, uses, *[id(layout) for _, layout in layouts])
     kernel = _KERNELS.get(key)
     if kernel is None:
         declared = tuple(

@@ -17,7 +17,7 @@ import numpy as np
 from spfgen import api
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, Spec
 from spfgen.cir.layout import field_name, structs
-from spfgen.errors import DataError, SpfgenError, ToolError, Unsupported
+from spfgen.errors import CheckFailed, DataError, SpfgenError, ToolError, Unsupported
 from spfgen.facts.formula import Bin, calls, variables
 from spfgen.facts.prove import Answer, smaller
 from spfgen.ir import walk
@@ -31,6 +31,7 @@ from spfgen.layout.proofs import as_output, one_coordinate, places_inside, store
 from spfgen.layout.satisfy import contradicting, small_sizes, with_entries
 from spfgen.layout.validate import violation
 from spfgen.plan.nodes import Scan
+from spfgen.progress import Step, task
 from spfgen.run import sanitized
 from spfgen.run.assembly import is_pending
 from spfgen.run.call import Bound
@@ -62,6 +63,8 @@ class Finding:
     topic: str
     text: str
     verdict: str = FINE
+    exit_code: int = CheckFailed.exit_code
+    """Of the command line, where it failed: what `generate` ends with, if it is compilation that failed."""
 
 
 @dataclass
@@ -74,6 +77,10 @@ class Section:
     @property
     def failed(self) -> bool:
         return any(f.verdict == FAILED for f in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        return next((f.exit_code for f in self.findings if f.verdict == FAILED), 0)
 
     def as_dict(self) -> dict[str, Any]:
         findings = [{"topic": f.topic, "text": f.text, "verdict": f.verdict or "fine"} for f in self.findings]
@@ -97,10 +104,21 @@ def _wrapped(line: str) -> list[str]:
 
 def examine(spec: Spec, seed: int) -> Iterator[Section]:
     """What is found of each layout and kernel of the spec, in their order."""
-    for name in spec.layouts:
-        yield Section(f"layout {name}", list(_layout(spec.layouts[name], seed)))
-    for kernel in spec.kernels.values():
-        yield Section(f"kernel {kernel.name}", list(_kernel(kernel, seed)))
+    with task("checking", len(spec.layouts) + len(spec.kernels)) as step:
+        for number, name in enumerate(spec.layouts):
+            findings = _layout(spec.layouts[name], seed)
+            yield Section(f"layout {name}", list(_reported(findings, step, number, f"layout {name}")))
+        for number, kernel in enumerate(spec.kernels.values(), start=len(spec.layouts)):
+            findings = _kernel(kernel, seed)
+            yield Section(f"kernel {kernel.name}", list(_reported(findings, step, number, f"kernel {kernel.name}")))
+
+
+def _reported(findings: Iterator[Finding], step: Step, number: int, title: str) -> Iterator[Finding]:
+    """The findings; each is said when it is there."""
+    step(number, title)
+    for finding in findings:
+        step(number, f"{title}, {finding.topic} done")
+        yield finding
 
 
 # --- layouts -------------------------------------------------------------------------------------------
@@ -244,7 +262,7 @@ def _kernel(spec: KernelSpec, seed: int) -> Iterator[Finding]:
     try:
         kernel = spec.compile()
     except SpfgenError as error:
-        yield Finding("compiling", str(error), FAILED)
+        yield Finding("compiling", str(error), FAILED, error.exit_code)
         return
     yield Finding("compiling", _compiled(kernel))
     accesses = [a for s in spec.kernel.statements for a in walk(s) if isinstance(a, Access)]

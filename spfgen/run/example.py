@@ -43,14 +43,20 @@ def example(layout: Layout) -> Tensor:
 
 def drawn_example(layout: Layout) -> Tensor | None:
     """Small arrays found by the prover that hold an entry, with the values 5, 6, ...; None when there are none."""
+    first: Tensor | None = None
     for sizes in small_sizes(layout):
         arrays = with_entries(layout, sizes, 0)
-        if arrays is not None and enumerate_points(layout, sizes, arrays).count:
-            for value in layout.values:
-                shape = extents_of(layout, value.name, sizes)
-                arrays[value.name] = np.arange(FIRST, FIRST + prod(shape), dtype=np.float64).reshape(shape)
-            return Tensor(layout, sizes, arrays)
-    return None
+        if arrays is None or not (points := enumerate_points(layout, sizes, arrays)).count:
+            continue
+        for value in layout.values:
+            shape = extents_of(layout, value.name, sizes)
+            arrays[value.name] = np.arange(FIRST, FIRST + prod(shape), dtype=np.float64).reshape(shape)
+        found = Tensor(layout, sizes, arrays)
+        columns = [points.columns[c] for c in layout.coordinates]
+        if layout.rank < 2 or (columns[-1] != columns[-2]).any():  # the diagonal alone says little
+            return found
+        first = first or found
+    return first
 
 
 def packed_example(layout: Layout) -> Tensor:
@@ -81,7 +87,9 @@ def _candidates(layout: Layout) -> Iterator[Array]:
     elif layout.rank == 2:
         blocks = max(1, min(LARGEST, 2 * _scale(layout)) // len(MATRIX))
         for pattern in (MATRIX, SYMMETRIC):
-            yield np.kron(np.eye(blocks, dtype=int), np.asarray(pattern))
+            whole = np.kron(np.eye(blocks, dtype=int), np.asarray(pattern))
+            whole[0, -1] = whole[-1, 0] = pattern[0][-1] or pattern[0][0]  # blocks off the diagonal, too
+            yield whole
     else:
         yield np.asarray(SLICES).reshape((1,) * (layout.rank - 3) + (2, 3, 4))
 

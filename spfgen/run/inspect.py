@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
@@ -14,8 +15,12 @@ from spfgen.folder import human_bytes
 from spfgen.layout.measure import WIDE, Memory, measure
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import Array, row_ranks, sorted_order
+from spfgen.progress import task
 from spfgen.run.read import Coordinates
+from spfgen.run.threads import threads_by_default
 
+AT_ONCE = 2
+"""So many layouts are measured at a time: each may need several times the memory of the entries."""
 BLOCKS = ((2, 2), (3, 3), (4, 4), (6, 6), (8, 8), (16, 16), (1, 4), (4, 1), (1, 8), (8, 1))
 """Rows and columns of the aligned blocks that are looked at."""
 
@@ -145,6 +150,11 @@ def _changes(columns: Iterable[Array], count: int) -> Array:
 
 def facts_of(entries: Coordinates, single: Coordinates) -> Facts:
     """The facts. `single` is `distinct(entries)`."""
+    with task("looking at the entries"):
+        return _facts_of(entries, single)
+
+
+def _facts_of(entries: Coordinates, single: Coordinates) -> Facts:
     shape, columns, count = single.shape, single.coords, len(single.values)
     matrix = len(shape) == 2
     leading = [_changes(columns[: k + 1], count) for k in range(len(shape) - 1)]
@@ -191,8 +201,7 @@ def _different(values: Array) -> int:
 
 
 def _spread(column: Array, extent: int) -> Spread:
-    """Memory is proportional to the entries, not to the extent."""
-    counts = np.sort(np.unique(column, return_counts=True)[1])
+    counts = np.sort(_counted(column, extent)[1])
     empty = extent - len(counts)
 
     def at(place: int) -> int:
@@ -202,6 +211,16 @@ def _spread(column: Array, extent: int) -> Spread:
         return Spread(0, 0, 0, 0.0, 0, 0.0)
     median = (at((extent - 1) // 2) + at(extent // 2)) / 2
     return Spread(extent, empty, at(0), median, at(extent - 1), len(column) / extent)
+
+
+def _counted(numbers: Array, limit: int) -> tuple[Array, Array]:
+    """The different ones of numbers from 0 to the limit, and how often each occurs. Memory is proportional to how many
+    there are, not to the limit."""
+    if limit > len(numbers) * 4 + 1000:
+        return np.unique(numbers, return_counts=True)
+    counts = np.bincount(numbers, minlength=1)
+    different = np.flatnonzero(counts)
+    return different, counts[different]
 
 
 def _runs(single: Coordinates, *, equal_values: bool) -> Runs:
@@ -220,8 +239,9 @@ def _runs(single: Coordinates, *, equal_values: bool) -> Runs:
 
 def _diagonals(single: Coordinates) -> Diagonals:
     rows, columns = single.coords
-    offsets, counts = np.unique(columns - rows, return_counts=True)
     nrow, ncol = single.shape
+    shifted, counts = _counted(columns - rows + nrow, nrow + ncol)
+    offsets = shifted - nrow
     lengths = [min(nrow, ncol - d) - max(0, -d) for d in offsets.tolist()]
     main = counts[offsets == 0]
     return Diagonals(
@@ -289,7 +309,20 @@ class Cost:
 
 def costs(single: Coordinates, layouts: Mapping[str, Layout]) -> list[Cost]:
     """The layouts by memory, those that cannot store the data last, in the order given. `single` as from `distinct`."""
-    found = [_cost(text, layout, single) for text, layout in layouts.items()]
+    found: list[Cost] = []
+    with (
+        task("measuring layouts", len(layouts)) as step,
+        ThreadPoolExecutor(min(AT_ONCE, threads_by_default())) as pool,
+    ):
+        # numpy leaves Python to others while it sorts; the calls of isl do not.
+        running = {pool.submit(_cost, text, layout, single): text for text, layout in layouts.items()}
+        try:
+            for done, (future, text) in enumerate(running.items()):
+                step(done, text)
+                found.append(future.result())
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return sorted(found, key=lambda c: (c.memory is None, c.memory.bytes if c.memory is not None else 0))
 
 

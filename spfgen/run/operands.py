@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spfgen.errors import DataError, UsageError
-from spfgen.lang.expressions import counted
+from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.types import TYPES
 from spfgen.layout import pack as packing
 from spfgen.layout.nodes import Layout
@@ -18,7 +19,8 @@ from spfgen.layout.pack import pack
 from spfgen.run.bind import typed
 from spfgen.run.call import size_value
 from spfgen.run.read import Coordinates, random_data, read
-from spfgen.run.tensor import Array, about
+from spfgen.run.store import read_tensor
+from spfgen.run.tensor import Array, Tensor, about
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -66,13 +68,20 @@ def _is_random(source: str) -> bool:
     return source.partition(":")[0] == RANDOM
 
 
-def _given(program: Program, declared: Declared, source: str, job: Job) -> Coordinates | Array:
+def _given(program: Program, declared: Declared, source: str, job: Job) -> Coordinates | Array | Tensor:
     """What the file holds, or the number that a scalar is given as."""
     if declared.layout.rank == 0:
         number = _number(source)
         if number is not None:
             return typed(number, declared.name, declared.value_type)
+    near = did_you_mean(source.partition(":")[0], [RANDOM])
+    if near and not Path(source).exists():
+        message = f"expected a file or `{RANDOM}` for `{declared.name}`, but it is `{source}`"
+        raise UsageError(message, None, (near,))
     said = job.shapes.get(declared.name)
+    tensor = read_tensor(source, declared.layout, said)
+    if tensor is not None:
+        return tensor
     known: tuple[int | None, ...] | None = None
     if ".tns" in Path(source).name.lower():  # such files need not say their shape
         known = said or tuple(size_value(program, dim, {}, job.sizes) for dim in declared.extents)
@@ -120,9 +129,12 @@ def _extent(program: Program, dim: str, extents: Mapping[str, int], sizes: Mappi
     return value
 
 
-def _cast(value: Coordinates | Array, declared: Declared) -> Coordinates | Array:
+def _cast(value: Coordinates | Array | Tensor, declared: Declared) -> Coordinates | Array | Tensor:
     """The declared element type, for a file: text files say little about types."""
     kind = declared.value_type
+    if isinstance(value, Tensor):
+        own: dict[str, Any] = {v.name: _cast(value.arrays[v.name], declared) for v in value.layout.values}
+        return replace(value, arrays={**value.arrays, **own})
     values = value.values if isinstance(value, Coordinates) else value
     if values.dtype.name == kind:
         return value

@@ -10,6 +10,7 @@ blank without a newline. Symmetric files are expanded here, too.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import re
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
+LOGGER = logging.getLogger(__name__)
 ENDINGS = (
     *(f".mtx{packed}" for packed in ("", ".gz", ".xz", ".bz2")),
     *(f".tns{packed}" for packed in ("", ".gz", ".xz", ".bz2")),
@@ -100,7 +103,8 @@ def read(path: str, *, shape: tuple[int | None, ...] | None = None) -> Coordinat
     """
     file, name = _split_name(str(path))
     kind = _kind(file)
-    with _blame(file):
+    LOGGER.debug("reading %s", path)
+    with task(f"reading {Path(file).name}"), _blame(file):
         if kind == "mtx":
             data = _read_mtx(file, _unpack(file))
         elif kind == "tns":

@@ -111,6 +111,35 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
         raise _unreadable(path, f"it is damaged ({error})") from error
 
 
+def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None) -> Tensor | None:
+    """The tensor of an .npz in this layout: one that Tensor.save wrote, or the layout's arrays by name.
+
+    An archive of arrays may hold sizes, too: `shape`, and single numbers named after sizes of the layout. None for
+    every other file, whose entries are to be packed. Raises DataError for what breaks the layout.
+    """
+    if not path.lower().endswith(ENDING) or not Path(path).is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = set(file) if isinstance(file, Mapping) else set()
+            if {ABOUT, TEXT} <= names:
+                found = load_tensor(path)
+                return found if found.layout == layout else None
+            if not layout.indexes or not set(layout.arrays) <= names:
+                return None
+            arrays = {n: file[n] for n in layout.arrays}
+            sizes = {n: int(file[n]) for n in (*layout.parameters, *layout.sizes) if n in names - set(arrays)}
+            extents = tuple(map(int, file["shape"])) if "shape" in names else None
+    except (OSError, *DAMAGE):
+        return None  # whoever reads its entries says what is wrong with it
+    try:
+        return make_tensor(layout, arrays, shape or extents, sizes)
+    except DataError as error:
+        raise DataError(
+            f"expected arrays of layout `{layout.name}` in {path}: {error.message}", None, error.notes
+        ) from error
+
+
 def _check_bytes(file: Any) -> None:
     """No entry says that it is larger than its bytes in the file can be: memory is taken for what it says."""
     for info in file.zip.infolist():

@@ -31,7 +31,7 @@ LONG = 4
 
 
 def svg(picture: Diagram) -> str:
-    """The text of an <svg> element."""
+    """The text of an <svg> element. What many elements share is said once, of a group."""
     root = ElementTree.Element(
         "svg",
         xmlns="http://www.w3.org/2000/svg",
@@ -43,57 +43,73 @@ def svg(picture: Diagram) -> str:
     if picture.title:
         ElementTree.SubElement(root, "title").text = picture.title
     _add(root, "rect", width="100%", height="100%", rx=6, fill=EMPTY)
+    groups = _Groups(root)
     for cell in picture.cells:
-        _box(root, cell)
+        _add(groups.of(fill=_fill(cell), stroke=LINE), "rect", x=cell.x, y=cell.y, width=WIDTH, height=HEIGHT)
+    groups = _Groups(root)
     for arrow in picture.arrows:
-        _arrow(root, arrow)
+        _arrow(groups, arrow)
+    groups = _Groups(root)
     for cell in picture.cells:
-        _text(root, cell)
+        _text(groups, cell)
     for label in picture.labels:
-        _label(root, label)
+        _label(groups, label)
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _box(root: ElementTree.Element, cell: Cell) -> None:
-    fill = UNUSED if cell.colour is None else PALETTE[cell.colour % len(PALETTE)][0]
+class _Groups:
+    """A <g> for each combination of attributes, in the order in which they come."""
+
+    def __init__(self, root: ElementTree.Element) -> None:
+        self.root = root
+        self.known: dict[tuple[tuple[str, object], ...], ElementTree.Element] = {}
+
+    def of(self, **attributes: object) -> ElementTree.Element:
+        key = tuple(attributes.items())
+        if key not in self.known:
+            self.known[key] = _add(self.root, "g", **attributes)
+        return self.known[key]
+
+
+def _fill(cell: Cell) -> str:
     if not cell.stored:
-        fill = EMPTY
-    _add(root, "rect", x=cell.x, y=cell.y, width=WIDTH, height=HEIGHT, fill=fill, stroke=LINE)
+        return EMPTY
+    return UNUSED if cell.colour is None else PALETTE[cell.colour % len(PALETTE)][0]
 
 
-def _text(root: ElementTree.Element, cell: Cell) -> None:
+def _text(groups: _Groups, cell: Cell) -> None:
     """The value, in front of arrows that pass."""
     if not cell.text:
         return
-    text = _add(root, "text", x=cell.x + WIDTH / 2, y=cell.y + HEIGHT / 2 + 4.5)
-    text.text = cell.text
     size = 13 if len(cell.text) < LONG else 13 * (LONG - 1) / len(cell.text)
     fill = GREY if cell.colour is None else INK
-    text.attrib |= {"font-family": CELL_FONT, "font-size": _n(size), "fill": fill, "text-anchor": "middle"}
+    group = groups.of(font_family=CELL_FONT, font_size=size, fill=fill, text_anchor="middle")
+    _add(group, "text", x=cell.x + WIDTH / 2, y=cell.y + HEIGHT / 2 + 4.5).text = cell.text
 
 
-def _label(root: ElementTree.Element, label: Label) -> None:
+def _label(groups: _Groups, label: Label) -> None:
     size, fill, family = FONTS[label.kind]
-    text = _add(root, "text", x=label.x, y=label.y)
-    text.text = label.text
-    text.attrib |= {"font-family": family, "font-size": size, "fill": fill, "text-anchor": label.anchor}
+    around = {"paint_order": "stroke", "stroke": EMPTY, "stroke_width": 2.5}  # arrows end beside it
+    group = groups.of(font_family=family, font_size=size, fill=fill, text_anchor=label.anchor, **around)
+    _add(group, "text", x=label.x, y=label.y).text = label.text
 
 
-def _arrow(root: ElementTree.Element, arrow: Arrow) -> None:
+def _arrow(groups: _Groups, arrow: Arrow) -> None:
+    """Straight down beside the numbers, a curve between the arrays, and straight down again."""
     (x, y), (u, v) = arrow.start, arrow.end
+    low, high = arrow.leaves, arrow.arrives
+    bend = (high - low) / 2 if arrow.colour is None else max(18.0, (high - low) * 0.5)
+    path = f"M{_n(x)},{_n(y)}" + (f"V{_n(low)}" if low > y else "")
+    path += f"C{_n(x)},{_n(low + bend)} {_n(u)},{_n(high - bend)} {_n(u)},{_n(high)}" + (
+        f"V{_n(v)}" if v > high else ""
+    )
     if arrow.colour is None:
-        middle = (v - y) / 2
-        path = f"M{_n(x)},{_n(y)} C{_n(x)},{_n(y + middle)} {_n(u)},{_n(v - middle)} {_n(u)},{_n(v)}"
-        _add(root, "path", d=path, fill="none", stroke=GREY, stroke_width=0.9, stroke_dasharray="2.5 2")
-        _add(root, "circle", cx=u, cy=v, r=1.8, fill=GREY)
+        _add(groups.of(fill="none", stroke=GREY, stroke_width=0.9, stroke_dasharray="2.5 2"), "path", d=path)
+        _add(groups.of(fill=GREY), "circle", cx=u, cy=v, r=1.8)
         return
     colour = PALETTE[arrow.colour % len(PALETTE)][1]
-    bend = max(18.0, (v - y) * 0.45)
-    tip = v - 6
-    path = f"M{_n(x)},{_n(y)} C{_n(x)},{_n(y + bend)} {_n(u)},{_n(tip - bend)} {_n(u)},{_n(tip)}"
-    _add(root, "path", d=path, fill="none", stroke=colour, stroke_width=1.2, stroke_opacity=0.75)
-    head = f"M{_n(u)},{_n(v)} l-3,-6.5 l6,0 z"
-    _add(root, "path", d=head, fill=colour)
+    _add(groups.of(fill="none", stroke=colour, stroke_width=1.2, stroke_opacity=0.75), "path", d=path)
+    _add(groups.of(fill=colour), "path", d=f"M{_n(u)},{_n(v)}l-3,-6h6z")
 
 
 def _add(root: ElementTree.Element, tag: str, **attributes: object) -> ElementTree.Element:
@@ -103,4 +119,4 @@ def _add(root: ElementTree.Element, tag: str, **attributes: object) -> ElementTr
 
 def _n(value: float) -> str:
     """A number of pixels without needless digits."""
-    return f"{value:.1f}".rstrip("0").rstrip(".")
+    return f"{value:.1f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))

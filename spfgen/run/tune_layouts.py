@@ -26,6 +26,7 @@ from spfgen.lang.spec import SOLVED, SpecTree
 from spfgen.layout.measure import measure
 from spfgen.layout.nodes import Layout
 from spfgen.layout.points import row_ranks
+from spfgen.progress import Step, task
 from spfgen.run.call import Bound
 from spfgen.run.compare import compare, flat, stored
 from spfgen.run.entries import own_entries, pack_object
@@ -68,7 +69,7 @@ class LayoutTuning:
     `operands` the tensors in these layouts, and `kernel` is compiled for them: `kernel(**operands, x=x)`.
 
     `before` and `after` are seconds of a call; `trials` is all that was looked at, in its order; `complete` says that
-    nothing was left out for want of time.
+    nothing was left out for want of time, `interrupted` that the user stopped the search.
     """
 
     kernel: Kernel
@@ -79,6 +80,7 @@ class LayoutTuning:
     threads: int
     trials: tuple[LayoutTrial, ...]
     complete: bool
+    interrupted: bool = False
 
     @property
     def gain(self) -> float:
@@ -119,10 +121,14 @@ class LayoutTuning:
         for operand, name, *numbers, remark in rows:
             cells = "  ".join(f"{text:>{width}}" for text, width in zip(numbers, widths[2:], strict=True))
             lines.append(f"  {operand:<{widths[0]}}  {name:<{widths[1]}}  {cells}  {remark}".rstrip())
-        if not self.complete:
+        if self.interrupted:
+            lines.append("  interrupted before all was tried: what was found until then counts")
+        elif not self.complete:
             lines.append("  the time was up before all was tried: --seconds gives more")
         if self.gain <= 1:
-            return "\n".join([*lines, "  nothing is faster than what is there"])
+            return "\n".join(
+                [*lines, f"  nothing is faster than what is there: it would take less than {BETTER:.0%} of the time"]
+            )
         times = f"{seconds_text(self.before)} -> {seconds_text(self.after)}, {self.gain:.2f} times faster"
         calls = f"converted in {seconds_text(self.conversion)}, which {self.repaid:.0f} calls repay"
         lines.append(f"  fastest ({times}; {calls}):")
@@ -170,10 +176,17 @@ def tune_layouts(
     first = _first(kernel, bare, given, sizes)
     if expected_calls is not None:
         seconds = min(seconds, expected_calls * first.ready.fastest())
-    search = _Search(first, sizes, start + seconds, say)
     handles = None if chosen is None else [handle_of(c) for c in chosen]
-    for name in names:
-        search.look(name, tree, handles)
+    interrupted = False
+    with task("tuning", min(seconds, LONGEST)) as step:
+        search = _Search(first, sizes, start + seconds, say, step)
+        try:
+            for name in names:
+                search.look(name, tree, handles)
+        except KeyboardInterrupt:  # what was found is kept
+            if not search.trials:
+                raise
+            interrupted = True
     best = search.best
     whole, after = measured(first.ready, best.ready) if best is not first else (1.0, first.ready.fastest())
     if whole > BETTER:
@@ -186,7 +199,8 @@ def tune_layouts(
         after,
         kernel.threads or threads_by_default(),
         tuple(search.trials),
-        search.complete,
+        search.complete and not interrupted,
+        interrupted,
     )
 
 
@@ -295,8 +309,11 @@ def use_text(use: lang.LayoutUse) -> str:
 class _Search:
     """Looks for the layouts of one operand after the other; `best` is what is fastest so far."""
 
-    def __init__(self, first: _Stored, sizes: Mapping[str, int] | None, end: float, say: Callable[[str], None]) -> None:
-        self.best, self.sizes, self.end, self.say = first, sizes, end, say
+    def __init__(
+        self, first: _Stored, sizes: Mapping[str, int] | None, end: float, say: Callable[[str], None], step: Step
+    ) -> None:
+        self.best, self.sizes, self.end, self.say, self.step = first, sizes, end, say, step
+        self.start = time.monotonic()
         self.trials: list[LayoutTrial] = []
         self.complete = True
         first.ready.call()
@@ -330,6 +347,7 @@ class _Search:
             self.complete = False
             return None
         text = candidate.text
+        self.step(time.monotonic() - self.start, f"tensor {name} : {text}")
         try:
             handle = _typed(candidate.handle, declared(self.best.parsed, name).use)
             text = use_text(handle.use)

@@ -92,12 +92,14 @@ class Space:
 class Piece:
     """A conjunction of affine constraints over a space. Immutable."""
 
-    __slots__ = ("_said", "basic", "space")
+    __slots__ = ("_listed", "basic", "said", "space")
 
     def __init__(self, space: Space, basic: Any) -> None:
         self.space = space
         self.basic = basic
-        self._said: dict[tuple[str, frozenset[str]], list[Constraint]] = {}
+        self.said: dict[tuple[str, frozenset[str]], list[Constraint]] = {}
+        """What was found out about dimensions (eliminate.py)."""
+        self._listed: list[Constraint] | None = None
 
     def with_constraints(self, constraints: Iterable[Constraint]) -> Piece:
         basic = self.basic
@@ -155,13 +157,15 @@ class Piece:
             basic = basic.eliminate(isl.dim_type.set, first, count)
         return Piece(self.space, basic.remove_unknown_divs())
 
-    def said_of(self, name: str, hidden: frozenset[str]) -> list[Constraint]:
-        """The constraints on a dimension that do not speak of `hidden` ones; remembered."""
-        found = self._said.get((name, hidden))
-        if found is None:
-            found = self.project(n for n in self.space.names if n not in hidden).constraints(name)
-            self._said[name, hidden] = found
-        return found
+    def has_floors(self) -> bool:
+        """Whether constraints speak of quotients that are no dimensions."""
+        return bool(self.basic.dim(isl.dim_type.div))
+
+    def listed(self) -> list[Constraint]:
+        """All constraints; remembered."""
+        if self._listed is None:
+            self._listed = self.constraints()
+        return self._listed
 
     def restrict(self, kept: Iterable[str]) -> Piece:
         """The constraints that are about `kept` dimensions only, as they stand (nothing is derived)."""
@@ -169,14 +173,15 @@ class Piece:
         basic = self.basic
         for first, count in _runs([n not in names for n in self.space.names]):
             basic = basic.drop_constraints_involving_dims(isl.dim_type.set, first, count)
-        return Piece(self.space, basic)
+        return Piece(self.space, basic.intersect(isl.BasicSet.universe(self.space.isl)))  # isl leaves it half made
 
     def speaking_of(self, name: str) -> Piece:
         """The constraints in which the dimension occurs, as they stand; all where there are quotients."""
-        if self.basic.dim(isl.dim_type.div):
+        if self.has_floors():
             return self
         kind = isl.dim_type.set
-        return Piece(self.space, self.basic.drop_constraints_not_involving_dims(kind, self.space.position[name], 1))
+        basic = self.basic.drop_constraints_not_involving_dims(kind, self.space.position[name], 1)
+        return Piece(self.space, basic.intersect(isl.BasicSet.universe(self.space.isl)))
 
     def without_floors(self) -> Piece:
         """What is known without speaking of quotients. May hold more points, never fewer."""
@@ -227,8 +232,14 @@ class Piece:
         return Piece(Space(names), basic).reordered(space)
 
     def gist(self, known: Piece) -> Piece:
-        """Fewer constraints, equal to these wherever `known` holds."""
-        return Piece(self.space, self.basic.gist(known.basic))
+        """Fewer constraints, equal to these wherever `known` holds: first without those that are known word for word,
+        since isl looks at each for long."""
+        if self.has_floors() or known.has_floors():
+            return Piece(self.space, self.basic.gist(known.basic))
+        said = _strictest(known.listed())
+        left = [c for c in self.listed() if not _is_said(c, said)]
+        piece = self if len(left) == len(self.listed()) else self.space.of(left)
+        return Piece(self.space, piece.basic.gist(known.basic)) if left else piece
 
     def hull(self) -> Piece:
         """The equalities that hold."""
@@ -316,6 +327,27 @@ class Piece:
         for k, name in enumerate(self.space.names):
             basic = basic.set_dim_name(isl.dim_type.set, k, name)
         return str(basic)
+
+
+Said = dict[tuple[bool, frozenset[tuple[Atom, int]]], int]
+
+
+def _strictest(constraints: Iterable[Constraint]) -> Said:
+    """The least constant of each linear form."""
+    said: Said = {}
+    for c in constraints:
+        form = c.equality, frozenset(c.value.terms)
+        said[form] = min(c.value.constant, said.get(form, c.value.constant))
+    return said
+
+
+def _is_said(constraint: Constraint, said: Said) -> bool:
+    """Whether a constraint is among these, or a stricter one."""
+    terms, constant = frozenset(constraint.value.terms), constraint.value.constant
+    if constraint.equality:
+        opposite = frozenset((a, -k) for a, k in terms)
+        return said.get((True, terms)) == constant or said.get((True, opposite)) == -constant
+    return said.get((False, terms), constant + 1) <= constant
 
 
 def _cases(space: Space, basic: Any) -> tuple[Case, ...] | None:

@@ -6,7 +6,7 @@ by a number are dimensions too, bounded on both sides, so that sets hold no hidd
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -249,11 +249,20 @@ def without_unused(piece: Piece, encoder: Encoder) -> tuple[Piece, frozenset[str
     unused: set[str] = set()
     for name, definition in reversed([*zip(encoder.quotients, encoder.definitions(), strict=True)]):
         if name in of_calls - arguments:
-            rest = piece.gist(piece.space.of(comparisons(conjuncts(definition))))
-            if not rest.involves(name):
+            rest = _without_meaning(piece, name, comparisons(conjuncts(definition)))
+            if rest is not None:
                 piece = rest
                 unused.add(name)
     return piece, frozenset(unused)
+
+
+def _without_meaning(piece: Piece, name: str, meaning: Sequence[Constraint]) -> Piece | None:
+    """The piece without what it says of a quotient, if that is no more than what it is."""
+    said, means = piece.constraints(name), piece.space.of(meaning)
+    if any(c.equality for c in said) or not all(map(means.implies, said)):
+        return None
+    rest = piece.gist(means)
+    return None if rest.involves(name) else rest
 
 
 def shifted(expr: Expr) -> tuple[str, int]:

@@ -43,6 +43,13 @@ def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> froz
     return frozenset(found) - owners
 
 
+def update_of(kernel: lang.Kernel, name: str) -> str:
+    """Numpy's name of the operator that updates the tensor; addition where none does."""
+    stated = (n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Statement))
+    found = [s.op for s in stated if s.target.tensor == name and s.op not in ("=", "+=")]
+    return found[0] if found else "add"
+
+
 def _read(node: object) -> Iterator[str]:
     """The tensors that are read in a statement, or by those inside of it."""
     match node:

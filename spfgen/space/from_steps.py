@@ -22,21 +22,26 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.ir import rewrite, walk
+from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
-from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE
+from spfgen.lang.fills import plain_fill
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
+from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
+from spfgen.space.assembled import as_assembled
 from spfgen.space.extents import Extents, Key
 from spfgen.space.names import check_kernel_name, check_use
 from spfgen.space.nodes import Group, Program, Tensor
 from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.result_types import result_types
 from spfgen.space.steps import Chosen, Equation, Link, Linked, Steps, Tie
 from spfgen.space.tensors import make_tensors
+from spfgen.space.typed import Types
 
 
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -53,18 +58,24 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
+    made = with_patterns(kernel, made)
     tensors = tuple(t for t in made if t.name not in own)
     local = tuple(t for t in made if t.name in own)
+    said = {d.name for d in kernel.tensors if d.use.fill is not None}
     found = _Ranges(kernel, extents, normal, uses, (roles.outputs - roles.inputs) | own, own)
+    found.bounding = [a for s in body for a in _bounding(s)]
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
-        _check_output(equation, layouts[equation.target])
+        if not any(d.assembled and d.name == equation.target for d in kernel.tensors):
+            _check_output(equation, layouts[equation.target])
+    tensors = with_fills(body, tensors, local, said)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
     steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span)
+    asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
         if isinstance(extent, Var):
@@ -73,8 +84,8 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         kernel.name,
         kernel.doc,
         tensors,
-        extents.parameters(),
-        extents.readings(tensors),
+        (*extents.parameters(), *asked),
+        {**extents.readings(tensors), **dict.fromkeys(asked, ())},
         extents.fixed,
         {name: tuple(sizes) for name, sizes in written.items()},
         (Group(steps.text, "=", "", (), None, kernel.span, steps),),
@@ -95,7 +106,7 @@ def with_result_types(
     said = {d.name for d in declared if d.use.value_type is not None}
     refused: SpecError | None = None
     for kind in (DEFAULT_VALUE, DEFAULT_WHOLE, "bool"):  # where nothing is said calls decide: any that has a meaning
-        operands = tuple(t if t.name in said else replace(t, value_type=kind) for t in tensors)
+        operands = tuple(t if t.name in said or not _fits(t, kind) else replace(t, value_type=kind) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)
@@ -105,6 +116,49 @@ def with_result_types(
         return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
     assert refused is not None
     raise refused
+
+
+def _fits(tensor: Tensor, kind: str) -> bool:
+    """Whether the tensor's fill value is one of the type."""
+    fill = tensor.layout.fill
+    return not isinstance(fill, float) or TYPES[kind].kind in "fc"
+
+
+def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are lists of entries."""
+    computed = {d.name for d in kernel.tensors if d.assembled}
+    return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
+
+
+def with_fills(
+    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], said: set[str]
+) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
+    anything; unless the text says something else."""
+    everything = {t.name: t for t in (*tensors, *local)}
+    scalars = scalar_types(body, Types({n: t.value_type for n, t in everything.items()}, {}).leaf)
+    types = Types({n: t.value_type for n, t in everything.items()}, scalars)
+    layouts = {n: t.layout for n, t in everything.items()}
+    dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
+    regions = Regions(layouts, dense, types, {})
+    result = []
+    for tensor in tensors:
+        own = [n for n in nodes(tuple(body)) if isinstance(n, Equation) and n.target == tensor.name]
+        if tensor.assembled is not None and tensor.name not in said and len(own) == 1 and own[0].updates is None:
+            fill = regions.fill(own[0].value)
+            if fill is not None:
+                number = plain_fill(np_cast(fill, tensor.value_type))
+                layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)
+                tensor = replace(tensor, layout=layout, assembled=assembled)
+        result.append(tensor)
+    return tuple(result)
+
+
+def np_cast(number: Any, kind: str) -> Any:
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(kind)[()]
 
 
 class Roles:
@@ -195,6 +249,18 @@ def _accesses(body: Any) -> Iterator[lang.Access]:
             yield lang.Access(node.target, node.subscripts, node.span)
 
 
+def _bounding(node: Any) -> Iterator[lang.Access]:
+    """The accesses but for those that `coalesce` catches outside of their tensors."""
+    match node:
+        case lang.Access():
+            yield node
+        case Chosen(Inside(), _, otherwise):
+            yield from _bounding(otherwise)
+        case _:
+            for child in children(node):
+                yield from _bounding(child)
+
+
 def _texts(body: Sequence[Any]) -> Iterator[str]:
     for step in body:
         match step:
@@ -243,8 +309,23 @@ class _Ranges:
         """Tensors that the kernel makes: their extents follow."""
         self.own = own
         """Those of them that nobody outside sees: nothing knows their extents."""
+        self.bounding: Sequence[lang.Access] = uses
+        """The accesses that lie within their tensors wherever anything is computed."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
+        self.asked: dict[str, Var] = {}
+        """The extents of indices that a split makes and nothing decides: the caller says them."""
+        for link in normal.links:
+            open_ = [p for p in link.parts if not self.is_decided(p)]
+            for part in open_ if len(open_) > 1 else ():
+                if self.named(part) is None:
+                    self.asked[part] = Var(f"{normal.called.get(part, part)}_extent")
+
+    def is_decided(self, index: str) -> bool:
+        named = self.named(index)
+        if named is not None and named[1]:
+            return True
+        return index in self.normal.slices or any(new == index for new, _ in self.normal.concats)
 
     def tensor(self, name: str, dimension: int) -> Expr:
         return self.extents.value(self.extents.name(("tensor", name, dimension)))
@@ -300,13 +381,15 @@ class _Ranges:
         named = self.named(index)
         if named is not None and not self.is_own(named[0]):
             return False
-        return (self.by_slice(index) or self.by_link(index) or self.by_concat(index)) is None and named is None
+        return index not in self.asked and self.viewed(index) is None and named is None
 
     def is_own(self, extent: Expr) -> bool:
         return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
 
     def made_of(self, index: str) -> Expr | None:
         """What views and accesses make it."""
+        if index in self.asked:
+            return self.asked[index]
         if index in self.pending:
             return None
         self.pending.add(index)
@@ -368,7 +451,7 @@ class _Ranges:
     def by_reads(self, index: str) -> Expr | None:
         """As far as the accesses lie within their tensors, which have the index with other things in a subscript."""
         best: Expr | None = None
-        for access in self.uses:
+        for access in self.bounding:
             if access.tensor in self.made:
                 continue
             for k, subscript in enumerate(access.subscripts):
@@ -423,19 +506,30 @@ class _Ranges:
             ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
         )
 
-    def derived(self) -> Iterator[tuple[Expr, Expr]]:
-        """Extents that are equal though they have different names: what calls make results by, and check."""
+    def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """Extents that have names, what calls make results by that have them, and whether the two have to be equal: so
+        it is where a view has the extent; where reads lie within their tensors says no more than what would do."""
         for index in sorted(self.normal.taken):
             named = self.named(index)
-            other = None if named is None else self.made_of(index)
-            if named is not None and other is not None and not self.is_only_read(index) and named[0] != other:
-                yield named[0], self.sizes(other)
+            if named is None:
+                continue
+            is_part = any(index in link.parts for link in self.normal.links)
+            viewed = None if is_part and named[1] else self.viewed(index)
+            other = viewed or (None if named[1] else self.made_of(index))
+            if other is not None and named[0] != other:
+                yield named[0], self.sizes(other), viewed is not None and not is_part
+        for index, size in self.asked.items():
+            other = self.by_link(index)
+            if other is not None:
+                yield size, self.sizes(other), False
 
-    def is_only_read(self, index: str) -> bool:
-        """Whether all that is known besides is where reads lie within their tensors, and it has an extent."""
-        named = self.named(index)
-        views = self.by_slice(index) or self.by_link(index) or self.by_concat(index)
-        return views is None and named is not None and named[1]
+    def viewed(self, index: str) -> Expr | None:
+        """The extent that a view gives the index."""
+        self.pending.add(index)
+        try:
+            return self.by_slice(index) or self.by_link(index) or self.by_concat(index)
+        finally:
+            self.pending.discard(index)
 
     def needed(self, body: Any) -> set[str]:
         """The indices over which something runs."""

@@ -204,7 +204,8 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target; `derived`: extents, and what they are of others;
+    target; `derived`: extents, what they are of others, and whether they
+    have to be;
     `steps`: it is more than sums of products."""
 
     name: str
@@ -226,7 +227,7 @@ class Program:
     agreements: tuple[tuple[tuple[str, ...], ...], ...] = ()
     limits: Limits = Limits()
     doubts: tuple[Doubt, ...] = ()
-    derived: tuple[tuple[Expr, Expr], ...] = ()
+    derived: tuple[tuple[Expr, Expr, bool], ...] = ()
     steps: bool = False
 
     def tensor(self, name: str) -> Tensor:

@@ -270,7 +270,7 @@ def _affine(index: str, start: Expr | None, by: int, dimension: tuple[str, int])
     elif isinstance(start, Num) and start.value < 0:
         start = Bin("+", Last(*dimension), start)
     moved = Var(index) if by == 1 else Bin("*", Num(by), Var(index))
-    return moved if start == ZERO else Bin("+", start, moved)
+    return Bin("+", start, moved)  # also with a 0: the index does not stand alone, its extent is another
 
 
 def Last(tensor: str, dimension: int) -> Expr:  # noqa: N802  (it makes a Var)
@@ -285,7 +285,7 @@ def moved(value: Any, tie: Tie, span: Any) -> Any:
     if any(tie.name in (n.new, *n.old) for n in walk(value) if isinstance(n, Joined)):
         return Linked(tie, value, span)
     step = Var(tie.index) if tie.step == 1 else Bin("*", Num(tie.step), Var(tie.index))
-    return substitute(value, {tie.name: step if tie.start == ZERO else Bin("+", tie.start, step)})
+    return substitute(value, {tie.name: Bin("+", tie.start, step)})
 
 
 def _first(value: Any, name: str) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, within
-from spfgen.layout.nodes import Layout, ValueArray
+from spfgen.facts.formula import ZERO, Call, Compare, Forall, Formula, Num, Var, conjunction, implies, within
+from spfgen.layout.nodes import IndexArray, Layout, Property, ValueArray
 from spfgen.space.nodes import Tensor
 
 OWN = "own"
@@ -35,3 +35,48 @@ def _layout(rank: int, fill: float) -> Layout:
 def own_tensor(name: str, kind: str, extents: Sequence[str]) -> Tensor:
     """A tensor whose extents are these sizes."""
     return Tensor(name, _layout(len(extents), 0), kind, (), tuple(extents), (), (), False, False)
+
+
+AT, HELD, COUNT = "at", "held", "count"
+"""The coordinates of entries, their values, and how many there are."""
+
+
+@lru_cache
+def _entries(rank: int, fill: float) -> Layout:
+    ks = range(rank)
+    count, e, f = Var(COUNT), Var("e"), Var("f")
+    parts: list[Formula] = [within(e, ZERO, count)]
+    parts += [Compare("=", Var(f"c_{k + 1}"), Call(AT, (e, Num(k)))) for k in ks]
+    ranges = [
+        Forall(("e",), implies(within(e, ZERO, count), within(Call(AT, (e, Num(k))), ZERO, Var(f"extent_{k + 1}"))))
+        for k in ks
+    ]
+    inside = conjunction([within(e, ZERO, count), within(f, ZERO, count)])
+    same = conjunction([Compare("=", Call(AT, (e, Num(k))), Call(AT, (f, Num(k)))) for k in ks])
+    once = Forall(("e", "f"), implies(conjunction([inside, same]), Compare("=", e, f)))
+    return Layout(
+        "entries",
+        tuple(f"extent_{k + 1}" for k in ks),
+        (),
+        (COUNT,),
+        ("e",),
+        tuple(f"c_{k + 1}" for k in ks),
+        conjunction(parts),
+        (
+            IndexArray(
+                AT,
+                (count, Num(rank)),
+                tuple(Property(r, "within the extents") for r in ranges),
+                (Property(once, "each coordinate once"),),
+            ),
+        ),
+        (ValueArray(HELD, (count,), (e,)),),
+        fill,
+    )
+
+
+def entries_of(name: str, tensor: Tensor) -> Tensor:
+    """A copy of a tensor's entries, each coordinate once."""
+    layout = _entries(tensor.layout.rank, tensor.layout.fill)
+    sizes, arrays = (f"{name}.{COUNT}",), ((AT, f"{name}.{AT}"),)
+    return Tensor(name, layout, tensor.value_type, ((AT, "int64"),), tensor.extents, sizes, arrays, False, False)

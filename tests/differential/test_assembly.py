@@ -92,6 +92,67 @@ def test_a_result_in_each_layout(case: str, layout: str) -> None:
         check(result, dense)
 
 
+X = np.arange(1.0, 7.0)
+STEPS = {
+    "union": ("C[i,j] = max(A[i,j], B[i,j])", {"A": SQUARE, "B": OTHER}, np.maximum(SQUARE, OTHER)),
+    "power": ("C[i,j] = A[i,j]*(x[j] - x[i])**2", {"A": SQUARE, "x": X}, SQUARE * (X - X[:, None]) ** 2),
+    "root": ("C[i,j] = sqrt(A[i,j])", {"A": SQUARE}, np.sqrt(SQUARE)),
+    "mask": ("C[i,j] = where(B[i,j] > 4, A[i,j], 0)", {"A": SQUARE, "B": OTHER}, np.where(OTHER > 4, SQUARE, 0)),
+    "semiring": ("C[i,j] = max(k: A[i,k]*B[k,j])", {"A": SQUARE, "B": OTHER}, (SQUARE[:, :, None] * OTHER).max(1)),
+    "everywhere": ("C[i,j] = exp(A[i,j])", {"A": SQUARE}, np.exp(SQUARE)),
+    "loops": (
+        "for i { let s = sum(j: A[i,j])  for j { if A[i,j] { C[i,j] = A[i,j]/s } } }",
+        {"A": SQUARE},
+        SQUARE / np.maximum(SQUARE.sum(1), 1)[:, None],
+    ),
+    "updates": ("C[i,j] += abs(A[i,j])\nC[i,j] += max(B[i,j], 0)", {"A": SQUARE, "B": OTHER}, SQUARE + OTHER),
+    "scatter": ("for i, j { C[i, at[j]] += sqrt(A[i,j]) }", {"A": SQUARE, "at": np.array([1, 1, 0, 2, 5, 5])}, None),
+}
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
+@pytest.mark.parametrize("case", STEPS)
+def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
+    text, operands, dense = STEPS[case]
+    layouts: dict[str, str] = {n: "csr" if v.ndim == 2 else f"dense<{v.dtype}>" for n, v in operands.items()}
+    kernel = spfgen.compile(text, C=layout, **layouts)
+    given = {n: csr(v) if v.ndim == 2 else v for n, v in operands.items()}
+    if dense is None:
+        dense = np.zeros((6, 6))
+        np.add.at(dense, (slice(None), operands["at"]), np.sqrt(SQUARE))
+    sizes = {kernel.program.tensor("C").extents[1]: 6} if case == "scatter" else {}
+    check(kernel(**given, sizes=sizes), dense)
+    check(kernel(**given, sizes=sizes, prune=True), dense, dense if layout in EXACT else None)
+
+
+def test_a_fill_that_is_not_zero() -> None:
+    """Products by (min, +): what is not stored is infinity."""
+    a = np.where(SQUARE > 0, SQUARE, np.inf)
+    b = np.where(OTHER > 0, OTHER, np.inf)
+    kernel = spfgen.compile("C[i,j] = min(k: A[i,k] + B[k,j])", A="csr fill inf", B="csr fill inf", C="csr fill inf")
+    result = kernel(A=spfgen.pack(a, "csr fill inf"), B=spfgen.pack(b, "csr fill inf"), prune=True)
+    dense = (a[:, :, None] + b).min(1)
+    entries = dict(zip(stored(result), result.to_coo().values.tolist(), strict=True))
+    assert entries == {tuple(map(int, at)): dense[tuple(at)] for at in np.argwhere(np.isfinite(dense))}
+
+
+REPEATED = {
+    "the last assignment counts": ("for k { C[i,j] = A[i,j]*abs(x[k]) }", lambda a, x: a * abs(x[-1])),
+    "an assignment that is a fill": ("for k { C[i,j] = A[i,j]*max(x[k], 0) }", lambda a, x: a * max(x[-1], 0)),
+    "two assignments": ("for i { C[i,j] = sqrt(A[i,j])  C[i,j] = abs(A[i,j]) }", lambda a, x: abs(a)),
+    "an update from the fill": ("C[i,j] max= abs(A[i,j])", lambda a, x: abs(a)),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_places_that_are_written_several_times(case: str) -> None:
+    text, meaning = REPEATED[case]
+    a, x = np.abs(A), np.array([2.0, 3.0, -1.5])
+    layouts = {"x": "dense"} if "x[" in text else {}
+    kernel = spfgen.compile(text, A="csr", C="csr", **layouts)
+    check(kernel(A=csr(a), **({"x": x} if layouts else {})), meaning(a, x))
+
+
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("operand", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "dia"])
 def test_each_level_and_operands_in_other_layouts(operand: str, level: int) -> None:

@@ -58,6 +58,19 @@ layout bits(n) {
     value val[ceil(n/4), 4] at [w, b]
 }
 
+layout bit_blocks(nrow, ncol) {
+    doc "Rows of 2 x 2 blocks; the bits of a mask say which places of a block are used."
+    size nb
+    relation { [a, p, r, c] -> [i, j] : 0 <= 2*a < nrow and ptr(a) <= p < ptr(a + 1) and 0 <= r < 2 and 0 <= c < 2
+        and i = 2*a + r and j = 2*col(p) + c
+        and (r = 0 and c = 0 and mask(p) mod 2 = 1 or r = 0 and c = 1 and floor(mask(p)/2) mod 2 = 1
+             or r = 1 and c = 0 and floor(mask(p)/4) mod 2 = 1 or r = 1 and c = 1 and floor(mask(p)/8) mod 2 = 1) }
+    index ptr[ceil(nrow/2) + 1] { range 0 <= ptr(a) <= nb  property increasing }
+    index col[nb] { range 0 <= col(p) < ceil(ncol/2)  property strictly increasing within ptr }
+    index mask[nb] { range 0 <= mask(p) < 16 }
+    value val[nb, 2, 2] at [p, r, c]
+}
+
 layout pitched(nrow, ncol) {
     doc "Dense rows with room between them; nothing but the place of a value speaks of it."
     size pitch
@@ -197,6 +210,29 @@ def test_bits_that_say_what_is_stored() -> None:
         vectors.append(np.where(used, val, 0).ravel()[:n])
         tensors.append(spfgen.tensor(LAYOUTS["bits"], shape=n, word=word, val=val))
     np.testing.assert_array_equal(kernel(A=tensors[0], B=tensors[1]), np.outer(*vectors))
+
+
+@pytest.mark.parametrize("text", ["y[i] = A[i, j]*A[j, k]*x[k]", "C[j, k] = A[i, j]*A[i, k]"])
+def test_products_of_blocks_with_bits(text: str) -> None:
+    """Points of some forty dimensions, most of them quotients that the plan need not compute."""
+    n, rng = 7, np.random.default_rng(6)
+    used = rng.random((4, 4)) < 0.6
+    ptr, col = np.append(0, used.sum(axis=1).cumsum()), np.nonzero(used)[1]
+    mask, val = rng.integers(0, 16, len(col)), rng.integers(1, 9, (len(col), 2, 2)).astype(float)
+    full = np.zeros((8, 8))
+    for p, (a, b) in enumerate(np.argwhere(used)):
+        bits = (mask[p] >> np.arange(4) & 1).reshape(2, 2)
+        full[2 * a : 2 * a + 2, 2 * b : 2 * b + 2] = bits * val[p]
+    dense, x = full[:n, :n], rng.random(n)
+    layout = LAYOUTS["bit_blocks"]
+    tensor = spfgen.tensor(layout, shape=(n, n), ptr=ptr, col=col, mask=mask, val=val)
+    np.testing.assert_array_equal(tensor.to_numpy(), dense)
+    if "x" in text:
+        found = spfgen.compile(text, A=layout, x="dense", y="dense")(A=tensor, x=x)
+        np.testing.assert_allclose(found, dense @ dense @ x)
+    else:
+        found = spfgen.compile(text, A=layout, C="dense")(A=tensor)
+        np.testing.assert_allclose(found, dense.T @ dense)
 
 
 @pytest.mark.parametrize("pitch", [9, 7, 5])

@@ -115,6 +115,6 @@ def _stored(
         return sizes, arrays, meaning.entries(layout, sizes, arrays)
     pattern = storable_pattern(layout, shape, density, seed) if layout.indexes else np.zeros(shape)
     tensor = packed(layout, pattern.astype(np.float64)) if layout.rank else None
-    sizes = dict(tensor.sizes) if tensor else {}
-    arrays = {name: tensor.arrays[name].astype(kind) for name, kind in kinds if tensor}
+    sizes = dict(tensor.sizes) if tensor is not None else {}
+    arrays = {name: tensor.arrays[name].astype(kind) for name, kind in kinds if tensor is not None}
     return sizes, arrays, meaning.entries(layout, sizes, arrays)

@@ -735,7 +735,7 @@ def test_draw_data_in_a_layout_of_ones_own(run, tmp_path) -> None:
     code, out, _ = run("draw", "own", "-s", str(spec), "--data", f"A={data}", "-o", "-")
     assert code == 0
     assert out.count(">77<") == 2
-    assert ">cells<" in out
+    assert ">cells[a, b]<" in out
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_carets_in_what_check_finds(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = tmp_path / "long.spf"
     padding = " + ".join(["x[i]"] * 40)
     path.write_text(f"kernel k {{\n    tensor x, y : dense\n    y[i] = {padding} + WRONG[i]\n}}\n")
-    assert cli.run(["check", str(path)]) == 1
+    assert cli.run(["check", str(path)]) == 3
     lines = capsys.readouterr().out.splitlines()
     carets = next(n for n, line in enumerate(lines) if "^" in line)
     first, last = lines[carets].index("^"), lines[carets].rindex("^")

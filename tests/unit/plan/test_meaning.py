@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import spfgen
 from spfgen.errors import InternalError
+from spfgen.explain import explain_json, explain_text
 from spfgen.facts.formula import Bin, Num
 from spfgen.ir import rewrite, walk
-from spfgen.plan import expression, from_space
-from spfgen.plan.meaning import Fault, begins, paths
+from spfgen.plan import expression, from_space, left_out
+from spfgen.plan.meaning import Fault, Path, _Comparison, begins, paths
 from spfgen.plan.nodes import (
     PLANS,
     Clear,
@@ -136,6 +138,57 @@ def test_what_a_pass_of_expressions_does_wrong_is_refused(name: str, monkeypatch
         monkeypatch.setattr(expression, "PASSES", passes)
         found = refused("y[i] = b[i] - 2*sum(j < i: A[i, j]*x[j])", {"A": "csr", **dict.fromkeys("bxy", "dense")})
         assert f"after the pass `{name}`" in found if any(changed) else not found, what
+
+
+@pytest.mark.parametrize("name", [p.name for p in PASSES if p.level])
+def test_what_is_not_proved_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no example of what a pass does wrong: the program is right without, and `explain` says so."""
+    rng = np.random.default_rng(3)
+    one, other = np.where(rng.random((6, 5)) < 0.5, rng.random((6, 5)), 0), rng.random((5, 4))
+    left = 0
+    text, layouts = KERNELS["tiles"]
+    monkeypatch.setattr(left_out, "STRICT", False)
+    for what, change in SABOTAGE.items():
+        changed: list[bool] = []
+        passes = tuple(sabotaged(p, change, changed) if p.name == name else p for p in PASSES)
+        monkeypatch.setattr(from_space, "PASSES", passes)
+        found = refused(text, layouts)
+        if found:
+            assert f"after the pass `{name}`" in found, what
+            continue
+        kernel = spfgen.compile(text, **layouts)
+        generated = kernel.generated
+        left += any(changed)
+        assert [item.name for item in generated.left_out] == [name] * any(changed), what
+        assert ("passes left out" in explain_text(generated)) == any(changed)
+        assert [item["pass"] for item in explain_json(generated)["left_out"]] == [name] * any(changed)
+        np.testing.assert_allclose(kernel(A=spfgen.pack(one, "csr"), B=other), one @ other)
+    assert left
+
+
+def test_what_is_needed_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(left_out, "STRICT", False)
+    text, layouts = KERNELS["tiles"]
+    for step in (p for p in PASSES if not p.level):
+        wrong = tuple(sabotaged(p, SABOTAGE["another value"], []) if p is step else p for p in PASSES)
+        monkeypatch.setattr(from_space, "PASSES", wrong)
+        assert f"after the pass `{step.name}`" in refused(text, layouts)
+
+
+def test_an_example_is_one_that_can_be() -> None:
+    """A quotient that is none, or two values in one place of an array, are no example of what a plan does wrong."""
+    kernel = spfgen.compile("y[i] = A[i, j]*A[j, k]*x[k]", A="bcsr(R=2,C=2)", x="dense", y="dense")
+    assert kernel.generated is not None
+    instance = kernel.generated.program.groups[0].instances[0]
+    plan = next(n for n in walk(kernel.generated.plans[0], PLANS) if isinstance(n, Do))
+    comparison = _Comparison(instance, Path((), plan))
+    (half,) = instance.quotients
+    one, other = "A.bcolidx(A.pb)", "A.bcolidx(A_2.pb)"
+    point = {"A.nrow": 5, half: 3, "A.pb": 1, "A_2.pb": 1, one: 2, other: 2}
+    assert comparison.is_possible(point)
+    assert not comparison.is_possible(point | {half: 2})
+    assert not comparison.is_possible(point | {one: 1})
+    assert comparison.is_possible(point | {one: 1, "A.pb": 0})
 
 
 def test_what_is_cleared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import spfgen
 from spfgen.catalogue import layout_named
 from spfgen.lang.spec import builtin_names
-from spfgen.run.diagram import HEIGHT, WIDTH, cells_of, diagram
+from spfgen.run.diagram import NOTHING, WIDTH, cells_of, diagram
 from spfgen.run.example import example
 from spfgen.run.svg import svg
 
@@ -24,8 +24,7 @@ def arrows_of(picture):
     for arrow in picture.arrows:
         if arrow.colour is None:
             continue
-        start = by_box[arrow.start[0] - WIDTH / 2, arrow.start[1] - HEIGHT]
-        end = by_box[arrow.end[0] - WIDTH / 2, arrow.end[1] - 4]
+        start, end = by_box[arrow.source], by_box[arrow.target]
         assert start.colour is not None
         found.append((start.text, end.text))
     return found
@@ -61,7 +60,7 @@ def test_pointers_point_to_where_rows_begin() -> None:
 def test_elements_without_entries_are_grey() -> None:
     tensor = spfgen.pack(np.array([[1.0, 2.0], [0.0, 3.0]]), "ell")
     picture = diagram(tensor)
-    assert [c.text for c in picture.cells if c.colour is None and c.stored] == ["-1", "0"]
+    assert [c.text for c in picture.cells if c.colour is None and c.stored] == ["-1", NOTHING]
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (0, 0), (0, 3), (1, 1), (2, 0, 2), (2, 2, 2), (2, 1, 2, 2)])
@@ -71,7 +70,7 @@ def test_degenerate_tensors(shape, name) -> None:
     found = ElementTree.fromstring(svg(diagram(tensor, "a < b & c")))
     assert found.tag.endswith("svg")
     assert float(found.get("width")) > 0
-    boxes = [e for e in found if e.tag.endswith("rect")]
+    boxes = [e for e in found.iter() if e.tag.endswith("rect")]
     assert len(boxes) == cells_of(tensor) + 1
     assert found[0].text == "a < b & c"
 
@@ -102,3 +101,46 @@ def test_values_of_any_type_have_short_texts() -> None:
         tensor = spfgen.pack(np.array([value]), "sv")
         texts = [c.text for c in diagram(tensor).cells]
         assert all(len(t) <= 12 for t in texts)
+
+
+def test_numbers_are_not_covered_by_arrows() -> None:
+    """Within rows of cells arrows run beside the middle third, where numbers are."""
+    for name in SEEN:
+        picture = diagram(example(layout_named(name)))
+        for arrow in picture.arrows:
+            if arrow.colour is None:
+                continue
+            for (x, y), corner, (low, high) in (
+                (arrow.start, arrow.source, (arrow.start[1], arrow.leaves)),
+                (arrow.end, arrow.target, (arrow.arrives, arrow.end[1])),
+            ):
+                if high > low:
+                    assert not WIDTH / 4 < x - corner[0] < 3 * WIDTH / 4, name
+                assert y >= corner[1]
+
+
+def test_examples_hold_more_than_a_diagonal() -> None:
+    """Of entries, and of blocks, wherever the layout can hold others."""
+    for name in builtin_names():
+        tensor = example(layout_named(name, to_draw=True))
+        assert cells_of(tensor) <= 900, name
+        if len(tensor.shape) == 2 and not layout_named(name).name.startswith("diagonal"):
+            rows, columns = np.nonzero(tensor.to_numpy())
+            assert (rows != columns).any(), name
+    unpackable = spfgen.parse(
+        "layout jag(n, m) { size nnz relation { [p, q] -> [i, j] : 0 <= p < n and 0 <= q < cnt(p) and i = p "
+        "and j = col(start(p) + q) } index cnt[n] { range 0 <= cnt(p) <= m } index start[n] { range 0 <= start(p) "
+        "<= nnz } index col[nnz] { range 0 <= col(p) < m } value a[nnz] at [start(p) + q] }"
+    ).layouts["jag"]
+    rows, columns = np.nonzero(example(unpackable.layout(2)).to_numpy())
+    assert (rows != columns).any()
+
+
+def test_positions_keep_their_names() -> None:
+    texts = [label.text for label in diagram(example(layout_named("bcsr"))).labels if label.kind == "name"]
+    assert texts == ["browptr(bi)", "bcolidx(pb)", "val[pb, r, c]"]
+
+
+def test_pictures_are_small() -> None:
+    band = spfgen.pack(np.tri(24, k=1) - np.tri(24, k=-2), "dia")
+    assert len(svg(diagram(band))) < 100 * cells_of(band)

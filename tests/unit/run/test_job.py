@@ -183,7 +183,7 @@ def test_entries_that_the_layout_cannot_store_name_the_operand(tmp_path) -> None
         ({"data": {"A": "random:1.5", "x": "random"}}, UsageError, ["density", "1.5"]),
         ({"data": {"A": "random:nan", "x": "random"}}, UsageError, ["density", "nan"]),
         ({"data": {"A": "random:", "x": "random"}}, UsageError, ["density"]),
-        ({"data": {"A": "randomly", "x": "random"}}, DataError, ["randomly"]),
+        ({"data": {"A": "randomly", "x": "random"}}, UsageError, ["randomly", "did you mean `random`?"]),
         ({"data": {"A": "no.mtx", "x": "random"}}, DataError, ["no.mtx"]),
         ({"outputs": {"x": "x.npy"}}, UsageError, ["`x` is an operand"]),
         ({"outputs": {"q": "x.npy"}}, UsageError, ["`q`", "A, x, y"]),

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spfgen.facts.formula import NEGATED, And, Compare, Formula, Not, Or
+from spfgen.facts.formula import NEGATED, And, Compare, Formula, Not, Or, Var, conjuncts
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
-from spfgen.plan.typed import Types
+from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gathered, Link, Linked, Tie
+from spfgen.space.typed import Types
 
 
 @dataclass(frozen=True)
@@ -82,18 +83,18 @@ class Regions:
                 rules = self.types.known(value)
                 ending = [p for p, number, _ in rules if fills[p] is not None and fills[p] == number]
                 if ending:
-                    return _smallest([self.of(arguments[p]) for p in ending])
+                    return smallest([self.of(arguments[p]) for p in ending])
                 if value.function is not None and value.function.space is not None:
                     return self.declared(
                         value.function.space, dict(zip(value.function.parameters, arguments, strict=True))
                     )
                 if op == "where" and fills[0] is not None:
                     arguments = (arguments[0], arguments[1] if fills[0] else arguments[2])
-                return _union([self.of(a) for a in arguments])
+                return union([self.of(a) for a in arguments])
             case Chosen(condition, then, otherwise):
                 if self.fill(value) is None:
                     return None
-                return _union([_where(self.of(then), condition), _where(self.of(otherwise), negated(condition))])
+                return union([_where(self.of(then), condition), _where(self.of(otherwise), negated(condition))])
             case Linked(link, inner):
                 found = self.of(inner)
                 if found is None:
@@ -109,13 +110,13 @@ class Regions:
             case lang.Local(name):
                 return self.of(arguments[name])
             case lang.Apply("logical_or", parts):
-                return _union([self.declared(p, arguments) for p in parts])
+                return union([self.declared(p, arguments) for p in parts])
             case lang.Apply("logical_and", parts):
-                return _smallest([self.declared(p, arguments) for p in parts])
+                return smallest([self.declared(p, arguments) for p in parts])
         return None
 
 
-def _smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
+def smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
     """Where all of several values differ from their fills: one region of all that have one, else the fewest."""
     known = [f for f in found if f is not None]
     if not known:
@@ -129,7 +130,7 @@ def _smallest(found: Sequence[list[Region] | None]) -> list[Region] | None:
     return min(known, key=len)
 
 
-def _union(found: Sequence[list[Region] | None]) -> list[Region] | None:
+def union(found: Sequence[list[Region] | None]) -> list[Region] | None:
     if any(f is None for f in found):
         return None
     regions = list(dict.fromkeys(r for f in found if f is not None for r in f))
@@ -143,6 +144,20 @@ def _covers(one: Region, other: Region) -> bool:
 
 def _where(found: list[Region] | None, condition: Formula) -> list[Region] | None:
     return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
+
+
+def is_everywhere(tensor: Tensor) -> bool:
+    """Whether every coordinate is a position of its own, and nothing else decides where its value stands."""
+    layout = tensor.layout
+    if not layout.rank:
+        return True
+    tied = {
+        part.left.name: part.right.name
+        for part in conjuncts(layout.relation)
+        if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var) and isinstance(part.right, Var)
+    }
+    positions = sorted(tied.get(c, "") for c in layout.coordinates)
+    return not layout.indexes and len(layout.values) == 1 and positions == sorted(layout.positions)
 
 
 def negated(condition: Formula) -> Formula:

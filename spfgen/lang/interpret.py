@@ -1,0 +1,199 @@
+"""What a kernel means, in plain numpy: the oracle of the whole language. It shares nothing with the compiler.
+
+Tensors are dense arrays, filled with their fill value where nothing is stored; functions are numpy's, of numpy's result
+types. A number in the text takes the type of what it meets.
+
+**Ranges.** An index that stands alone as a subscript has that extent; all such extents agree (within one access, as in
+`A[i, i]`, the least counts). The extents of slices and shape operators follow. Any other index has the range that
+conditions, and the extents of what it is a part of a subscript of, leave it. An index has one range in a statement, or
+in the whole body of its loop; `sizes` gives those that nothing else does.
+
+**Reads outside.** A point at which a tensor is read outside of it is not part of the computation: a function has no
+value there, a sum or a difference that of its other term, a reduction leaves it out, `where` looks at the branch that
+it takes, and `coalesce` has the value of its first argument that is read inside. Values as subscripts (gathers,
+scatters) that lie outside are an error, within `coalesce` they are reads outside.
+
+**Implicit sums.** In each additive term (products multiplied out as far as their terms differ in this) the indices that
+stand only on the right are summed; updates by other functions reduce the whole value by the function.
+
+**Reductions** run over all of the range, fills count. Over nothing the result is the identity of the operator; `argmin`
+and `argmax` have no value there. First among equals wins, as in numpy.
+
+**Assignments.** `=` gives all places of the target a value: those that the statement does not compute get the fill of
+the result, which is that of `fills`, or the value of the expression on the fills (0 where indices take part). Where the
+target has slices or values as subscripts only the places that are computed change. In a loop these are the places of
+the iteration. Updates change what they compute, one point after another. A statement reads what was before it.
+
+**What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
+which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
+is the dividend, whatever the other factor is: 0 times inf is 0 there.
+
+Loops run one index after another in the order in which they are written, ascending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spfgen.facts.formula import Expr, conjuncts, variables
+from spfgen.lang import nodes as n
+from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
+from spfgen.lang.oracle.names import Names
+from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order
+from spfgen.lang.oracle.values import Frame, Values
+
+Array = npt.NDArray[Any]
+
+
+def interpret(
+    program: n.Kernel | Sequence[Any],
+    tensors: Mapping[str, npt.ArrayLike],
+    fills: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    stored: Mapping[str, npt.ArrayLike] | None = None,
+) -> dict[str, Array]:
+    """The targets after the kernel, or the steps, has run; nothing that is passed is modified.
+
+    `tensors` are the operands; targets that are not among them, and local tensors, are made: their extents follow from
+    the statements, they are filled with their fill value, and they have the type of what is assigned. `fills` names
+    the tensors that are not dense. Raises ValueError where the program has no meaning for these tensors.
+    """
+    steps = program.statements if isinstance(program, n.Kernel) else tuple(program)
+    declared = {t.name: t for t in program.tensors} if isinstance(program, n.Kernel) else {}
+    names = program.sizes if isinstance(program, n.Kernel) else ()
+    given = {k: int(v) for k, v in (sizes or {}).items()}
+    indices = index_names(steps) - set(names)
+    run = Run(
+        {k: np.array(v) for k, v in tensors.items()},
+        dict(fills or {}),
+        {k: v for k, v in given.items() if k not in indices},
+        {k: v for k, v in given.items() if k in indices},
+        declared,
+    )
+    run.stored = {k: np.asarray(v, bool) for k, v in (stored or {}).items()}
+    run.read_extents()
+    missing = [s for s in names if s not in run.sizes]
+    if missing:
+        raise ValueError(f"expected a number for size {', '.join(missing)}")
+    with np.errstate(all="ignore"):
+        unique = Names(frozenset(run.sizes)).steps(steps, {})
+        run.prepare(unique)
+        try:
+            run.steps(unique, Frame(), {})
+        except Broken:
+            raise ValueError("expected `break` within a loop") from None
+    targets = {s.target.tensor for s in all_steps(steps) if isinstance(s, n.Statement)}
+    return {t: run.tensors[t] for t in targets if not (t in declared and declared[t].local)}
+
+
+class Run(Values):
+    """The steps, one after another."""
+
+    def steps(self, steps: Sequence[Any], frame: Frame, scalars: dict[str, Any]) -> None:
+        known = set(scalars)
+        for step in steps:
+            self.step(step, frame, scalars)
+        for name in set(scalars) - known:
+            del scalars[name]
+
+    def step(self, step: Any, frame: Frame, scalars: dict[str, Any]) -> None:
+        match step:
+            case n.Statement():
+                self.statement(step, frame, scalars)
+            case n.Let(name, value):
+                scalars[name] = self.scalar(value, frame, scalars)
+            case n.Set(name, op, value, _, function):
+                found = self.scalar(value, frame, scalars, op, function)
+                if op != "=":
+                    found = self.apply(operator_of(op), function, (scalars[name], found))
+                scalars[name] = plain(found)
+            case n.If(condition, then, otherwise):
+                self.steps(then if self.truth(condition, frame, scalars) else otherwise, frame, scalars)
+            case n.While(condition, body):
+                try:
+                    while self.truth(condition, frame, scalars):
+                        self.steps(body, frame, scalars)
+                except Broken:
+                    pass
+            case n.For(indices, body, where):
+                try:
+                    for values in product(*(range(*self.range_of(i)) for i in indices)):
+                        inner = frame.with_indices({i: np.array(v) for i, v in zip(indices, values, strict=True)})
+                        if where is None or bool(self.formula(where, inner.indices)):
+                            self.steps(body, inner, scalars)
+                except Broken:
+                    pass
+            case n.Break():
+                raise Broken
+            case _:
+                raise ValueError(f"expected a step of a kernel, not {type(step).__name__}")
+
+    def scalar(self, value: Any, frame: Frame, scalars: Any, op: str = "=", function: Any = None) -> Any:
+        """The value of a `let`; where it is read outside, that of the fills."""
+        found = self.summed(value, frame, scalars, op, function, None)
+        if not np.all(found.inside):
+            return self.fill_of(value, frame, scalars)
+        return plain(found.value)
+
+    def truth(self, condition: Any, frame: Frame, scalars: Any) -> bool:
+        found = self.value(condition, frame, scalars)
+        return bool(np.all(found.inside)) and bool(np.asarray(found.value).all())
+
+    def statement(self, step: n.Statement, frame: Frame, scalars: dict[str, Any]) -> None:
+        target = self.tensors[step.target.tensor]
+        free = [i for i in indices_in_order(step.target) if i not in frame.indices and i not in self.sizes]
+        inner = frame.extended([(i, *self.range_of(i)) for i in free])
+        found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
+        places, inside = self.places(step.target, target.shape, inner, scalars)
+        mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside)), inner.shape)
+        if step.where is not None:
+            own = [p for p in conjuncts(step.where) if variables(p) <= {*inner.indices, *self.sizes}]
+            for part in own:
+                mask = mask & np.broadcast_to(self.formula(part, inner.indices), inner.shape)
+        count = int(np.count_nonzero(mask))
+        chosen = tuple(np.broadcast_to(p, inner.shape)[mask] for p in places)
+        at = np.ravel_multi_index(chosen, target.shape) if chosen and count else np.zeros(count, np.int64)
+        value: Any = np.broadcast_to(np.asarray(found.value), inner.shape)[mask]
+        if is_literal(found.value):
+            value = found.value  # a literal takes the type of the target
+        if step.within:
+            kept = self.is_stored(step.target.tensor).reshape(-1)[at]
+            at, value = at[kept], value[kept] if isinstance(value, np.ndarray) else value
+        result = target.copy()
+        flat = result.reshape(-1)
+        if step.op == "=":
+            self.clear(step, result, frame, scalars)
+            flat[at] = converted(value, result.dtype)
+        else:
+            self.update(flat, at, value, step)
+        self.tensors[step.target.tensor] = result
+
+    def clear(self, step: n.Statement, result: Array, frame: Frame, scalars: Any) -> None:
+        """The places that the statement has not computed get the fill value."""
+        subscripts = step.target.subscripts
+        if step.within or any(not isinstance(s, Expr) for s in subscripts):
+            return
+        fixed: list[Any] = [slice(None)] * len(subscripts)
+        for place, subscript in enumerate(subscripts):
+            names = variables(subscript)
+            if names & set(frame.indices) and names <= {*frame.indices, *self.sizes}:
+                at = int(self.expr(subscript, frame.indices))
+                fixed[place] = slice(at, at + 1) if at >= 0 else slice(0, 0)
+        name = step.target.tensor
+        fill = self.fills[name] if name in self.fills else self.fill_of(step.value, frame, scalars)
+        result[tuple(fixed)] = converted(np.asarray(fill), result.dtype)
+
+    def update(self, flat: Array, at: Array, value: Any, step: n.Statement) -> None:
+        """The places updated, one point after another where a place is met again."""
+        op = operator_of(step.op)
+        if len(np.unique(at)) == len(at):
+            flat[at] = converted(self.apply(op, step.function, (flat[at], value)), flat.dtype)
+            return
+        for point, place in enumerate(at):
+            own = value[point] if isinstance(value, np.ndarray) else value
+            flat[place] = converted(self.apply(op, step.function, (flat[place], own)), flat.dtype)

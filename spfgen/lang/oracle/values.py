@@ -1,0 +1,418 @@
+"""Values, all points of a statement at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spfgen.facts.formula import And, Compare, Exists, Expr, Forall, Formula, Not, Or, conjuncts, variables
+from spfgen.lang import nodes as n
+from spfgen.lang.oracle.functions import call, identity_of, is_fill, plain
+from spfgen.lang.oracle.ranges import Ranges
+from spfgen.lang.oracle.tree import indices_in_order, used_in
+
+Array = npt.NDArray[Any]
+ANNIHILATED = {"multiply": (0, 1), "divide": (0,), "floor_divide": (0,), "remainder": (0,), "fmod": (0,)}
+"""The arguments whose 0, where it is not stored, is the result."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The points at which a value is computed: a table of `shape`, with the value of each index at each point.
+    Where it is `strict`, a term that is read outside makes a whole sum so."""
+
+    shape: tuple[int, ...] = ()
+    indices: Mapping[str, Array] = field(default_factory=dict)
+    strict: bool = False
+
+    def extended(self, ranges: Sequence[tuple[str, int, int]]) -> Frame:
+        """With an axis for each further index, of (name, low, high)."""
+        more = len(ranges)
+        found = {name: array.reshape((*array.shape, *(1,) * more)) for name, array in self.indices.items()}
+        for place, (name, low, high) in enumerate(ranges):
+            axes = [1] * (len(self.shape) + more)
+            axes[len(self.shape) + place] = max(high - low, 0)
+            found[name] = np.arange(low, max(high, low), dtype=np.int64).reshape(axes)
+        return Frame((*self.shape, *(max(high - low, 0) for _, low, high in ranges)), found, self.strict)
+
+    def with_indices(self, more: Mapping[str, Array]) -> Frame:
+        return Frame(self.shape, {**self.indices, **more}, self.strict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value at the points of a frame (an array of as many axes, some of length 1, or a literal), where it has one,
+    and where it is made of fills alone."""
+
+    value: Any
+    inside: Any = True
+    absent: Any = None
+    """None: nothing is read at all."""
+
+
+class Values(Ranges):
+    """What values are at the points of a frame."""
+
+    def is_stored(self, name: str) -> Array:
+        if name in self.stored:
+            return self.stored[name]
+        array = self.tensors[name]
+        if name not in self.fills:
+            return np.ones(array.shape, bool)
+        return np.asarray(~is_fill(array, self.fills[name]))
+
+    def summed(self, value: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None) -> Found:
+        """The value with the indices that the frame does not have reduced over."""
+        if op in ("=", "+=", "subtract"):
+            terms = self.terms(value, frame)
+            found = [self.over_free(t, frame, scalars, "add", None, where) for t in terms]
+            result = found[0]
+            for other in found[1:]:
+                result = self.combined("add", None, (result, other), frame)
+            return result
+        combined = "multiply" if op == "divide" else op
+        return self.over_free(value, frame, scalars, combined, function, where)
+
+    def free(self, value: Any, frame: Frame) -> list[str]:
+        known = {*frame.indices, *self.sizes}
+        used = used_in(value) - known
+        return [i for i in indices_in_order(value) if i in used]
+
+    def over_free(self, term: Any, frame: Frame, scalars: Any, op: str, function: Any, where: Formula | None) -> Found:
+        indices = self.free(term, frame)
+        if not indices:
+            return self.value(term, frame, scalars)
+        parts = [] if where is None else [p for p in conjuncts(where) if variables(p) & set(indices)]
+        condition = And(tuple(parts)) if parts else None
+        return self.reduce(n.Reduce(op, tuple(indices), term, condition, function=function), frame, scalars)
+
+    def terms(self, value: Any, frame: Frame) -> list[Any]:
+        """The additive terms, as far as they differ in the indices that they are summed over."""
+        if not self.free(value, frame):
+            return [value]
+        match value:
+            case n.Apply("add", (left, right), function=None):
+                return [*self.terms(left, frame), *self.terms(right, frame)]
+            case n.Apply("subtract", (left, right), function=None):
+                return [*self.terms(left, frame), *(n.Apply("negative", (t,)) for t in self.terms(right, frame))]
+            case n.Apply("negative", (inner,), function=None):
+                return [n.Apply("negative", (t,)) for t in self.terms(inner, frame)]
+            case n.Apply("multiply", (left, right), function=None):
+                lefts, rights = self.terms(left, frame), self.terms(right, frame)
+                made = [n.Apply("multiply", (a, b)) for a in lefts for b in rights]
+                return made if self.differ(made, frame) else [value]
+            case n.Apply("divide", (left, right), function=None):
+                made = [n.Apply("divide", (t, right)) for t in self.terms(left, frame)]
+                return made if self.differ(made, frame) else [value]
+        return [value]
+
+    def differ(self, terms: Sequence[Any], frame: Frame) -> bool:
+        return len({frozenset(self.free(t, frame)) for t in terms}) > 1
+
+    def value(self, value: Any, frame: Frame, scalars: Mapping[str, Any]) -> Found:
+        match value:
+            case n.Constant(number):
+                return Found(number)
+            case n.Local(name):
+                return Found(scalars[name], absent=False)
+            case n.Index(expr):
+                return Found(self.grid(self.expr(expr, frame.indices), frame), absent=False)
+            case n.Access():
+                return self.read(value, frame, scalars)
+            case n.Apply(op, arguments, _, function):
+                return self.combined(op, function, [self.value(a, frame, scalars) for a in arguments], frame)
+            case n.Reduce():
+                return self.reduce(value, frame, scalars)
+            case n.Coalesce(arguments):
+                found = [self.value(a, replace(frame, strict=True), scalars) for a in arguments]
+                result = found[-1]
+                for one in reversed(found[:-1]):
+                    result = Found(
+                        self.apply("where", None, (one.inside, one.value, result.value)),
+                        np.asarray(one.inside) | np.asarray(result.inside),
+                        either(one.inside, one.absent, result.absent),
+                    )
+                return result
+            case n.Collapse(inner, old, new):
+                rest = frame.indices[new]
+                places = {}
+                for name in reversed(old):
+                    extent = self.extents[name]
+                    places[name] = rest % extent if name != old[0] else rest
+                    rest = rest // extent if extent else rest
+                return self.value(inner, frame.with_indices(places), scalars)
+            case n.Split(inner, old, new):
+                place: Any = 0
+                for name in new:
+                    place = place * self.extents[name] + frame.indices[name]
+                return self.value(inner, frame.with_indices({old: self.grid(place, frame)}), scalars)
+            case n.Slice(inner, old, new, start, _, step):
+                place = self.expr(start, frame.indices) + step * frame.indices[new]
+                return self.value(inner, frame.with_indices({old: self.grid(place, frame)}), scalars)
+            case n.Concat(values, old, new):
+                return self.concatenated(values, old, frame.indices[new], frame, scalars)
+        raise ValueError(f"expected a value, not {type(value).__name__}")
+
+    def grid(self, array: Any, frame: Frame) -> Array:
+        """An array with an axis for each of the frame's."""
+        found = np.asarray(array)
+        return found.reshape((1,) * (len(frame.shape) - found.ndim) + found.shape)
+
+    def concatenated(
+        self, values: Sequence[Any], old: Sequence[str], place: Array, frame: Frame, scalars: Any
+    ) -> Found:
+        result: Found | None = None
+        start = 0
+        for part, name in zip(values, old, strict=True):
+            end = start + self.extents[name]
+            here = (place >= start) & (place < end)
+            one = self.value(part, frame.with_indices({name: place - start}), scalars)
+            inside = here & np.asarray(one.inside)
+            if result is None:
+                result = Found(one.value, inside, one.absent)
+            else:
+                result = Found(
+                    self.apply("where", None, (here, one.value, result.value)),
+                    inside | np.asarray(result.inside),
+                    either(here, one.absent, result.absent),
+                )
+            start = end
+        assert result is not None
+        return result
+
+    def places(self, access: n.Access, shape: Sequence[int], frame: Frame, scalars: Any) -> tuple[list[Array], Any]:
+        """The place in each dimension at each point, and where all of them lie within."""
+        inside: Any = np.asarray(True)
+        asked: list[tuple[Array, int]] = []
+        places: list[Array] = []
+        for subscript, extent in zip(access.subscripts, shape, strict=True):
+            match subscript:
+                case n.Range(index, step=step):
+                    first = self.slice_of(subscript, extent)
+                    place = self.grid(first.start + step * frame.indices[index], frame)
+                case Expr():
+                    place = self.grid(self.expr(subscript, frame.indices), frame)
+                case _:
+                    found = self.value(subscript, frame, scalars)
+                    place = self.grid(found.value, frame)
+                    if place.dtype.kind not in "iub":
+                        raise ValueError(f"expected integers as subscripts of {access.tensor}")
+                    place = place.astype(np.int64)
+                    inside = inside & np.asarray(found.inside)
+                    asked.append((place, extent))
+                    places.append(place)
+                    continue
+            inside = inside & (place >= 0) & (place < extent)
+            places.append(place)
+        for place, extent in asked:
+            within = (place >= 0) & (place < extent)
+            if not frame.strict and not np.all(within | ~np.asarray(inside)):
+                raise ValueError(f"expected subscripts of {access.tensor} within its extent {extent}")
+            inside = inside & within
+        return places, inside
+
+    def read(self, access: n.Access, frame: Frame, scalars: Any) -> Found:
+        array = self.tensors[access.tensor]
+        fill = self.fills.get(access.tensor, 0)
+        places, inside = self.places(access, array.shape, frame, scalars)
+        if not places:
+            absent = ~self.is_stored(access.tensor) if access.tensor in self.fills else np.asarray(False)
+            return Found(self.grid(array, frame), True, self.grid(absent, frame))
+        if 0 in array.shape:
+            shape = np.broadcast_shapes(*(p.shape for p in places))
+            return Found(np.full(shape, fill, array.dtype), np.zeros(shape, bool), np.zeros(shape, bool))
+        at = tuple(np.clip(p, 0, e - 1) for p, e in zip(places, array.shape, strict=True))
+        absent = np.asarray(False)
+        if access.tensor in self.fills:
+            absent = ~self.is_stored(access.tensor)[at]
+        return Found(array[at], inside, absent)
+
+    def combined(self, op: str, function: Any, arguments: Sequence[Found], frame: Frame) -> Found:
+        """A function of values."""
+        values = [a.value for a in arguments]
+        insides = [np.asarray(a.inside) for a in arguments]
+        known = [np.asarray(a.absent) for a in arguments if a.absent is not None]
+        absent: Any = None
+        if known:
+            absent = known[0]
+            for other in known[1:]:
+                absent = absent & other
+        inside = insides[0]
+        if function is None and op in ("add", "subtract") and not frame.strict:
+            zeros = [
+                v if np.all(i) else self.apply("where", None, (i, v, 0)) for v, i in zip(values, insides, strict=True)
+            ]
+            return Found(self.apply(op, None, zeros), insides[0] | insides[1], absent)
+        if function is None and op == "where":
+            chosen = np.asarray(values[0]).astype(bool)
+            return Found(
+                self.apply(op, None, values),
+                insides[0] & np.where(chosen, insides[1], insides[2]),
+                either(chosen, arguments[1].absent, arguments[2].absent),
+            )
+        for other in insides[1:]:
+            inside = inside & other
+        result = self.apply(op, function, values)
+        if function is None and op in ANNIHILATED:
+            for place in ANNIHILATED[op]:
+                one = arguments[place]
+                if one.absent is None:
+                    continue
+                zero = np.asarray(one.absent) & (np.asarray(one.value) == 0)
+                if zero.any():
+                    result = np.where(zero, np.zeros((), np.asarray(result).dtype), result)
+                    absent = np.asarray(absent) | zero
+        return Found(result, inside, absent)
+
+    def apply(self, op: str, function: n.Function | None, values: Sequence[Any]) -> Any:
+        return call(op, function, values)
+
+    def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
+        more = [(i, *self.range_of(i)) for i in node.indices]
+        inner = replace(frame.extended(more), strict=False)
+        found = self.value(node.value, inner, scalars)
+        mask = np.asarray(found.inside)
+        if node.where is not None:
+            mask = mask & self.formula(node.where, inner.indices)
+        mask = np.broadcast_to(mask, inner.shape)
+        value = np.broadcast_to(np.asarray(found.value), inner.shape)
+        absent = None
+        if found.absent is not None:
+            own = np.broadcast_to(np.asarray(found.absent), inner.shape) | ~mask
+            absent = own.reshape(*frame.shape, -1).all(axis=-1)
+        flat, flat_mask = value.reshape(*frame.shape, -1), mask.reshape(*frame.shape, -1)
+        if node.op in ("argmin", "argmax"):
+            low = more[0][1]
+            best, has = places_of_best(flat, flat_mask, node.op == "argmin")
+            return Found(best + low, has, absent)
+        if node.op in ("add", "multiply") and node.function is None and flat.dtype.kind in "biu":
+            flat = flat.astype(np.uint64 if flat.dtype.kind == "u" else np.int64)
+        result, has = self.folded(node.op, node.function, flat, flat_mask)
+        return Found(result, has, absent)
+
+    def folded(self, op: str, function: Any, values: Array, mask: Array) -> tuple[Array, Any]:
+        """The values along the last axis combined, in their order, and where there is one."""
+        start = identity_of(op, function, values.dtype)
+        if function is None and start is not None:
+            ufunc = getattr(np, op)
+            kind = np.asarray(call(op, None, (values.ravel()[:1], values.ravel()[:1]))).dtype
+            if kind == values.dtype or kind == np.bool_:
+                filled = np.where(mask, values, start).astype(values.dtype)
+                return ufunc.reduce(filled, axis=-1, initial=kind.type(start)), True
+        result, has = None, np.zeros(values.shape[:-1], bool)
+        for place in range(values.shape[-1]):
+            one, here = values[..., place], mask[..., place]
+            if result is None:
+                result = one
+            else:
+                result = np.where(has & here, call(op, function, (result, one)), np.where(here, one, result))
+            has = has | here
+        if result is None:
+            result = np.zeros(values.shape[:-1], values.dtype)
+        if start is not None:
+            return np.where(has, result, np.asarray(start).astype(result.dtype)), True
+        return result, has
+
+    # --- conditions and fills ------------------------------------------------------------------------------
+
+    def formula(self, rule: Formula, indices: Mapping[str, Any]) -> Any:
+        match rule:
+            case Compare(op, left, right):
+                a, b = self.expr(left, indices), self.expr(right, indices)
+                name = {"=": "equal", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal",
+                        ">": "greater", ">=": "greater_equal"}[op]  # fmt: skip
+                return getattr(np, name)(a, b)
+            case And(parts):
+                result: Any = np.asarray(True)
+                for part in parts:
+                    result = result & self.formula(part, indices)
+                return result
+            case Or(parts):
+                result = np.asarray(False)
+                for part in parts:
+                    result = result | self.formula(part, indices)
+                return result
+            case Not(part):
+                return ~np.asarray(self.formula(part, indices))
+            case Forall() | Exists():
+                raise ValueError("expected a condition without quantifiers")
+        raise ValueError(f"expected a condition, not {rule!r}")
+
+    def fill_of(self, value: Any, frame: Frame, scalars: Any) -> Any:
+        """The value of an expression on the fills, 0 where it has none."""
+        found = self.on_fills(value, frame, scalars)
+        return 0 if found is None else found
+
+    def on_fills(self, value: Any, frame: Frame, scalars: Any) -> Any:
+        def of(one: Any) -> Any:
+            return self.on_fills(one, frame, scalars)
+
+        match value:
+            case n.Constant(number):
+                return number
+            case n.Local(name):
+                return scalars.get(name)
+            case n.Access(tensor, ()) if tensor not in self.fills:
+                return self.tensors[tensor][()]
+            case n.Access(tensor):
+                return self.tensors[tensor].dtype.type(self.fills.get(tensor, 0))
+            case n.Apply(op, arguments, _, function):
+                found = [of(a) for a in arguments]
+                if function is None and any(
+                    found[p] is not None and found[p] == 0 for p in ANNIHILATED.get(op, ()) if p < len(found)
+                ):
+                    return 0
+                return None if any(f is None for f in found) else plain(self.apply(op, function, found))
+            case n.Reduce(op, indices, inner, where, _, function):
+                one = of(inner)
+                if one is None or op in ("argmin", "argmax"):
+                    return None
+                limits = [self.range_of(i) for i in indices]
+                count = int(np.prod([high - low for low, high in limits], dtype=np.int64))
+                array = np.full((1,), one)
+                kind = array.dtype
+                start = identity_of(op, function, kind)
+                if start is not None and np.array_equal(np.asarray(start).astype(kind), array[0], equal_nan=True):
+                    return one
+                if where is not None:
+                    return None
+                if op in ("add", "multiply") and function is None and kind.kind in "biu":
+                    array = array.astype(np.uint64 if kind.kind == "u" else np.int64)
+                many = np.repeat(array, count)
+                return plain(self.folded(op, function, many, np.ones(count, bool))[0])
+            case n.Coalesce(arguments):
+                return of(arguments[0])
+            case n.Collapse(inner) | n.Split(inner) | n.Slice(inner):
+                return of(inner)
+            case n.Concat(values):
+                found = [of(v) for v in values]
+                same = all(f is not None and np.array_equal(f, found[0], equal_nan=True) for f in found)
+                return found[0] if same else None
+        return None
+
+
+def either(chosen: Any, first: Any, second: Any) -> Any:
+    """Where a choice is made of fills alone."""
+    if first is None and second is None:
+        return None
+    a, b = (np.asarray(False if one is None else one) for one in (first, second))
+    return np.where(np.asarray(chosen), a, b)
+
+
+def places_of_best(values: Array, mask: Array, least: bool) -> tuple[Array, Array]:
+    """The place of the least (or greatest) value along the last axis, nan before all, and where there is one."""
+    best = np.zeros(values.shape[:-1], np.int64)
+    has = np.zeros(values.shape[:-1], bool)
+    held = values[..., 0] if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
+    for place in range(values.shape[-1]):
+        one, here = values[..., place], mask[..., place]
+        better = (one < held) if least else (one > held)
+        if values.dtype.kind in "fc":
+            better = (better | np.isnan(one)) & ~np.isnan(held)
+        better = here & (~has | better)
+        best, held, has = np.where(better, place, best), np.where(better, one, held), has | here
+    return best, has

@@ -1,0 +1,223 @@
+"""What the command line says besides results: quiet and verbose, hints as options, progress, and after Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen import cli, messages, progress
+from spfgen.run import tune as tuning
+from spfgen.run.job import Job
+from spfgen.run.tune import tune
+
+SPMV = "kernel spmv { tensor A : LAYOUT  tensor x, y : dense\n y[i] = A[i, j]*x[j] }"
+# The diagonal and the rest as LAPACK and SPARSKIT users know it: one array for bounds and columns, so not packable.
+MSR = """
+layout msr(n, m) {
+    size nnz
+    relation { [p, q] -> [i, j] : 0 <= p < n and q = 0 and i = p and j = p ;
+               [p, q] -> [i, j] : 0 <= p < n and n < ja(p) <= q < ja(p + 1) and i = p and j = ja(q) }
+    index ja[nnz] { range 0 <= ja(p) <= nnz }
+    value a[nnz] at [p] when q = 0
+    value b[nnz] at [q] when q > 0
+}
+"""
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = cli.run(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def spec(folder: Path, layout: str, more: str = "") -> str:
+    path = folder / "k.spf"
+    path.write_text(more + SPMV.replace("LAYOUT", layout))
+    return str(path)
+
+
+def test_a_single_file_of_c(run: Any, tmp_path: Path) -> None:
+    kernel = spfgen.load(spec(tmp_path, "csr")).kernels["spmv"].compile()
+    assert run("generate", str(tmp_path / "k.spf"), "-o", str(tmp_path / "deep" / "a.c"))[0] == 0
+    assert (tmp_path / "deep" / "a.c").read_text() == kernel.generated.whole
+    assert run("generate", str(tmp_path / "k.spf"), "-o", str(tmp_path / "a.h"))[0] == 0
+    assert (tmp_path / "a.h").read_text() == kernel.header
+    assert {p.name for p in tmp_path.rglob("*.[ch]")} == {"a.c", "a.h"}
+
+
+def test_quiet_and_verbose(run: Any, tmp_path: Path) -> None:
+    path = spec(tmp_path, "csr")
+    for words in (("-q", "generate", path), ("generate", "--quiet", path)):
+        assert run(*words, "-o", str(tmp_path / "new")) == (0, "", "")
+        (tmp_path / "new" / "spmv.c").unlink()
+    code, out, err = run(
+        "run", path, "-v", "--data", "A=random", "--data", "x=random", "--size", "i=5", "--size", "j=5"
+    )
+    assert code == 0
+    assert "time" in out
+    assert "spfgen: debug: " in err
+    code, _, err = run("generate", "-q", path, "-k", "none")
+    assert code == 2
+    assert "usage" in err
+    assert not logging.getLogger("spfgen").handlers, "they are there for the command only"
+
+
+@pytest.mark.parametrize("layout", ["csr", "bcsr(R=2, C=2)", "jds"])
+def test_tensors_in_files_are_used_as_they_are(run: Any, tmp_path: Path, layout: str) -> None:
+    dense = np.triu(np.arange(30.0).reshape(5, 6))
+    spfgen.pack(dense, layout).save(tmp_path / "a.npz")
+    np.save(tmp_path / "x.npy", np.arange(6.0))
+    command = (
+        "--data",
+        f"A={tmp_path / 'a.npz'}",
+        "--data",
+        f"x={tmp_path / 'x.npy'}",
+        "-o",
+        f"y={tmp_path / 'y.npy'}",
+    )
+    assert run("run", spec(tmp_path, layout), *command)[0] == 0
+    assert np.allclose(np.load(tmp_path / "y.npy"), dense @ np.arange(6.0))
+
+
+def test_arrays_by_name_of_what_cannot_be_packed(run: Any, tmp_path: Path) -> None:
+    path = spec(tmp_path, "msr", MSR)
+    dense = np.array([[1.0, 0, 2], [0, 3, 0], [4, 0, 5]])
+    arrays = {
+        "ja": np.array([4, 5, 5, 6, 2, 0], dtype=np.int32),
+        "a": np.array([1.0, 3, 5, 0, 0, 0]),
+        "b": np.array([0, 0, 0, 0, 2.0, 4]),
+    }
+    np.save(tmp_path / "x.npy", np.array([1.0, 10, 100]))
+    result = ("--data", f"x={tmp_path / 'x.npy'}", "-o", f"y={tmp_path / 'y.npy'}", "--force", "--check")
+    np.savez(tmp_path / "a.npz", shape=np.array([3, 3]), **arrays)
+    assert run("run", path, "--data", f"A={tmp_path / 'a.npz'}", *result)[0] == 0
+    assert np.allclose(np.load(tmp_path / "y.npy"), dense @ [1, 10, 100])
+    np.savez(tmp_path / "b.npz", **arrays)
+    assert run("run", path, "--data", f"A={tmp_path / 'b.npz'}", "--shape", "A=3x3", *result)[0] == 0
+    layout = spfgen.load(path).layouts["msr"]
+    spfgen.tensor(layout, shape=(3, 3), **arrays).save(tmp_path / "c.npz")
+    assert run("run", path, "--data", f"A={tmp_path / 'c.npz'}", *result)[0] == 0
+
+    code, _, err = run("run", path, "--data", f"A={tmp_path / 'b.npz'}", *result)
+    assert code == 6
+    assert "--shape" in err
+    assert "sizes=" not in err
+    code, _, err = run("run", path, "--data", "A=random", "--shape", "A=3x3", *result)
+    assert code == 4
+    assert "--data NAME=FILE.npz, which numpy.savez wrote with ja, a, b" in err
+    assert "spfgen.tensor" not in err
+
+
+def test_random_misspelt(run: Any, tmp_path: Path) -> None:
+    for source in ("rnadom", "randm:0.1", "Random"):
+        code, _, err = run("run", spec(tmp_path, "csr"), "--data", f"A={source}", "--data", "x=random")
+        assert code == 2
+        assert "did you mean `random`?" in err
+
+
+def test_check_ends_as_generate_does(run: Any, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.spf"
+    for text, expected in (
+        ("kernel k { tensor x, y : dense\n y[i] = z[i] + x[i] }", 3),
+        (
+            "kernel k { tensor A : csr tensor B : csr_unsorted tensor C : dense\n C[i, j] = A[i, j]*B[i, j]\n"
+            " schedule { find B.pj : search } }",
+            3,
+        ),
+        ("kernel k { tensor A, B : csr\n B[i, j] += A[i, j]*B[j, i] }", 4),
+    ):
+        wrong.write_text(text)
+        codes = {run(command, str(wrong), *more)[0] for command, *more in (("check",), ("generate", "-o", "-"))}
+        assert codes == {expected}
+
+
+def test_ctrl_c_in_tune_keeps_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
+    seen = []
+
+    def measured(best: Any, other: Any) -> tuple[float, float]:
+        seen.append(other.schedule.text)
+        if len(set(seen)) > 2:
+            raise KeyboardInterrupt
+        return 0.5, 1.0
+
+    kernel = spfgen.parse(SPMV.replace("LAYOUT", "csr")).kernels["spmv"]
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            tuning, "measured", lambda best, other: (0.5, 1.0) if len(set(seen)) > 2 else measured(best, other)
+        )
+        report = tune(kernel, Job({"A": "random", "x": "random"}, {"i": 9, "j": 9}), 1, 600, lambda _: None)
+    assert report.interrupted
+    assert report.tuned.schedule
+    assert kernel.compile(1).tuned is not None
+    assert "interrupted" in report.text()
+    assert f'--schedule "{report.tuned.schedule}"' in report.text()
+
+
+def test_what_is_faster_once_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two measurements the worse one counts."""
+    monkeypatch.setenv("SPFGEN_CACHE_DIR", str(tmp_path))
+    calls: list[int] = []
+    monkeypatch.setattr(
+        tuning, "measured", lambda best, other: (0.5 if not calls.append(1) and len(calls) % 2 else 1.1, 1.0)
+    )
+    kernel = spfgen.parse(SPMV.replace("LAYOUT", "csr")).kernels["spmv"]
+    report = tune(kernel, Job({"A": "random", "x": "random"}, {"i": 9, "j": 9}), 1, 2, lambda _: None)
+    assert calls
+    assert report.tuned.schedule == ""
+
+
+# --- progress ------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch, rich: bool) -> None:
+    if rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setattr(progress, "_rich_bar", lambda *_: None)
+    terminal = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    with progress.shows(lambda: True), progress.task("measuring", 3) as step:
+        progress._line.timer.join()
+        for number, name in enumerate(("one", "two", "three")):
+            step(number, name)
+            with progress.task("inner") as inner:
+                inner(0, "not seen")
+        if rich:
+            progress._line.bar.refresh()
+        messages.message("a message between")
+    text = terminal.getvalue()
+    assert "measuring" in text
+    assert "three" in text
+    assert "not seen" not in text
+    assert "a message between\n" in text
+    assert progress._line is None
+
+
+def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    with progress.shows(lambda: True), progress.task("measuring", 3) as step:
+        step(1, "one")
+    terminal = Terminal()
+    monkeypatch.setattr(progress.sys, "stderr", terminal)
+    with progress.shows(lambda: False), progress.task("measuring", 3) as step:  # quiet
+        step(1, "one")
+    assert terminal.getvalue() == ""
+    assert capsys.readouterr().err == ""

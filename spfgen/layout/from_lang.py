@@ -13,6 +13,7 @@ from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import (
     ONE,
     TRUE,
+    ZERO,
     Bin,
     Call,
     Compare,
@@ -118,8 +119,8 @@ class _Parts:
         indexes = tuple(self.index(r, t) for r, t in self.of_kind("index"))
         values = tuple(self.value(r, t, positions) for r, t in self.of_kind("value"))
         if not values:
-            self.errors.append(SpecError("expected a `value` clause, but there is none", declaration.span,
-                                         ("write for instance `value val[nnz] at [p]`",)))  # fmt: skip
+            name = fresh("one", {*self.defined, *positions, *coordinates})
+            values = (ValueArray(name, (ONE,), (ZERO,), implied=True),)
         fill, bindings = self.fill(), self.bindings()
         hints = self.hints(positions, coordinates)
         self.raise_errors()

@@ -25,33 +25,100 @@ if TYPE_CHECKING:
         tune_layouts,
     )
     from spfgen.errors import CopyWarning, SpfgenError
+    from spfgen.run.arrays.functions import (
+        asarray,
+        aslinearoperator,
+        block,
+        broadcast_to,
+        concatenate,
+        diag,
+        expand_dims,
+        flip,
+        hstack,
+        kron,
+        pad,
+        repeat,
+        reshape,
+        roll,
+        slice,  # noqa: A004
+        squeeze,
+        stack,
+        tile,
+        transpose,
+        tril,
+        triu,
+        vstack,
+    )
+    from spfgen.run.arrays.lazy import LazyArray
     from spfgen.run.tensor import Tensor
 
 __all__ = [
     "CopyWarning",
     "Kernel",
+    "LazyArray",
     "Spec",
     "SpfgenError",
     "Tensor",
+    "asarray",
+    "aslinearoperator",
+    "block",
+    "broadcast_to",
     "compile",
+    "concatenate",
+    "diag",
     "einsum",
     "evaluate",
+    "expand_dims",
+    "flip",
     "function",
+    "hstack",
+    "kron",
     "load",
     "load_tensor",
     "pack",
+    "pad",
     "parse",
+    "repeat",
+    "reshape",
+    "roll",
+    "slice",
+    "squeeze",
+    "stack",
     "tensor",
+    "tile",
+    "transpose",
+    "tril",
+    "triu",
     "tune_layouts",
+    "vstack",
 ]
+
+_ARRAYS = frozenset(
+    """asarray aslinearoperator block broadcast_to concatenate diag expand_dims flip hstack kron pad repeat reshape roll
+    slice squeeze stack tile transpose tril triu vstack""".split()
+)
+_ELSEWHERE = {
+    "CopyWarning": "spfgen.errors",
+    "SpfgenError": "spfgen.errors",
+    "Tensor": "spfgen.run.tensor",
+    "LazyArray": "spfgen.run.arrays.lazy",
+    **dict.fromkeys(_ARRAYS, "spfgen.run.arrays.functions"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
-    if name not in __all__:
-        raise AttributeError(f"module 'spfgen' has no attribute {name!r}")
     import importlib
 
-    elsewhere = {"CopyWarning": "spfgen.errors", "SpfgenError": "spfgen.errors", "Tensor": "spfgen.run.tensor"}
-    module = elsewhere.get(name, "spfgen.api")
-    return getattr(importlib.import_module(module), name)
+    if name not in __all__:
+        import difflib
+
+        near = difflib.get_close_matches(name, __all__, 1)
+        hint = f": did you mean `{near[0]}`?" if near else ""
+        raise AttributeError(f"module 'spfgen' has no attribute {name!r}{hint}", name=name)
+    return getattr(importlib.import_module(_ELSEWHERE.get(name, "spfgen.api")), name)
+
+
+def __dir__() -> list[str]:
+    """The public names: what completion shows."""
+    return [*__all__, "__version__"]

@@ -305,24 +305,24 @@ def generate(
         note(f"wrote {path}" if changed else f"{path} is up to date")
 
 
-def write_files(folder: Path, texts: Mapping[str, str], force: bool) -> dict[Path, bool]:
-    """Write texts under their names; says for each whether it had to be. Raises UsageError before writing any."""
-    targets = {folder / name: text for name, text in texts.items()}
+def write_files(folder: Path, texts: Mapping[str, str | bytes], force: bool) -> dict[Path, bool]:
+    """Write texts or bytes under their names; says for each whether it had to be. Raises UsageError before any."""
+    targets = {folder / n: t if isinstance(t, bytes) else t.encode() for n, t in texts.items()}
     try:
         changed = {path: text for path, text in targets.items() if _differs(path, text, force)}
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in changed.items():
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text)
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}") from None
     return {path: path in changed for path in targets}
 
 
-def _differs(path: Path, text: str, force: bool) -> bool:
+def _differs(path: Path, content: bytes, force: bool) -> bool:
     """Whether the file must be written. Raises UsageError when that would lose something."""
     if not path.exists():
         return True
-    if path.read_text(encoding="utf-8", errors="replace") == text:
+    if path.read_bytes() == content:
         return False
     if not force:
         hints = ("write elsewhere with -o, or overwrite it with --force",)
@@ -659,6 +659,25 @@ def taco(
         return
     target = Path(output.removeprefix("="))
     for path, changed in write_files(target.parent, {target.name: made}, force).items():
+        note(f"wrote {path}" if changed else f"{path} is up to date")
+
+
+@command.command()
+@click.argument("folder", metavar="[DIR]", default=".", shell_complete=files)
+@click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
+def example(folder: str, force: bool) -> None:
+    """Write the files that the pages of the documentation use: specs, and a matrix.
+
+    kernels.spf has kernels for layouts that come with spfgen, mine.spf a layout of one's own; matrix.mtx.gz is
+    HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
+
+    \b
+    spfgen example
+    spfgen example trial/
+    """
+    from spfgen.example_files import example_files
+
+    for path, changed in write_files(Path(folder), example_files(), force).items():
         note(f"wrote {path}" if changed else f"{path} is up to date")
 
 

@@ -46,7 +46,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             )
             text = textwrap.fill(iteration_space(instance), 108, break_on_hyphens=False, break_long_words=False)
             parts.append(f"  {title}:\n{textwrap.indent(text, '    ')}")
-        if not group.instances:
+        if not group.instances and group.steps is None:
             parts.append("  iteration space: empty")
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")

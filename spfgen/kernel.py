@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
@@ -61,6 +62,7 @@ class Kernel:
         self._calls: _Calls | None = None
         self.prune = prune
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
+        self._sharing = tuple(d.name for d in kernel.tensors if d.assembled and d.shares is not None)
         self._given: dict[frozenset[str], Kernel] = {}
 
     @property
@@ -138,10 +140,22 @@ class Kernel:
         if mine not in self._given:
             from spfgen.space.assembled import with_given
 
-            kernel = with_given(self._kernel, mine)
-            args = (self._layouts, self.threads, self.validate)
-            self._given[mine] = Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+            self._given[mine] = self._with(with_given(self._kernel, mine))
         return self._given[mine]
+
+    def _with(self, kernel: lang.Kernel) -> Kernel:
+        """Another kernel with the settings of this one."""
+        args = (self._layouts, self.threads, self.validate)
+        return Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+
+    def _without_shared(self) -> Kernel:
+        """The kernel where results that have the pattern of an operand are assembled like all others."""
+        key = frozenset({""})
+        if key not in self._given:
+            from spfgen.space.assembled import without_shared
+
+            self._given[key] = self._with(without_shared(self._kernel))
+        return self._given[key]
 
     def __call__(
         self,
@@ -236,6 +250,8 @@ class Kernel:
         own = [n for n in self.assembled if operands.get(n) is not None] if self.assembled else ()
         if own:
             return self.with_given(own).bound(operands, sizes, threads, validate, checked, prune)
+        if self._sharing and (self.prune if prune is None else prune):
+            return self._without_shared().bound(operands, sizes, threads, validate, checked, prune)
         calls = self._known()
         if sizes is not None and not hasattr(sizes, "items"):
             message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
@@ -244,15 +260,18 @@ class Kernel:
         known = calls.sizes(given, sizes)
         calls.check_names(given)
         tensors = calls.bound(given, validate, checked)
+        known = calls.completed(known, tensors)
         dtypes = calls.result_types(tensors)
         made = []
         for declared in calls.program.tensors:
             if declared.name not in tensors:
-                tensors[declared.name] = calls.made(declared, tensors, known, dtypes[declared.name])
+                result = calls.made(declared, tensors, known, dtypes[declared.name])
+                tensors[declared.name] = _apart(result) if declared.name in self._sharing else result
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
-        assemblies = {n: self._assembly(n, prune) for n in self.assembled} if self.assembled else {}
+        listed = [n for n in self.assembled if n not in self._sharing]
+        assemblies = {n: self._assembly(n, prune) for n in listed}
         bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
@@ -319,6 +338,9 @@ class Kernel:
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
         for declaration in (*self._kernel.tensors, *scalars):
+            if declaration.local:  # of the type of what is computed for it
+                typed.append(declaration)
+                continue
             value, kinds = uses[declaration.name]
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
@@ -405,8 +427,21 @@ class _Calls:
             index = next((i for i, e in self.program.index_extent.items() if e == (name,) and i in known), None)
             if name not in known and index is not None:
                 known[name] = known[index]
-            if name not in known:
+            follows = any(left == Var(name) for left, _, _ in self.program.derived)
+            if name not in known and not follows:
                 raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+        return known
+
+    def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """The sizes with those that follow from operands. Raises UsageError where one does not."""
+        from spfgen.run.call import size_value
+
+        for name in self.program.parameters:
+            if name not in known:
+                value = size_value(self.program, name, tensors, known)
+                if value is None:
+                    raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+                known = {**known, name: value}
         return known
 
     def check_names(self, operands: Mapping[str, object]) -> None:
@@ -548,6 +583,13 @@ def _result(tensor: Tensor, given: object) -> Any:
 
     is_new = given is None or is_number(given) or isinstance(given, np.generic)
     return _natural(tensor) if is_new else given
+
+
+def _apart(tensor: Tensor) -> Tensor:
+    """The tensor with index arrays of its own: those that it was made with are an operand's."""
+    from spfgen.run.bind import own_indexes
+
+    return own_indexes(tensor)
 
 
 def _natural(tensor: Tensor) -> Any:

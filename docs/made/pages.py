@@ -1,6 +1,7 @@
 """From a page as it is written to one that shows what its blocks do.
 
-- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled.
+- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled. So is
+  ```` ```c title="main.c" ````.
 - ```` ```python ```` runs, all blocks of a page with the same names; what it prints is shown below.
 - ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
   `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.
@@ -15,7 +16,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spfgen.example_files import example_files
+
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tests" / "data"
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
 )
@@ -61,13 +62,13 @@ def made(page: Path, links: tuple[str, ...] = ()) -> tuple[str, dict[str, str]]:
 
 
 class _Runner:
-    """The blocks of one page, in its folder: kernels.spf and matrix.mtx are there."""
+    """The blocks of one page, in a folder with the files that `spfgen example` writes."""
 
     def __init__(self, page: str, folder: Path) -> None:
         self.page, self.folder = page, folder
         self.names: dict[str, Any] = {"__name__": page}
-        shutil.copy(DATA / "kernels.spf", folder)
-        shutil.copy(DATA / "bcsstk09.mtx.gz", folder / "matrix.mtx.gz")
+        for name, content in example_files().items():
+            (folder / name).write_bytes(content)
 
     def block(self, match: re.Match[str]) -> str:
         language, options, text = match["language"], match["options"], textwrap.dedent(match["text"])
@@ -76,6 +77,8 @@ class _Runner:
             with self._inside():
                 if language == "spf":
                     self._spec(options, text)
+                elif language == "c" and "title=" in options:
+                    self._file(options, text)
                 elif language == "python":
                     shown += _output(match["indent"], self._python(text))
                 elif language == "console":
@@ -97,12 +100,17 @@ class _Runner:
         finally:
             os.chdir(before)
 
-    def _spec(self, options: str, text: str) -> None:
-        import spfgen
-
+    def _file(self, options: str, text: str) -> bool:
+        """Written, where the block has the name of a file as its title."""
         title = re.search(r'title="([^"]+)"', options)
         if title:
             (self.folder / title[1]).write_text(text, encoding="utf-8")
+        return bool(title)
+
+    def _spec(self, options: str, text: str) -> None:
+        import spfgen
+
+        if self._file(options, text):
             return
         spec = spfgen.parse(text)
         for kernel in spec.kernels.values():

@@ -130,13 +130,9 @@ def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
     low.array_names[plan.name, HELD] = held
     low.made[f"{plan.name}.{AT}"] = (at, "int64")
     low.ranks[f"{plan.name}.{AT}"] = plan.rank
-    lines: list[c.Stmt] = [
-        c.Comment(plan.because),
-        c.Declare("spfgen_map", table, None, 1),
-        c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made),
-        *low.plan(plan.body, scope),
-    ]
-    return lines if plan.body == Block(()) else [*lines, *_counted(low, plan.name)]
+    low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
+    lines: list[c.Stmt] = [c.Comment(plan.because), *low.plan(plan.body, scope)]
+    return [] if plan.body == Block(()) else [*lines, *_counted(low, plan.name)]
 
 
 def _counted(low: Lowering, name: str) -> list[c.Stmt]:
@@ -178,7 +174,7 @@ def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
 def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
     """What a nest declares outside of its loops is its own."""
     lines = low.plan(plan, scope)
-    return lines if isinstance(plan, STATEMENTS) else in_braces(lines)
+    return in_braces(lines) if isinstance(plan, Block) or not isinstance(plan, STATEMENTS) else lines
 
 
 def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.Expr:

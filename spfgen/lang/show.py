@@ -43,7 +43,7 @@ def show_value(value: Value, level: int = 0) -> str:
     """The text of a value; in parentheses where it binds less than `level`."""
     match value:
         case Constant(number):
-            return f"({number})" if level > MULTIPLIED and number < 0 else str(number)
+            return f"({number})" if level > MULTIPLIED and str(number).startswith("-") else str(number)
         case Local(name):
             return name
         case Index(expr):

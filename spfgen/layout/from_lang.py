@@ -387,7 +387,7 @@ class _Parts:
         hint = "a key of `pack` speaks of coordinates, positions and sizes: `-count(i)`"
         for call in calls(key):
             if call.function not in HINT_FUNCTIONS or not call.arguments:
-                words = " and ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS)
+                words = ", ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS[:-1]) + f" or `{HINT_FUNCTIONS[-1]}(...)`"
                 message = f"expected {words} in a key of `pack`, but there is `{show(call)}`"
                 self.errors.append(reader.fail(message, tree, hint))
         for name in sorted(variables(key) - known):

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Formula, show
-from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.nodes import Apply, Constant, Index
 from spfgen.lang.ops import SHIFTED, show_applied
 from spfgen.plan.nodes import (
     Append,
+    Array,
+    Assign,
+    Block,
     Bound,
+    Break,
     Choose,
     Clear,
+    Collect,
+    Counted,
+    Define,
     Do,
+    Emptied,
+    Entry,
     Find,
     Fold,
+    Gather,
     Guard,
+    If,
     Kept,
+    Let,
     Levels,
     Load,
     Locate,
     Needs,
     Plan,
     Prefetch,
+    Probe,
     Reach,
     Reduce,
+    Refuse,
+    Repeat,
     Scan,
     Segment,
     Seq,
     Share,
     State,
+    Store,
     Sums,
     Table,
     Tile,
@@ -36,7 +54,8 @@ from spfgen.plan.nodes import (
     Transpose,
     Whole,
 )
-from spfgen.space.nodes import Operand, Read, Value
+from spfgen.space.nodes import Operand, Read
+from spfgen.space.typed import Holds, Scalar
 
 WIDTH = 64
 """Where reasons stand, when the line before them is shorter."""
@@ -168,10 +187,55 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
             _lines(body, depth + 1, lines)
+        case Gather(tensor, axis, common, _, body, why):
+            at = [*map(show, common[:axis]), "...", *map(show, common[axis:])]
+            add(f"gather what is appended to {tensor} at ({', '.join(at)})", why)
+            _lines(body, depth + 1, lines)
         case Append(tensor, coordinates, value, why):
             add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
+        case Block(parts, why):
+            if why:
+                for line in why.splitlines():
+                    add(line)
+            for part in parts:
+                _lines(part, depth + bool(why), lines)
+        case Define(dim, value):
+            add(f"let {dim} = {show(value)}")
+        case Let(name, kind, value, why):
+            add(f"let {name} : {kind} = {show_value(value)}", why)
+        case Assign(name, _, value):
+            add(f"{name} = {show_value(value)}")
+        case Store(target, value, why):
+            add(f"store {show_operand(target)} = {show_value(value)}", why)
+        case If(condition, then, otherwise, why):
+            add(f"if {show_value(condition)}", why)
+            _lines(then, depth + 1, lines)
+            if otherwise is not None:
+                add("else")
+                _lines(otherwise, depth + 1, lines)
+        case Repeat(body, why):
+            add("repeat", why)
+            _lines(body, depth + 1, lines)
+        case Break():
+            add("break")
+        case Array(name, kind, extents, fill, why):
+            filled = "" if fill is None else f", filled with {fill}"
+            add(f"array {name}[{', '.join(map(show, extents))}] : {kind}{filled}", why)
+        case Refuse(name):
+            add(f"the call fails if {name}")
+        case Collect(name, _, rank, body, why):
+            add(f"hash table {name} of {rank} coordinates", why)
+            _lines(body, depth + 1, lines)
+        case Entry(name, _, at, value, old):
+            add(f"entry of {name} at ({', '.join(map(show, at))}): {old} becomes {show_value(value)}")
+        case Emptied(name):
+            add(f"empty {name}")
+        case Counted(name):
+            add(f"{name} is complete")
+        case Probe(dim, name, at):
+            add(f"let {dim} be the entry of {name} at ({', '.join(map(show, at))})", "it is looked up in a hash table")
         case _:
             raise InternalError(f"no text for {plan!r}")
 
@@ -187,7 +251,7 @@ def _shared(share: Share | None) -> str:
     """How a parallel loop is shared out and adds."""
     words = [" parallel"]
     if share is not None and share.weight is not None:
-        words.append(f"shared out by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
+        words.append(f"partitioned by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
     if share is not None and share.row:
         words.append(f"a long {share.row} loop is split")
     match share:
@@ -214,12 +278,20 @@ def show_operand(operand: Operand) -> str:
     return f"{operand.tensor}.{operand.array}[{', '.join(map(show, operand.place))}]"
 
 
-def show_value(value: Value, level: int = 0) -> str:
+def show_value(value: Any, level: int = 0) -> str:
     match value:
         case Constant(number):
             return str(number)
         case Read(operand):
             return show_operand(operand)
+        case Scalar(name):
+            return name
+        case Index(expr):
+            return show(expr)
+        case Holds(condition):
+            return f"({show(condition)})"
+        case Apply(name, arguments) if value.function is not None:
+            return f"{name}({', '.join(show_value(a) for a in arguments)})"
         case Apply(name, arguments):
             return show_applied(name, value.operator, arguments, show_value, level, SHIFTED)
     raise InternalError(f"no text for {value!r}")

@@ -22,6 +22,7 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import sorted_entries
+from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
@@ -58,6 +59,8 @@ def bind(
     An output is never copied: its arrays must be the layout's own. `validate` says when index arrays are checked.
     """
     try:
+        if is_elsewhere(value):
+            value = own(value)
         if isinstance(value, Tensor):
             return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
@@ -156,6 +159,8 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
 
     What scipy does not store is nothing at all: it becomes `fill`. PyData/Sparse has a fill value of its own.
     """
+    if is_elsewhere(value):
+        value = own(value)
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):
@@ -241,6 +246,12 @@ def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, val
     kind = value_type or ("bool" if layout.fill_text == "0" else values.dtype.name)
     coords = tuple(c[kept] for c in columns.values())
     return Coordinates(entries.shape, coords, np.ones(int(kept.sum()), kind), entries.fill)
+
+
+def own_indexes(tensor: Tensor) -> Tensor:
+    """The tensor with copies of its index arrays, which are known to satisfy the layout."""
+    arrays = {n: a.copy() if any(n == i.name for i in tensor.layout.indexes) else a for n, a in tensor.arrays.items()}
+    return _made(tensor.layout, tensor.sizes, arrays)
 
 
 def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:

@@ -454,7 +454,8 @@ def _evaluated(program: Program, expr: Expr, tensors: Mapping[str, Tensor], size
     """What an extent is of others, where these are known."""
 
     def known(name: str) -> int:
-        found = _own_value(program, name, tensors, sizes)
+        found = sizes.get(name)
+        found = _own_value(program, name, tensors, sizes) if found is None else found
         if found is None:
             raise KeyError(name)
         return found

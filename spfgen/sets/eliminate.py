@@ -20,6 +20,9 @@ Row = tuple[Terms, int]
 """terms + constant; at least 0, or 0."""
 
 
+Reduced = tuple[dict[str, Row], "_System"]
+
+
 def about(piece: Piece, name: str, hidden: Collection[str]) -> list[Constraint]:
     """What a set says of a dimension without speaking of the hidden ones; remembered."""
     asked = name, frozenset(hidden)
@@ -31,17 +34,26 @@ def about(piece: Piece, name: str, hidden: Collection[str]) -> list[Constraint]:
 def _about(piece: Piece, name: str, hidden: frozenset[str]) -> list[Constraint]:
     if piece.has_floors():
         return piece.project(n for n in piece.space.names if n not in hidden).constraints(name)
-    own, left = eliminated(linked(piece.listed(), name, hidden), name, hidden)
-    if left:
-        names = {n for c in own for n in c.value.names()}
+    own, unknown = linked(piece.listed(), name, hidden)
+    if unknown not in piece.reduced:
+        piece.reduced[unknown] = _reduced(own, unknown)
+    equal, system = piece.reduced[unknown]
+    mine = system.about(name, equal.get(name))
+    while mine.hidden and (mine.substitute() or mine.cancel()):
+        pass
+    found = mine.constraints()
+    if mine.hidden:
+        names = {n for c in found for n in c.value.names()}
         small = Space(n for n in piece.space.names if n in names)
-        own = small.of(own).project(names - left).constraints() if name in names else []
-    return [c for c in own if c.value.coefficient(name)]
+        found = small.of(found).project(names - mine.hidden).constraints() if name in names else []
+    return [c for c in found if c.value.coefficient(name)]
 
 
-def linked(constraints: Iterable[Constraint], name: str, hidden: Collection[str]) -> list[Constraint]:
+def linked(
+    constraints: Iterable[Constraint], name: str, hidden: Collection[str]
+) -> tuple[list[Constraint], frozenset[str]]:
     """The constraints that can say something of a dimension: those that speak of it, of a hidden one that those speak
-    of, and so on."""
+    of, and so on; and these dimensions."""
     left = [(c, c.value.names()) for c in constraints]
     found: list[Constraint] = []
     reached, frontier = {name}, {name}
@@ -51,26 +63,27 @@ def linked(constraints: Iterable[Constraint], name: str, hidden: Collection[str]
         found += [c for c, _ in met]
         frontier = {n for _, names in met for n in names if n in hidden} - reached
         reached |= frontier
-    return found
+    return found, frozenset(reached)
 
 
-def eliminated(
-    constraints: Iterable[Constraint], name: str, hidden: Collection[str]
-) -> tuple[list[Constraint], set[str]]:
-    """The same without hidden dimensions, as far as they speak of this one; and the hidden ones that are left, which
-    cannot be cancelled at no cost. Not for floors."""
-    every = list(constraints)
-    system = _System({name}, {n for c in every for n in c.value.names() if n in hidden})
-    for constraint in every:
+def _reduced(constraints: Iterable[Constraint], unknown: frozenset[str]) -> Reduced:
+    """What constraints say, by as few of the unknown dimensions as possible: the others by the equality that gives each
+    of them, the rest without these."""
+    system = _System(set(), set(unknown))
+    for constraint in constraints:
         terms = {a: c for a, c in constraint.value.terms if isinstance(a, str)}
         system.add(constraint.equality, (terms, constraint.value.constant))
-    while system.hidden and (system.substitute() or system.cancel()):
-        pass
-    return system.constraints(), system.hidden
+    equal: dict[str, Row] = {}
+    while found := system.substitute():
+        name, row = found
+        equal = {n: _replaced(r, name, row) for n, r in equal.items()} | {name: row}
+    return equal, system
 
 
 @dataclass
 class _System:
+    """Rows that speak of what is asked about, or of hidden dimensions."""
+
     asked: set[str]
     hidden: set[str]
     equalities: list[Row] = field(default_factory=list)
@@ -99,23 +112,28 @@ class _System:
         else:
             self.inequalities[key] = terms, constant
 
-    def substitute(self) -> bool:
-        """Put what an equality says of a hidden dimension in its place, and forget the equality."""
+    def about(self, name: str, equal: Row | None) -> _System:
+        """The same with one of the hidden dimensions asked about, which may be given by an equality."""
+        result = _System({name}, self.hidden - {name}, [*self.equalities], {**self.inequalities})
+        if equal is not None:
+            result.add(True, equal)
+        return result
+
+    def substitute(self) -> tuple[str, Row] | None:
+        """Put what an equality says of a hidden dimension in its place, and give both back."""
         found = [(abs(c), k, n) for k, row in enumerate(self.equalities) for n, c in row[0].items() if n in self.hidden]
         if not found:
-            return False
+            return None
         _, chosen, name = min(found)
         equal = self.equalities.pop(chosen)
-        own = equal[0][name]
         self.hidden.discard(name)
         rows = [(True, r) for r in self.equalities if name in r[0]]
         rows += [(False, r) for r in self.inequalities.values() if name in r[0]]
         self.equalities = [r for r in self.equalities if name not in r[0]]
         self.inequalities = {k: r for k, r in self.inequalities.items() if name not in r[0]}
         for equality, row in rows:
-            coefficient = row[0][name]
-            self.add(equality, _sum(row, abs(own), equal, -coefficient if own > 0 else coefficient))
-        return True
+            self.add(equality, _replaced(row, name, equal))
+        return name, equal
 
     def cancel(self) -> bool:
         """Add up each lower and each upper bound of a hidden dimension, if that makes no more of them."""
@@ -138,6 +156,15 @@ class _System:
     def constraints(self) -> list[Constraint]:
         rows = [(True, r) for r in self.equalities] + [(False, r) for r in self.inequalities.values()]
         return [Constraint(equality, Affine(tuple(terms.items()), constant)) for equality, (terms, constant) in rows]
+
+
+def _replaced(row: Row, name: str, equal: Row) -> Row:
+    """The row, times a positive number, without a dimension that an equality gives."""
+    coefficient, own = row[0].get(name, 0), equal[0][name]
+    if not coefficient:
+        return row
+    terms, constant = _sum(row, abs(own), equal, -coefficient if own > 0 else coefficient)
+    return {n: c for n, c in terms.items() if c}, constant
 
 
 def _sum(one: Row, times: int, other: Row, others: int) -> Row:

@@ -92,12 +92,13 @@ class Space:
 class Piece:
     """A conjunction of affine constraints over a space. Immutable."""
 
-    __slots__ = ("_listed", "basic", "said", "space")
+    __slots__ = ("_listed", "basic", "reduced", "said", "space")
 
     def __init__(self, space: Space, basic: Any) -> None:
         self.space = space
         self.basic = basic
         self.said: dict[tuple[str, frozenset[str]], list[Constraint]] = {}
+        self.reduced: dict[frozenset[str], Any] = {}
         """What was found out about dimensions (eliminate.py)."""
         self._listed: list[Constraint] | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, product
 from typing import Any
 
 from spfgen.errors import SpecError
@@ -26,6 +27,7 @@ from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
 from spfgen.lang.fills import plain_fill
+from spfgen.lang.normalize import normalized
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
 from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
@@ -51,7 +53,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
     normal = Normal(frozenset(kernel.sizes))
-    body = normal.steps(kernel.statements, {})
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
     extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
@@ -74,7 +76,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index in free:
         found.check_bounded(index, body)
     indices = {i: found.extent(i) for i in normal.taken if i in needed - free}
-    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span)
+    steps = Steps(body, indices, free, "\n".join(_texts(body)), kernel.span, found.computed)
     asked = [e.name for e in found.asked.values()]
     written: dict[str, dict[str, None]] = {}
     for index, extent in indices.items():
@@ -104,9 +106,12 @@ def with_result_types(
 ) -> tuple[Tensor, ...]:
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
+    open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
     refused: SpecError | None = None
-    for kind in (DEFAULT_VALUE, DEFAULT_WHOLE, "bool"):  # where nothing is said calls decide: any that has a meaning
-        operands = tuple(t if t.name in said or not _fits(t, kind) else replace(t, value_type=kind) for t in tensors)
+    for kinds in islice(_choices(len(open_)), MOST_CHOICES):
+        chosen = dict(zip(open_, kinds, strict=True))
+        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
+        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
         try:
             types = result_types(kernel, known)
@@ -118,6 +123,14 @@ def with_result_types(
     raise refused
 
 
+def _choices(count: int) -> Iterator[tuple[str, ...]]:
+    """Types for so many operands of which the text says none: calls decide, here any will do that has a meaning. First
+    all the same."""
+    kinds = (DEFAULT_VALUE, DEFAULT_WHOLE, "bool")
+    yield from ((kind,) * count for kind in kinds)
+    yield from product(kinds, repeat=count)
+
+
 def _fits(tensor: Tensor, kind: str) -> bool:
     """Whether the tensor's fill value is one of the type."""
     fill = tensor.layout.fill
@@ -126,7 +139,7 @@ def _fits(tensor: Tensor, kind: str) -> bool:
 
 def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Results whose pattern is computed are lists of entries."""
-    computed = {d.name for d in kernel.tensors if d.assembled}
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
 
 
@@ -159,6 +172,10 @@ def np_cast(number: Any, kind: str) -> Any:
 
     with np.errstate(all="ignore"):
         return np.asarray(number).astype(kind)[()]
+
+
+MOST_CHOICES = 250
+"""So many choices of types are tried where the text says none."""
 
 
 class Roles:
@@ -313,6 +330,8 @@ class _Ranges:
         """The accesses that lie within their tensors wherever anything is computed."""
         self.found: dict[str, Expr] = {}
         self.pending: set[str] = set()
+        self.computed: dict[str, Expr] = {}
+        """Extents that are made of others."""
         self.asked: dict[str, Var] = {}
         """The extents of indices that a split makes and nothing decides: the caller says them."""
         for link in normal.links:
@@ -364,7 +383,19 @@ class _Ranges:
         return None
 
     def extent(self, index: str) -> Expr:
-        """The extent of an index. Raises SpecError where nothing bounds it."""
+        """The extent of an index, by name. Raises SpecError where nothing bounds it."""
+        found = self.extent_of(index)
+        if isinstance(found, Var | Num):
+            return found
+        name = next((n for n, e in self.computed.items() if e == found), None)
+        if name is None:
+            name = f"{index}_extent"
+            while name in self.computed or name in self.normal.taken:
+                name = f"{name}_"
+            self.computed[name] = found
+        return Var(name)
+
+    def extent_of(self, index: str) -> Expr:
         if index not in self.found:
             named = self.named(index)
             if named is not None and not self.is_own(named[0]):
@@ -519,9 +550,12 @@ class _Ranges:
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
         for index, size in self.asked.items():
-            other = self.by_link(index)
-            if other is not None:
-                yield size, self.sizes(other), False
+            for link in (k for k in self.normal.links if index in k.parts):
+                others = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                known = [o for o in others if o is not None]
+                if whole is not None and len(known) == len(others) and not any(size in walk(e) for e in known):
+                    yield size, self.sizes(Bin("/", whole, _product(known))), False
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""

@@ -50,9 +50,8 @@ class Regions:
                 return None if tensor in self.dense else self.layouts[tensor].fill
             case lang.Apply(op, arguments):
                 fills = [self.fill(a) for a in arguments]
-                for place, number, result in self.types.known(value):
-                    if fills[place] is not None and fills[place] == number:
-                        return result
+                for _, result in self.deciding(value, fills):
+                    return result
                 if op == "where" and fills[0] is not None:
                     return fills[1] if fills[0] else fills[2]
                 if any(f is None for f in fills):
@@ -80,8 +79,7 @@ class Regions:
                 return None if tensor in self.dense else [Region((value,))]
             case lang.Apply(op, arguments):
                 fills = [self.fill(a) for a in arguments]
-                rules = self.types.known(value)
-                ending = [p for p, number, _ in rules if fills[p] is not None and fills[p] == number]
+                ending = [place for place, _ in self.deciding(value, fills)]
                 if ending:
                     return smallest([self.of(arguments[p]) for p in ending])
                 if value.function is not None and value.function.space is not None:
@@ -103,6 +101,13 @@ class Regions:
             case lang.Local(name) if name in self.inlined:
                 return self.of(self.inlined[name])
         return None
+
+    def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
+        """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan
+        for 0*inf."""
+        found = [(p, r) for p, number, r in self.types.known(value) if fills[p] is not None and fills[p] == number]
+        whole = None if not found or any(f is None for f in fills) else self.types.fold(value, fills)
+        return found if whole is None else [(p, r) for p, r in found if r == whole]
 
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""

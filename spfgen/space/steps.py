@@ -71,12 +71,14 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The value with `name` standing for the integer that `at` is."""
+    """The value with `name` standing for the integer that `at` is. Where it is `checked` it lies within the tensors, or
+    the call fails; else the value looks at it itself."""
 
     name: str
     at: Any
     value: Any
     span: Span | None = _span()
+    checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,12 @@ class Equation:
 @dataclass(frozen=True, slots=True)
 class Steps:
     """A kernel's steps. `extents` has the range [0, extent) of each index; but the `free` ones have what conditions
-    leave, and that accesses lie within their tensors."""
+    leave, and that accesses lie within their tensors. `computed` are extents that are made of
+    others, by name."""
 
     body: tuple[Any, ...]
     extents: Mapping[str, Expr]
     free: frozenset[str] = frozenset()
     text: str = ""
     span: Span | None = _span()
+    computed: Mapping[str, Expr] = field(default_factory=dict)

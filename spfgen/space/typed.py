@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fold import applied, called
 from spfgen.lang.types import TYPES, ElementType
-from spfgen.lang.typing import Kind, joined, kind_of, loop, reduction_type, settled
+from spfgen.lang.typing import Kind, fitting, joined, kind_of, loop, reduction_type, settled
 from spfgen.space.nodes import Read
 from spfgen.space.steps import Chosen, Gathered, Linked
 
@@ -65,15 +66,18 @@ class Types:
         kinds = [self.kind(a) for a in value.arguments]
         if value.function is not None:
             return tuple(settled(k) for k in kinds)
-        return loop(value.op, kinds, value.span).arguments
+        return loop(value.op, fitting(value.op, value.arguments, kinds), value.span).arguments
 
     def known(self, value: lang.Apply) -> tuple[tuple[int, Any, Any], ...]:
         """(place, number, result): that argument decides, whatever the others are."""
         operator = value.operator
-        if not operator.known and not operator.annihilators:
+        if not operator.known and not operator.annihilators and not operator.unstored:
             return ()
         kind = self.arguments(value)[0]
-        return operator.known_of(kind, stored=False)
+        # 0 is nothing only where it is not stored: 0*x that someone writes is nan for an infinite x
+        literal = {k for k, a in enumerate(value.arguments) if is_literal(a)}
+        absent = [k for k in operator.known_of(kind, stored=False) if k[0] not in literal]
+        return (*absent, *(k for k in operator.known_of(kind) if k[0] in literal))
 
     def identity(self, value: lang.Reduce) -> Any:
         """What leaves every other value of the reduction as it is; None where there is nothing."""
@@ -95,3 +99,8 @@ class Types:
         if value.function is not None:
             return np.asarray(called(value.function, typed)).item()
         return np.asarray(applied(value.op, typed)).item()
+
+
+def is_literal(value: Any) -> bool:
+    """Whether a value is made of numbers that someone wrote, and of nothing else."""
+    return all(isinstance(node, lang.Constant | lang.Apply) for node in walk(value))

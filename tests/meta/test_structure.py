@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 import subprocess
 import sys
@@ -100,3 +101,29 @@ def test_import_is_cheap() -> None:
     code = f"import sys, spfgen; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_every_package_is_installed() -> None:
+    """setup.cfg lists them one by one, because the layouts lie elsewhere in the sources."""
+    settings = configparser.ConfigParser()
+    settings.read(PACKAGE.parent / "setup.cfg")
+    listed = set(settings["options"]["packages"].split())
+    there = {".".join(p.parent.relative_to(PACKAGE.parent).parts) for p in PACKAGE.rglob("__init__.py")}
+    assert listed == there | {"spfgen.layouts", "spfgen.example"}
+
+
+def test_the_version_grows_with_the_changelog() -> None:
+    """What is unreleased belongs to a version that is later than the last release."""
+    import spfgen
+
+    text = (PACKAGE.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    dated = [h for h in headings if h != "Unreleased"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d{2}-\d{2}", h) for h in dated), "VERSION - DATE"
+    versions = [tuple(map(int, h.partition(" ")[0].split("."))) for h in dated]
+    assert versions == sorted(versions, reverse=True)
+    own = tuple(int(part) for part in re.findall(r"\d+", spfgen.__version__))
+    if headings[0] == "Unreleased":
+        assert not versions or own > versions[0]
+    else:
+        assert own == versions[0]

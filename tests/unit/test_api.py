@@ -335,3 +335,13 @@ def test_a_file_that_is_not_there(tmp_path) -> None:
     for path in (tmp_path / "no.spf", tmp_path):
         with pytest.raises(DataError, match=re.escape(str(path))):
             spfgen.load(path)
+
+
+def test_what_there_is_is_shown() -> None:
+    assert {"evaluate", "pack", "reshape", "asarray", "Tensor", "LazyArray"} <= set(dir(spfgen))
+    for name in dir(spfgen):
+        assert getattr(spfgen, name) is not None
+    with pytest.raises(AttributeError, match="did you mean `evaluate`"):
+        _ = spfgen.evalute
+    with pytest.raises(AttributeError, match=r"no attribute 'qwertz'$"):
+        _ = spfgen.qwertz

@@ -177,6 +177,33 @@ def test_what_is_faster_once_is_not_kept(tmp_path: Path, monkeypatch: pytest.Mon
     assert report.tuned.schedule == ""
 
 
+def test_the_files_of_the_pages(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("example", str(tmp_path / "new"))[0] == 0
+    monkeypatch.chdir(tmp_path / "new")
+    assert sorted(p.name for p in Path.cwd().iterdir()) == ["kernels.spf", "matrix.mtx.gz", "mine.spf"]
+    code, out, _ = run("run", "mine.spf", "-k", "product", "--data", "A=matrix.mtx.gz", "--data", "x=random", "--check")
+    assert code == 0
+    assert "ok: y equals" in out
+    assert "up to date" in run("example")[2]
+    (tmp_path / "new" / "mine.spf").write_text("mine")
+    assert run("example")[0] == 2
+    assert (tmp_path / "new" / "mine.spf").read_text() == "mine"
+
+
+def test_colours_of_specs() -> None:
+    pygments = pytest.importorskip("pygments")
+    from pygments.token import Error, Keyword
+
+    from spfgen.example_files import example_files
+    from spfgen.highlight import SpfLexer
+
+    text = example_files()["mine.spf"].decode()
+    tokens = list(pygments.lex(text, SpfLexer()))
+    assert "".join(word for _, word in tokens) == text
+    assert {"layout", "kernel", "relation", "tensor"} <= {word for kind, word in tokens if kind is Keyword}
+    assert all(kind is not Error for kind, _ in tokens)
+
+
 # --- progress ------------------------------------------------------------------------------------------
 
 

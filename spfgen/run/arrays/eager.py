@@ -15,15 +15,20 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import ConversionError, DataError, SpfgenError
+from spfgen.lang.fills import plain_fill
+from spfgen.lang.ops import OPERATORS
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import reductions
 from spfgen.run.arrays.contract import contracted, product_labels
 from spfgen.run.arrays.elementwise import decided, elementwise
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
 from spfgen.run.arrays.indexing import subscript
-from spfgen.run.arrays.made import is_full, tensor_from, with_fill
+from spfgen.run.arrays.made import is_full, tensor_from
 from spfgen.run.bind import is_number, is_pydata, is_scipy
+from spfgen.run.elsewhere import is_elsewhere, own
 from spfgen.run.foreign import NUMPY, tensor_of
+from spfgen.run.form import refilled
+from spfgen.run.read import Coordinates
 from spfgen.run.seen import trust
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
 
@@ -35,13 +40,15 @@ def is_operand(value: object) -> bool:
     """Whether it is a tensor, an array, a number or a list of numbers."""
     if isinstance(value, Tensor | np.ndarray | np.generic) or is_number(value) or is_scipy(value) or is_pydata(value):
         return True
+    if is_elsewhere(value):
+        return True
     return isinstance(value, list | tuple) and np.asarray(value).dtype.kind in "biufc"
 
 
 def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
     """numpy's function of tensors, arrays and numbers; the parts of its result, where it has several."""
     out = options.pop("out", None)
-    given = [_operand(o) for o in operands]
+    given = [operand(o) for o in operands]
     if function is np.matmul:
         found: Any = product(*given)
     elif function.signature is not None:
@@ -53,10 +60,30 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
             ("write numpy.where(condition, a, b)",),
         )
     else:
+        kernel = _by_kernel(function, given) if function.nout == 1 and not options else None
+        if kernel is not None:
+            return kernel if out is None else _written(kernel, out)
         call = partial(function, **options)
         parts = [_mapped(function, given, _part(call, k, function.nout)) for k in range(function.nout)]
         found = parts[0] if function.nout == 1 else tuple(parts)
     return found if out is None else _written(found, out)
+
+
+def _by_kernel(function: np.ufunc, operands: Sequence[Any]) -> Any:
+    """A sparse result of several large operands by a kernel; None where numpy does it."""
+    if sum(isinstance(o, Tensor | np.ndarray) for o in operands) < 2 or sum(map(_stored, operands)) < ENOUGH:
+        return None
+    if function is not np.matmul and function.__name__ not in OPERATORS:
+        return None
+    from spfgen.run.arrays.graph import Call, Leaf, Product
+    from spfgen.run.arrays.lazy import by_kernel
+
+    leaves = tuple(map(Leaf, operands))
+    return by_kernel(Product(*leaves) if function is np.matmul else Call(function, leaves), sparse=True)
+
+
+def _stored(value: Any) -> int:
+    return value.nse if isinstance(value, Tensor) else int(np.size(value))
 
 
 def ufunc_called(function: np.ufunc, method: str, operands: Sequence[Any], options: dict[str, Any]) -> Any:
@@ -84,11 +111,13 @@ def _part(call: Callable[..., Any], k: int, count: int) -> Callable[..., Any]:
     return call if count == 1 else lambda *values: call(*values)[k]
 
 
-def _operand(value: Any) -> Any:
+def operand(value: Any) -> Any:
     """A tensor, an array with dimensions, or a number."""
     if isinstance(value, Tensor):
         return value
-    if is_scipy(value) or is_pydata(value):
+    if is_elsewhere(value):
+        value = own(value)
+    if is_scipy(value) or is_pydata(value) or isinstance(value, Coordinates):
         return tensor_of(value, "the operand")
     if is_number(value):
         return value
@@ -155,7 +184,7 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
         made = np.asarray(call(tensor.arrays[name]))
         values[name], number = in_c(made, fill)
     indexes = {a.name: _kept(tensor.arrays[a.name]) for a in tensor.layout.indexes}
-    layout = with_fill(tensor.layout, number)
+    layout = refilled(tensor.layout, plain_fill(number))
     arrays = {n: values[n] if n in values else indexes[n] for n in tensor.layout.arrays}
     trust(layout, dict(tensor.sizes), arrays)
     return Tensor(layout, dict(tensor.sizes), arrays)
@@ -219,6 +248,9 @@ def product(left: Any, right: Any) -> Any:
         return dense[()] if not dense.ndim else dense
     full = [t.layout for t in tensors if is_full(t.layout)]
     if len(tensors) == 2 and not full:
+        kernel = _by_kernel(np.matmul, tensors)
+        if kernel is not None:
+            return kernel
         found = contracted(entries_of(left), entries_of(right), labels)
         return tensor_from(found, [t.layout for t in tensors])
     from spfgen.run.einsum import einsum
@@ -336,7 +368,7 @@ def where(condition: Any, *choices: Any) -> Any:
     """numpy.where."""
     if not choices:
         return nonzero(condition)
-    operands = [_operand(o) for o in (condition, *choices)]
+    operands = [operand(o) for o in (condition, *choices)]
     given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
     result = elementwise(None, given, np.where)
     return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else in_c(result, 0)[0]
@@ -361,17 +393,19 @@ def equal(left: Any, right: Any, equal_nan: bool) -> bool:
     return bool(equals.all())
 
 
-def close(left: Any, right: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
-    """numpy.allclose."""
+def near(left: Any, right: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """numpy.isclose."""
+    operands = [operand(o) for o in (left, right)]
+    given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
+    result = elementwise(None, given, lambda a, b: np.isclose(a, b, rtol, atol, equal_nan))
+    return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else result
 
-    def near(a: Any, b: Any) -> Any:
-        return np.isclose(a, b, rtol, atol, equal_nan)
 
-    given = [entries_of(o) if isinstance(o, Tensor) else o for o in map(_operand, (left, right))]
-    result = elementwise(None, given, near)
-    return bool(
-        reductions.reduced(np.logical_and, result, None, False) if isinstance(result, Entries) else result.all()
-    )
+def rounded(tensor: Tensor, decimals: int) -> Any:
+    """numpy.round."""
+    result = elementwise(None, [entries_of(tensor)], lambda values: np.round(values, decimals))
+    assert isinstance(result, Entries)
+    return tensor_from(result, [tensor.layout])
 
 
 def dense_of(tensor: Tensor) -> Array:

@@ -24,14 +24,14 @@ Operand = Any
 
 def elementwise(function: np.ufunc | None, operands: Sequence[Operand], call: Callable[..., Any]) -> Entries | Array:
     """`call` of the operands; `function` is that of numpy which it is, if it is one. Raises DataError."""
-    shape = _shape([np.shape(o) for o in operands])
+    shape = broadcast_shape([np.shape(o) for o in operands])
     sparse = [k for k, o in enumerate(operands) if isinstance(o, Entries)]
     dense = [k for k, o in enumerate(operands) if isinstance(o, np.ndarray) and o.ndim]
     deciding = decided(function, operands)
     if deciding:
         one = min(deciding, key=lambda k: _expansion(operands[k], shape))
         others = [k for k in deciding if k != one]
-        coords, count = _expanded(operands[one], shape, operands[others[0]] if others else None)
+        coords, count = expanded(operands[one], shape, operands[others[0]] if others else None)
         fill = deciding[one]
     elif dense:
         return np.asarray(call(*[o.to_dense() if isinstance(o, Entries) else o for o in operands]))
@@ -73,7 +73,8 @@ def _fill_of(operand: Any) -> Any:
     return operand.fill if isinstance(operand, Entries) else getattr(operand, "fill_value", None)
 
 
-def _shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """numpy's rule. Raises DataError."""
     rank = max(map(len, shapes), default=0)
     found = [1] * rank
     for shape in shapes:
@@ -95,8 +96,8 @@ def _parts(
         needed = [k for k in sparse if len(sparse) != 2 or not _alone_is_fill(operands, k, fills, fill, call)]
     if len(sparse) == 2 and not needed:  # something only where both are
         one, other = sorted(sparse, key=lambda k: _expansion(operands[k], shape))
-        return fill, [_expanded(operands[one], shape, operands[other])]
-    return fill, [_expanded(operands[k], shape) for k in needed]
+        return fill, [expanded(operands[one], shape, operands[other])]
+    return fill, [expanded(operands[k], shape) for k in needed]
 
 
 def _alone_is_fill(
@@ -111,7 +112,7 @@ def _expansion(entries: Entries, shape: tuple[int, ...]) -> int:
     return max(1, len(entries.values)) * max(1, prod(shape)) // max(1, prod(entries.shape))
 
 
-def _expanded(entries: Entries, shape: tuple[int, ...], beside: Entries | None = None) -> tuple[tuple[Array, ...], int]:
+def expanded(entries: Entries, shape: tuple[int, ...], beside: Entries | None = None) -> tuple[tuple[Array, ...], int]:
     """The coordinates of the entries broadcast to a shape: only where `beside` has entries, dimension by dimension."""
     lead, count = len(shape) - entries.ndim, len(entries.values)
     own = {d: c for d, c in enumerate(entries.coords, lead) if entries.shape[d - lead] == shape[d]}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import DataError, SpfgenError, Unsupported
-from spfgen.lang.fills import fill_text, plain_fill
+from spfgen.lang.fills import plain_fill
 from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import Entries
 from spfgen.run.bind import packed
 from spfgen.run.foreign import NUMPY, candidates
-from spfgen.run.form import canonical, remember
+from spfgen.run.form import refilled, remember
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Tensor
 
@@ -35,8 +34,26 @@ def tensor_from(entries: Entries, layouts: Iterable[Layout]) -> Any:
 
 def packed_in(layout: Layout, entries: Entries) -> Tensor:
     """Raises DataError for entries that the layout has no place for, Unsupported for one that cannot be packed."""
-    data = Coordinates(entries.shape, entries.coords, entries.values)
-    return packed(with_fill(layout, entries.fill), data)
+    fill = plain_fill(entries.fill)
+    data = Coordinates(entries.shape, entries.coords, entries.values, fill)
+    return packed(refilled(layout, fill), data)
+
+
+def in_layout(entries: Entries, layout: Any) -> Any:
+    """In the layout that is asked for, with the types, constants and the fill value that its use says.
+
+    Raises DataError for entries that it has no place for, Unsupported for one that cannot be packed.
+    """
+    from spfgen.api import filled, handle_of
+    from spfgen.run.arrays.shapes import refilled as stored
+    from spfgen.run.entries import pack_object
+
+    handle = handle_of(layout)
+    fill = handle.tree.fill_of(handle.use)
+    if fill is not None:
+        entries = stored(entries, fill)
+    own = packed_in(of_coordinates(entries.ndim), entries)
+    return pack_object(filled(handle, entries.fill), own, None, "sum")
 
 
 def of_coordinates(rank: int) -> Layout:
@@ -47,22 +64,6 @@ def of_coordinates(rank: int) -> Layout:
 def is_full(layout: Layout) -> bool:
     """Whether it is a layout of dense arrays."""
     return any(b.library == NUMPY for b in layout.bindings)
-
-
-_FILLED: dict[tuple[int, str], tuple[Layout, Layout]] = {}
-
-
-def with_fill(layout: Layout, fill: Any) -> Layout:
-    """The same layout with another fill value."""
-    text = fill_text(fill)
-    if fill_text(layout.fill) == text:
-        return layout
-    key = (id(layout), text)
-    found = _FILLED.get(key)
-    if found is None or found[0] is not layout:
-        found = (layout, canonical(replace(layout, fill=plain_fill(fill))))
-        remember(_FILLED, key, found)
-    return found[1]
 
 
 _RANKS: dict[tuple[int, int], tuple[Layout, Layout | None]] = {}
@@ -87,7 +88,7 @@ def _of_family(layout: Layout, rank: int) -> Iterator[Layout]:
         return
     try:
         handle = handle_of(layout.name, constants)
-        if handle.is_open and handle.layout(layout.rank) == with_fill(layout, handle.layout(layout.rank).fill):
+        if handle.is_open and handle.layout(layout.rank) == refilled(layout, handle.layout(layout.rank).fill):
             yield handle.layout(rank)
     except SpfgenError:  # one of the user's own, which is known with its rank only
         return

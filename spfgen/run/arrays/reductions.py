@@ -10,9 +10,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from spfgen.errors import DataError, UsageError
-from spfgen.run.arrays.entries import Entries, filled, groups
+from spfgen.run.arrays.entries import MOST, Entries, filled, groups, normal, numbered
 from spfgen.run.tensor import Array
 
+SPARSE = "ask for a sparse result: spfgen.asarray(T).sum(axis).compute(layout=...)"
 IDEMPOTENT = frozenset("maximum minimum fmax fmin logical_or logical_and bitwise_or bitwise_and gcd lcm".split())
 
 
@@ -25,35 +26,53 @@ def reduced(
     function: np.ufunc, entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None
 ) -> Any:
     """`function.reduce` of the array that the entries stand for. Raises DataError when the result is too large."""
-    axes = axes_of(axis, entries.ndim)
-    repeat = _repeated(function)
-    if repeat is None:
+    found = of_groups(function, entries, axis, keepdims, dtype, initial)
+    if found is None:
         more = {} if initial is None else {"initial": initial}
         return function.reduce(entries.to_dense(), axis=axis, keepdims=keepdims, dtype=dtype, **more)
+    try:
+        result = found.to_dense()
+    except DataError as error:
+        raise DataError(error.message, None, (SPARSE,)) from error
+    return result if found.ndim else result[()]
+
+
+def of_groups(
+    function: np.ufunc, entries: Entries, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None
+) -> Entries | None:
+    """The same as entries: what differs from the reduction of fill values alone. None for functions of which that is
+    not known."""
+    axes, repeat = axes_of(axis, entries.ndim), _repeated(function)
+    if repeat is None:
+        return None
     kept = [d for d in range(entries.ndim) if d not in axes]
     shape, length = tuple(entries.shape[d] for d in kept), prod(entries.shape[d] for d in axes)
-    if length > 2**63 - 1:
+    if length > MOST:
         if entries.fill and function.__name__ in ("add", "multiply"):
             raise DataError(f"expected fewer than 2^63 elements with the fill value {entries.fill}, but it is {length}")
-        length = 2**63 - 1  # some, and that is all that counts
-    trial = function.reduce(np.zeros(1, entries.dtype), dtype=dtype)
+        length = MOST  # some, and that is all that counts
     more = {} if initial is None else {"initial": initial}
+    trial = np.asarray(function.reduce(np.zeros(min(1, length), entries.dtype), dtype=dtype, **more))
     if not length:  # numpy says what that is, or that there is nothing
-        empty = function.reduce(np.zeros(0, entries.dtype), dtype=dtype, **more)
-        return _shaped(filled(shape, empty, np.asarray(empty).dtype), entries, axes, keepdims)
-    kind = np.asarray(trial).dtype
-    fill = entries.fill.astype(np.asarray(function(entries.fill, entries.fill, dtype=dtype)).dtype).astype(kind)
-    result = _filled(shape, repeat(fill, np.asarray(length))[()], kind, entries.shape)
-    order, first, where = groups(shape, [entries.coords[d] for d in kept], len(entries.values))
-    if len(first):
-        values = function.reduceat(entries.values[order], first, dtype=dtype)
-        absent = length - np.diff(np.append(first, len(order)))
-        some = absent > 0
-        values[some] = function(values[some], repeat(fill, absent[some]).astype(kind), dtype=dtype)
-        result[where if where else ()] = values if where else values[0]
-    if initial is not None:
-        result = np.asarray(function(result, initial, dtype=dtype))
-    return _shaped(result, entries, axes, keepdims)
+        fill, values, where = trial[()], np.zeros(0, trial.dtype), tuple(np.zeros(0, np.int64) for _ in kept)
+    else:
+        own = np.asarray(function.reduce(np.zeros(1, entries.dtype), dtype=dtype)).dtype
+        unit = entries.fill.astype(own)
+        fill = np.asarray(repeat(unit, np.asarray(length)))[()]
+        order, first, where = groups(shape, [entries.coords[d] for d in kept], len(entries.values))
+        values = function.reduceat(entries.values[order], first, dtype=dtype) if len(first) else np.zeros(0, own)
+        if len(first):
+            absent = length - np.diff(np.append(first, len(order)))
+            some = absent > 0
+            values[some] = function(values[some], repeat(unit, absent[some]), dtype=dtype)
+        fill = np.asarray(fill).astype(values.dtype)[()]
+        if initial is not None:
+            values, fill = function(values, initial, dtype=dtype), function(fill, initial, dtype=dtype)
+    if keepdims:
+        zero, at = np.zeros(len(values), np.int64), iter(where)
+        where = tuple(zero if d in axes else next(at) for d in range(entries.ndim))
+        shape = tuple(1 if d in axes else n for d, n in enumerate(entries.shape))
+    return normal(shape, where, np.asarray(values), fill, once=True)
 
 
 def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:
@@ -68,14 +87,6 @@ def _repeated(function: np.ufunc) -> Callable[[Any, Array], Array] | None:
         case name if name in IDEMPOTENT and name not in ("gcd", "lcm"):
             return lambda fill, count: np.broadcast_to(fill, count.shape)
     return None
-
-
-def _filled(shape: tuple[int, ...], value: Any, kind: np.dtype[Any], whole: Sequence[int]) -> Array:
-    try:
-        return filled(shape, value, kind)
-    except DataError as error:
-        hint = "ask for a sparse result: spfgen.asarray(T).sum(axis).compute(layout=...)"
-        raise DataError(error.message, None, (hint,)) from error
 
 
 def _shaped(result: Array, entries: Entries, axes: Sequence[int], keepdims: bool) -> Any:
@@ -109,7 +120,7 @@ def place_of(which: str, entries: Entries, axis: Any, keepdims: bool) -> Any:
         raise UsageError(f"expected a dimension with elements for {which}, but its extent is 0")
     kept = [d for d in range(entries.ndim) if d != along]
     shape = tuple(entries.shape[d] for d in kept)
-    result = _filled(shape, 0, np.dtype(np.int64), entries.shape)
+    result = filled(shape, 0, np.dtype(np.int64))
     count = len(entries.values)
     order, first, where = groups(shape, [entries.coords[d] for d in kept], count)
     if count:
@@ -143,7 +154,5 @@ def _levels(values: Array, which: str) -> Array:
 
 
 def _flat(entries: Entries) -> tuple[Array]:
-    from spfgen.run.arrays.entries import numbered
-
     (key,) = numbered(entries.shape, [len(entries.values)], [entries.coords])
     return (key,)

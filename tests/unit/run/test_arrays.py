@@ -12,8 +12,8 @@ import spfgen
 from spfgen.errors import DataError
 from spfgen.lang.spec import SOLVED
 from spfgen.run.arrays.eager import dense_of
-from spfgen.run.arrays.made import with_fill
 from spfgen.run.bind import packed
+from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Tensor
 from tests.unit.layout.test_pack import LAYOUTS, label, storable
@@ -38,7 +38,7 @@ def drawn(layout, seed=0, shape=None, kind="float64"):
 
 def of_array(layout, dense):
     coords = np.nonzero(dense != layout.fill)
-    return packed(layout, Coordinates(dense.shape, tuple(coords), dense[coords]))
+    return packed(layout, Coordinates(dense.shape, tuple(coords), dense[coords], layout.fill))
 
 
 def agrees(got, expected, like=None) -> None:
@@ -93,7 +93,7 @@ def test_signs(layout) -> None:
 def test_reductions(layout) -> None:
     other = (2.0, -1.0, np.inf)[len(layout.name) % 3]
     for seed, fill in ((1, layout.fill), (2, other)):
-        own = with_fill(layout, fill)
+        own = refilled(layout, fill)
         tensor, dense = drawn(own, seed)
         assert tensor.nnz == np.count_nonzero(dense != fill)
         axes = [None, *range(dense.ndim), tuple(range(dense.ndim))]
@@ -127,7 +127,7 @@ KEYS = {
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0):
-        tensor, dense = drawn(with_fill(layout, fill), 5)
+        tensor, dense = drawn(refilled(layout, fill), 5)
         for key in KEYS[layout.rank]:
             agrees(tensor[key], dense[key])
         mask = np.random.default_rng(0).random(dense.shape) < 0.4
@@ -227,6 +227,27 @@ def test_functions_of_numpy() -> None:
     assert not np.allclose(tensor, tensor + 1)
     assert np.array_equal(tensor, tensor.convert("csc"))
     assert not np.array_equal(tensor, tensor * 2)
+    agrees(np.einsum("ij->j", tensor), dense.sum(0))
+    agrees(np.einsum("ij,j", tensor, np.ones(4)), dense.sum(1))
+    agrees(np.isclose(tensor, 2.0), np.isclose(dense, 2.0))
+    agrees(np.round(tensor / 3, 1), np.round(dense / 3, 1))
+    agrees(np.swapaxes(tensor, 0, -1), dense.T)
+    agrees(np.ravel(tensor), dense.ravel())
+    agrees(tensor.reshape(4, -1), dense.reshape(4, -1))
+    agrees(tensor.reshape((2, 6)), dense.reshape(2, 6))
+    agrees(tensor[:1].squeeze(), dense[0])
+    agrees(tensor.diagonal(1), dense.diagonal(1))
+    agrees(tensor.trace(), dense.trace())
+    agrees(np.trace(tensor, 2), dense.trace(2))
+    agrees(tensor.toarray(), dense)
+    for order in (None, "fro", 1, np.inf):
+        assert np.linalg.norm(tensor, order) == pytest.approx(np.linalg.norm(dense, order))
+        assert np.linalg.norm(tensor[2], None if order == "fro" else order) == pytest.approx(
+            np.linalg.norm(dense[2], None if order == "fro" else order)
+        )
+    agrees(np.linalg.norm(tensor, axis=1), np.linalg.norm(dense, axis=1))
+    with pytest.raises(TypeError, match="norm"):
+        np.linalg.norm(tensor, 2)
     quotient, rest = divmod(tensor, 2)
     agrees(quotient, dense // 2)
     agrees(rest, dense % 2)

@@ -24,7 +24,7 @@ import spfgen
 def tasks():
     return len(os.listdir("/proc/self/task"))
 
-x = np.ones(100000)
+x = np.ones(1_000_000)
 def run(threads):
     assert np.array_equal(spfgen.evaluate("y[i] = 2*x[i]", x=x, threads=threads), 2*x)
     return tasks() - before
@@ -100,7 +100,7 @@ def test_a_team_nobody_asked_for_starts_only_where_it_gains() -> None:
     library.team.restype = ctypes.c_int
     library.omp_set_num_threads(3)
     try:
-        assert [library.team(0, work) for work in (17_000, 60_000, 70_000)] == [1, 1, 3]
+        assert [library.team(0, work) for work in (17_000, 110_000, 260_000, 270_000)] == [1, 1, 1, 3]
         assert [library.team(2, work) for work in (8_000, 17_000)] == [1, 2]
     finally:
         library.omp_set_num_threads(threads_by_default())

@@ -1,0 +1,193 @@
+"""numpy's functions that change shapes, for tensors in any layout; and arrays that are computed when asked for.
+
+Operands are tensors and whatever `spfgen.evaluate` takes. Results are tensors: in the `layout` that is asked for, else
+in that of the first operand where it has places for the entries, else in one of coordinates. Elements that are not
+stored keep the fill value of the first operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spfgen.api import LayoutHandle
+from spfgen.errors import DataError
+from spfgen.layout.nodes import Layout
+from spfgen.run.arrays import shapes
+from spfgen.run.arrays.eager import permutation
+from spfgen.run.arrays.entries import Entries, entries_of
+from spfgen.run.arrays.indexing import subscript
+from spfgen.run.arrays.made import in_layout, tensor_from
+from spfgen.run.foreign import tensor_of
+from spfgen.run.tensor import Tensor
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+    from spfgen.run.arrays.lazy import LazyArray
+
+AnyLayout = LayoutHandle | Layout | str
+
+
+def reshape(a: object, shape: Any, order: str = "C", *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.reshape: `reshape(T, (6, -1))`, elements by rows ("C") or by columns ("F")."""
+    return _one(a, layout, lambda e: shapes.reshape(e, shape, order))
+
+
+def slice(a: object, key: Any, *, layout: AnyLayout | None = None) -> Any:  # noqa: A001
+    """`a[key]` in a layout: `slice(T, np.s_[1:5:2, :], layout="csr")`; a number when nothing else is left."""
+    return _one(a, layout, lambda e: subscript(e, key))
+
+
+def transpose(a: object, axes: Sequence[int] | None = None, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.transpose."""
+    return _one(a, layout, lambda e: shapes.transpose(e, permutation((axes,), e.ndim)))
+
+
+def flip(m: object, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.flip: the elements in the reverse order along the axes, all of them without `axis`."""
+    return _one(m, layout, lambda e: shapes.flip(e, axis))
+
+
+def roll(a: object, shift: Any, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.roll."""
+    return _one(a, layout, lambda e: shapes.roll(e, shift, axis))
+
+
+def pad(
+    array: object,
+    pad_width: Any,
+    mode: str = "constant",
+    *,
+    constant_values: Any = 0,
+    layout: AnyLayout | None = None,
+) -> Tensor:
+    """numpy.pad, with the mode "constant", "edge" or "wrap"."""
+    return _one(array, layout, lambda e: shapes.pad(e, pad_width, mode, constant_values))
+
+
+def tril(m: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.tril: what is above the k-th diagonal becomes 0."""
+    return _one(m, layout, lambda e: shapes.triangle(e, k, True))
+
+
+def triu(m: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.triu: what is below the k-th diagonal becomes 0."""
+    return _one(m, layout, lambda e: shapes.triangle(e, k, False))
+
+
+def diag(v: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.diag: the k-th diagonal of a matrix, or the matrix with that diagonal."""
+    return _one(v, layout, lambda e: shapes.diag(e, k))
+
+
+def diagonal(a: object, offset: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.diagonal of a matrix."""
+    tensor = _tensor(a)
+    if tensor.ndim != 2:
+        raise DataError(f"expected a matrix, but it has the shape {tensor.shape}")
+    return diag(tensor, offset, layout=layout)
+
+
+def expand_dims(a: object, axis: Any, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.expand_dims."""
+    return _one(a, layout, lambda e: shapes.expand_dims(e, axis))
+
+
+def squeeze(a: object, axis: Any = None, *, layout: AnyLayout | None = None) -> Any:
+    """numpy.squeeze; a number when no dimension is left."""
+    return _one(a, layout, lambda e: shapes.squeeze(e, axis))
+
+
+def broadcast_to(array: object, shape: Any, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.broadcast_to, in new arrays."""
+    return _one(array, layout, lambda e: shapes.broadcast_to(e, shape))
+
+
+def tile(A: object, reps: Any, *, layout: AnyLayout | None = None) -> Tensor:  # noqa: N803
+    """numpy.tile."""
+    return _one(A, layout, lambda e: shapes.tile(e, reps))
+
+
+def repeat(a: object, repeats: Any, axis: Any = None, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.repeat."""
+    return _one(a, layout, lambda e: shapes.repeat(e, repeats, axis))
+
+
+def concatenate(arrays: Sequence[object], axis: int | None = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.concatenate."""
+    return _several(arrays, layout, lambda parts: shapes.concatenate(parts, axis))
+
+
+def stack(arrays: Sequence[object], axis: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.stack."""
+    return _several(arrays, layout, lambda parts: shapes.stack(parts, axis))
+
+
+def vstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.vstack."""
+    return _several(tup, layout, shapes.vstack)
+
+
+def hstack(tup: Sequence[object], *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.hstack."""
+    return _several(tup, layout, shapes.hstack)
+
+
+def block(arrays: Any, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.block: `block([[A, B], [C, D]])`."""
+    tensors = [_tensor(a) for a in shapes.leaves(arrays)]
+    rest = iter([entries_of(t) for t in tensors])
+    return _result(shapes.block(arrays, lambda _: next(rest)), tensors, layout)
+
+
+def kron(a: object, b: object, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.kron."""
+    return _several((a, b), layout, lambda parts: shapes.kron(*parts))
+
+
+def asarray(a: object, *, layout: AnyLayout | None = None) -> LazyArray:
+    """An array of which signs, functions and methods are noted down, and computed together by `compute()`.
+
+    `a` is whatever `spfgen.evaluate` takes; with `layout` it is converted to it first.
+    """
+    from spfgen.run.arrays.lazy import LazyArray, leaf
+
+    if isinstance(a, LazyArray):
+        return a if layout is None else leaf(a.compute(layout=layout))
+    return leaf(a) if layout is None else leaf(in_layout(entries_of(_tensor(a)), layout))
+
+
+def aslinearoperator(a: object) -> LinearOperator:
+    """A scipy.sparse.linalg.LinearOperator over a matrix in any layout, for the solvers of scipy."""
+    from spfgen.run.arrays.solvers import linear_operator
+
+    return linear_operator(_tensor(a))
+
+
+def _tensor(value: Any) -> Tensor:
+    from spfgen.run.arrays.lazy import LazyArray
+
+    return tensor_of(value.compute() if isinstance(value, LazyArray) else value, "the operand")
+
+
+def _one(value: object, layout: AnyLayout | None, function: Callable[[Entries], Entries]) -> Tensor:
+    tensor = _tensor(value)
+    return _result(function(entries_of(tensor)), [tensor], layout)
+
+
+def _several(
+    values: Sequence[object], layout: AnyLayout | None, function: Callable[[Sequence[Entries]], Entries]
+) -> Tensor:
+    tensors = [_tensor(v) for v in values]
+    return _result(function([entries_of(t) for t in tensors]), tensors, layout)
+
+
+def _result(entries: Entries, tensors: Sequence[Tensor], layout: AnyLayout | None) -> Tensor:
+    """A tensor; a number where no dimension is left, as the functions that may leave none say."""
+    found: Tensor
+    if layout is None or not entries.ndim:
+        found = tensor_from(entries, [t.layout for t in tensors])
+    else:
+        found = in_layout(entries, layout)
+    return found

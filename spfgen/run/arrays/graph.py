@@ -1,0 +1,169 @@
+"""What a lazy array is made of: a tree of functions, reductions, products and transpositions over operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.run.arrays.contract import product_labels
+from spfgen.run.arrays.eager import permutation
+from spfgen.run.arrays.elementwise import broadcast_shape
+from spfgen.run.arrays.reductions import axes_of
+from spfgen.run.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """`shape` and `dtype` are those of the value."""
+
+    shape: tuple[int, ...] = field(init=False)
+    dtype: np.dtype[Any] = field(init=False)
+
+    def _is(self, shape: tuple[int, ...], dtype: Any) -> None:
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf(Node):
+    """A tensor, a numpy array, or a number (of Python: it takes the type of what it meets)."""
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        self._is(
+            np.shape(self.value), self.value.dtype if hasattr(self.value, "dtype") else np.asarray(self.value).dtype
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Node):
+    """numpy's function of single values, with its further arguments; `part` of its results."""
+
+    function: np.ufunc
+    operands: tuple[Node, ...]
+    options: tuple[tuple[str, Any], ...] = ()
+    part: int = 0
+
+    def __post_init__(self) -> None:
+        trial = [np.zeros(0, o.dtype) if (n := literal(o)) is None else n for o in self.operands]
+        with np.errstate(all="ignore"):
+            made = self.function(*trial, **dict(self.options))
+        made = made[self.part] if isinstance(made, tuple) else made
+        self._is(broadcast_shape([o.shape for o in self.operands]), np.asarray(made).dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Node):
+    operand: Node
+    kind: np.dtype[Any]
+
+    def __post_init__(self) -> None:
+        self._is(self.operand.shape, self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Node):
+    """numpy.matmul."""
+
+    left: Node
+    right: Node
+
+    def __post_init__(self) -> None:
+        own, other, result = product_labels(self.left.shape, self.right.shape)
+        extents: dict[str, int] = {}
+        for label, extent in zip(own + other, (*self.left.shape, *self.right.shape), strict=True):
+            before = extents.setdefault(label, extent)
+            if before != extent and 1 not in (before, extent):
+                message = f"expected shapes that fit, but they are {self.left.shape} and {self.right.shape}"
+                raise DataError(message)
+            extents[label] = extent if before == 1 else before
+        self._is(tuple(extents[x] for x in result), np.result_type(self.left.dtype, self.right.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Node):
+    """A reduction by numpy's function of that name; `mean`, `argmax` and `argmin` among them."""
+
+    name: str
+    operand: Node
+    axis: Any
+    keepdims: bool
+    kind: Any = None
+
+    def __post_init__(self) -> None:
+        axes = axes_of(self.axis, len(self.operand.shape))
+        one = np.zeros(1, self.operand.dtype)
+        if self.name in ("argmax", "argmin"):
+            dtype = np.dtype(np.int64)
+        elif self.name == "mean":
+            dtype = np.asarray(one.mean(dtype=self.kind)).dtype
+        else:
+            dtype = np.asarray(getattr(np, self.name).reduce(one, dtype=self.kind)).dtype
+        rest = enumerate(self.operand.shape)
+        self._is(tuple(1 if d in axes else n for d, n in rest if self.keepdims or d not in axes), dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Turn(Node):
+    """numpy.transpose."""
+
+    operand: Node
+    order: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self._is(tuple(self.operand.shape[d] for d in self.order), self.operand.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Pick(Node):
+    """A subscript."""
+
+    operand: Node
+    key: Any
+
+    def __post_init__(self) -> None:
+        virtual = np.broadcast_to(np.zeros((), self.operand.dtype), self.operand.shape)
+        self._is(virtual[self.key].shape, self.operand.dtype)
+
+
+def literal(node: Node) -> bool | int | float | complex | None:
+    """The number, if it is one of Python."""
+    if isinstance(node, Leaf) and type(node.value) in (bool, int, float, complex):
+        number: bool | int | float | complex = node.value
+        return number
+    return None
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Call(operands=operands):
+            return operands
+        case Product(left=left, right=right):
+            return left, right
+        case Cast(operand=operand) | Reduce(operand=operand) | Turn(operand=operand) | Pick(operand=operand):
+            return (operand,)
+    return ()
+
+
+def leaves(node: Node) -> Iterator[Leaf]:
+    """The operands, each as often as it stands."""
+    if isinstance(node, Leaf):
+        yield node
+    for child in children(node):
+        yield from leaves(child)
+
+
+def stored(node: Node) -> int:
+    """How many numbers the operands hold."""
+    return sum(x.value.nse if isinstance(x.value, Tensor) else prod(x.shape) for x in leaves(node))
+
+
+def turned(node: Node, axes: Any) -> Node:
+    order = permutation(axes, len(node.shape))
+    return node if order == tuple(range(len(order))) else Turn(node, order)

@@ -1,0 +1,330 @@
+"""Arrays that are computed when they are asked for: what is done to them is a tree until then.
+
+`compute` makes one kernel of index notation of the whole tree where that can be and where there is enough to compute;
+else it goes node by node, as tensors do (eager.py). The values are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported
+from spfgen.layout.nodes import Layout
+from spfgen.run.arrays import eager
+from spfgen.run.arrays.elementwise import decided
+from spfgen.run.arrays.entries import Entries, entries_of
+from spfgen.run.arrays.graph import (
+    Call,
+    Cast,
+    Leaf,
+    Node,
+    Pick,
+    Product,
+    Reduce,
+    Turn,
+    children,
+    literal,
+    stored,
+    turned,
+)
+from spfgen.run.arrays.made import in_layout, is_full
+from spfgen.run.arrays.reductions import of_groups
+from spfgen.run.arrays.shapes import of_dense
+from spfgen.run.arrays.text import TARGET, Fused, fused
+from spfgen.run.operators import Operators, unknown_attribute
+from spfgen.run.tensor import Array, Tensor
+
+ENOUGH = eager.ENOUGH
+"""Trees over fewer numbers are not worth a compilation."""
+
+
+class LazyArray(Operators):
+    """An array that is not computed yet: signs, methods and numpy's functions add to what is to be done.
+
+    `compute()` does it. `numpy.asarray` and whoever needs a number do it, too.
+    """
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.node.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.node.dtype
+
+    @property
+    def statement(self) -> str | None:
+        """The index notation that `compute` makes a kernel of; None where it goes step by step."""
+        found = fused(self.node)
+        return None if found is None else found.text
+
+    def compute(self, *, layout: Any = None) -> Any:
+        """The value: a tensor where the operands and the fill say that it is sparse, or in the `layout` that is asked
+        for; else a numpy array, or a number."""
+        return computed(self.node, layout)
+
+    def astype(self, dtype: DTypeLike) -> LazyArray:
+        """With values of another type, as numpy converts them."""
+        return LazyArray(Cast(self.node, np.dtype(dtype)))
+
+    def transpose(self, *axes: Any) -> LazyArray:
+        """numpy.transpose."""
+        return LazyArray(turned(self.node, axes))
+
+    def __getitem__(self, key: Any) -> LazyArray:
+        return LazyArray(Pick(self.node, key))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.compute())
+
+    def __bool__(self) -> bool:
+        return bool(self.compute())
+
+    def __float__(self) -> float:
+        return float(self.compute())
+
+    def __int__(self) -> int:
+        return int(self.compute())
+
+    def __complex__(self) -> complex:
+        return complex(self.compute())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("a lazy array is computed: it becomes a numpy array by a copy only")
+        return np.asarray(self.compute(), dtype=dtype)
+
+    def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        if method == "__call__" and not {"out", "where"} & set(options):
+            return self._called(function, operands, options)
+        if method == "reduce" and set(options) <= {"axis", "keepdims", "dtype"}:
+            return self._reduced(
+                function.__name__, options.get("axis", 0), options.get("keepdims", False), dtype=options.get("dtype")
+            )
+        given = [o.compute() if isinstance(o, LazyArray) else o for o in operands]
+        return getattr(function, method)(*given, **options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        from spfgen.run.arrays.numpy_functions import REDUCTIONS, called
+
+        if function is np.transpose:
+            return self.transpose(*arguments[1:], *options.values())
+        if function in {getattr(np, n) for n in REDUCTIONS}:
+            return called(function, arguments, options)
+        return function(*map(_computed, arguments), **{n: _computed(v) for n, v in options.items()})
+
+    def _called(self, function: np.ufunc, operands: Sequence[object], options: dict[str, Any]) -> Any:
+        given = [_node(o) for o in operands]
+        if function is np.matmul:
+            return LazyArray(Product(*given))
+        if function.signature is not None:
+            raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is none")
+        parts = [Call(function, tuple(given), tuple(options.items()), k) for k in range(function.nout)]
+        return LazyArray(parts[0]) if len(parts) == 1 else tuple(map(LazyArray, parts))
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
+        if options.get("initial") is not None:
+            return eager.reduced(_tensor(self.compute()), name, axis, keepdims, **options)
+        return LazyArray(Reduce(name, self.node, axis, keepdims, options.get("dtype")))
+
+    def _goes_with(self, other: object) -> bool:
+        return isinstance(other, LazyArray) or eager.is_operand(other)
+
+    if not TYPE_CHECKING:  # who checks types is to see that a name is not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
+
+    def __repr__(self) -> str:
+        shape = [" x ".join(map(str, self.shape))] if self.shape else []
+        said = ", ".join([*shape, str(self.dtype)])
+        statement = self.statement
+        return f"<spfgen.LazyArray {said}{'' if statement is None else f': {statement}'}>"
+
+
+def leaf(value: Any) -> LazyArray:
+    """An operand as a lazy array."""
+    return LazyArray(_node(value))
+
+
+def _node(value: Any) -> Node:
+    return value.node if isinstance(value, LazyArray) else Leaf(eager.operand(value))
+
+
+def _computed(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(map(_computed, value))
+    return value.compute() if isinstance(value, LazyArray) else value
+
+
+# --- computing ------------------------------------------------------------------------------------------------------
+
+
+def computed(node: Node, layout: Any = None) -> Any:
+    """The value of a tree."""
+    if isinstance(node, Leaf):
+        return node.value if layout is None else _placed(node.value, layout)
+    found = by_kernel(node, layout)
+    if found is not None:
+        return found
+    if layout is not None and node.shape:
+        found = _groups(node)
+        if found is not None:
+            return in_layout(found, layout)
+    found = _by_steps(node, {})
+    return found if layout is None else _placed(found, layout)
+
+
+def _placed(value: Any, layout: Any) -> Any:
+    if isinstance(value, Tensor):
+        return in_layout(entries_of(value), layout)
+    return in_layout(of_dense(value, value.dtype.type(0)), layout) if np.ndim(value) else value
+
+
+def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False) -> Any | None:
+    """The value by one kernel of the whole tree; None where that is not worth it, or cannot be: who goes step by step
+    then words what is wrong. `sparse`: only where the result is sparse."""
+    if stored(node) < ENOUGH:
+        return None
+    said, pattern = fused(node), _pattern(node)
+    if said is None or (sparse and pattern is None):
+        return None
+    try:
+        found = _by_kernel(node, said, pattern, layout)
+    except InternalError:
+        raise
+    except SpfgenError:
+        return None
+    return found if found.dtype == node.dtype else None
+
+
+def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -> Any:
+    """Raises SpfgenError where there is no such kernel."""
+    from spfgen.api import handle_of
+    from spfgen.run.evaluate import evaluate
+
+    if layout is None and pattern is not None:
+        layout = pattern.layout
+    if layout is None or not node.shape:
+        found = evaluate(said.text, said.operands, said.sizes)
+        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+    handle = handle_of(layout)
+    if pattern is None or pattern.fill != 0 or handle.layout(len(node.shape)).fill != 0:
+        raise Unsupported("expected a result with the fill value 0")
+    return evaluate(said.text, said.operands, said.sizes, out={TARGET: handle}, prune=True)
+
+
+class _Pattern:
+    """A sparse result: its fill value, and the layout of the operand that it is in."""
+
+    def __init__(self, fill: Any, layout: Layout) -> None:
+        self.fill, self.layout = fill, layout
+
+
+def _pattern(node: Node) -> _Pattern | None:
+    """Of a tree whose result is sparse by the rule of tensors; None for dense ones."""
+    match node:
+        case Leaf(value=Tensor() as tensor):
+            return None if is_full(tensor.layout) else _Pattern(tensor.fill_value, tensor.layout)
+        case Turn(operand=operand):
+            return _pattern(operand)
+        case Product(left=left, right=right):
+            first, second = _pattern(left), _pattern(right)
+            both = first is not None and second is not None and first.fill == 0 == second.fill
+            return _Pattern(node.dtype.type(0), first.layout) if both and first is not None else None
+        case Call(function=function, operands=operands):
+            return _called_pattern(function, node, operands)
+    return None
+
+
+def _called_pattern(function: np.ufunc, node: Call, operands: Sequence[Node]) -> _Pattern | None:
+    found = [_pattern(o) for o in operands]
+    numbers = [literal(o) for o in operands]
+    trial = [
+        (np.zeros(1, o.dtype) if n is None else n) if p is None else Entries((), (), np.zeros(0, o.dtype), p.fill)
+        for o, n, p in zip(operands, numbers, found, strict=True)
+    ]
+    deciding = decided(function, trial)
+    for place, fill in deciding.items():
+        own = found[place]
+        if own is not None and len(own.layout.parameters) == len(node.shape):
+            return _Pattern(fill, own.layout)
+    if deciding or any(p is None and o.shape for p, o in zip(found, operands, strict=True)):
+        return None
+    own = next((p for p in found if p is not None and len(p.layout.parameters) == len(node.shape)), None)
+    if own is None or any(p is None and n is None for p, n in zip(found, numbers, strict=True)):
+        return None
+    with np.errstate(all="ignore"):
+        values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
+        return _Pattern(np.asarray(function(*values, **dict(node.options)))[()], own.layout)
+
+
+def _groups(node: Node) -> Entries | None:
+    """A reduction as entries, where they follow from those of the operand."""
+    if not isinstance(node, Reduce) or node.name in ("mean", "argmax", "argmin"):
+        return None
+    operand = _by_steps(node.operand, {})
+    if not isinstance(operand, Tensor):
+        return None
+    return of_groups(getattr(np, node.name), entries_of(operand), node.axis, node.keepdims, node.kind)
+
+
+def _by_steps(node: Node, known: dict[int, Any]) -> Any:
+    """Node by node; what stands in several places is computed once."""
+    if id(node) not in known:
+        known[id(node)] = _step(node, [_by_steps(c, known) for c in children(node)])
+    return known[id(node)]
+
+
+def _step(node: Node, operands: Sequence[Any]) -> Any:
+    match node:
+        case Leaf(value=value):
+            return value
+        case Call(function=function, options=options, part=part):
+            if not any(isinstance(o, Tensor) for o in operands):
+                found = function(*operands, **dict(options))
+            else:
+                found = eager.applied(function, operands, dict(options))
+            return found[part] if isinstance(found, tuple) else found
+        case Product():
+            return eager.product(*operands) if any(isinstance(o, Tensor) for o in operands) else np.matmul(*operands)
+    (operand,) = operands
+    match node:
+        case Cast(kind=kind):
+            return operand.astype(kind)
+        case Turn(order=order):
+            return operand.transpose(order)
+        case Pick(key=key):
+            return operand[key]
+        case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind):
+            return eager.reduced(_tensor(operand), name, axis, keepdims, kind)
+    raise DataError(f"expected a node of a lazy array, but this is a {type(node).__name__}")
+
+
+def _tensor(value: Any) -> Tensor:
+    from spfgen.run.foreign import tensor_of
+
+    return tensor_of(value, "the operand")

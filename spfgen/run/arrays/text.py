@@ -1,0 +1,170 @@
+"""Trees of lazy arrays as one statement of index notation.
+
+Broadcasting is a subscript 0, a transposition another order of the indices, a matrix product a sum over an index of its
+own. What index notation does not say (another type than the operands', a function that is not in its table) is None:
+the tree is then computed node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from spfgen.lang.ops import OPERATORS
+from spfgen.run.arrays.contract import product_labels
+from spfgen.run.arrays.graph import Call, Leaf, Node, Product, Reduce, Turn, literal
+from spfgen.run.arrays.reductions import axes_of
+
+TARGET = "result"
+REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "any",
+    "logical_and": "all",
+}
+
+
+@dataclass
+class Fused:
+    """A statement, what it is called with, and the extents of indices that no operand has."""
+
+    text: str = ""
+    operands: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+
+class _NotSaid(Exception):
+    """There is no index notation for it."""
+
+
+def fused(node: Node) -> Fused | None:
+    """The statement for a tree; None when there is none."""
+    writer = _Writer()
+    own = [writer.index(n) for n in node.shape]
+    try:
+        value = writer.value(node, own)
+    except _NotSaid:
+        return None
+    target = f"{TARGET}[{', '.join(own)}]" if own else TARGET
+    sizes = {i: n for i, n in writer.extents.items() if i not in writer.used}
+    return Fused(f"{target} = {_outermost(value)}", writer.operands, sizes)
+
+
+def _outermost(value: str) -> str:
+    return value[1:-1] if value.startswith("(") and _closes(value) == len(value) - 1 else value
+
+
+def _closes(value: str) -> int:
+    depth = 0
+    for k, letter in enumerate(value):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return k
+    return -1
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.operands: dict[str, Any] = {}
+        self.names: dict[int, str] = {}
+        self.extents: dict[str, int] = {}
+        self.used: set[str] = set()
+        self._indices = (f"{letter}{number or ''}" for number in count() for letter in "ijklmnpqrst")
+        self._tensors = (f"{letter}{number or ''}" for number in count() for letter in "ABCDEFGHJKLMNOPQRSTUVWXYZ")
+
+    def index(self, extent: int) -> str:
+        name = next(self._indices)
+        self.extents[name] = extent
+        return name
+
+    def value(self, node: Node, own: Sequence[str]) -> str:
+        """The value of a node at subscripts."""
+        match node:
+            case Leaf(value=value):
+                return _literal(value) if literal(node) is not None and _is_plain(value) else self._access(node, own)
+            case Turn(operand=operand, order=order):
+                return self.value(operand, [own[order.index(d)] for d in range(len(order))])
+            case Call():
+                return self._call(node, own)
+            case Product(left=left, right=right) if _sums_as_numpy(node):
+                return self._product(left, right, node, own)
+            case Reduce(name=name, operand=operand, kind=None) if name in REDUCTIONS:
+                if name in ("add", "multiply") and operand.dtype != node.dtype:
+                    raise _NotSaid
+                return self._reduced(node, own)
+        raise _NotSaid
+
+    def _access(self, node: Leaf, own: Sequence[str]) -> str:
+        name = self.names.get(id(node.value))
+        if name is None:
+            name = self.names[id(node.value)] = next(self._tensors)
+            self.operands[name] = node.value
+        self.used.update(own)
+        return f"{name}[{', '.join(own)}]" if own else name
+
+    def _broadcast(self, node: Node, shape: Sequence[int], own: Sequence[str]) -> str:
+        lead = len(shape) - len(node.shape)
+        pairs = zip(node.shape, shape[lead:], own[lead:], strict=True)
+        return self.value(node, ["0" if n == 1 and extent != 1 else i for n, extent, i in pairs])
+
+    def _call(self, node: Call, own: Sequence[str]) -> str:
+        operator = OPERATORS.get(node.function.__name__)
+        if operator is None or node.options or node.function.nout > 1 or len(node.operands) != operator.arity:
+            raise _NotSaid
+        given = [self._broadcast(o, node.shape, own) for o in node.operands]
+        match operator.symbol, given:
+            case ("", _):
+                return f"{operator.name}({', '.join(given)})"
+            case symbol, [one]:
+                return f"({symbol}{' ' if symbol[-1].isalpha() else ''}{one})"
+            case symbol, [one, other]:
+                return f"({one} {symbol} {other})"
+        return f"{operator.name}({', '.join(given)})"
+
+    def _product(self, left: Node, right: Node, node: Node, own: Sequence[str]) -> str:
+        first, second, result = product_labels(left.shape, right.shape)
+        index = self.index(left.shape[-1])
+        at = {**dict(zip(result, own, strict=True)), "k": index}
+        extents = dict(zip(result, node.shape, strict=True))
+
+        def subscripts(labels: str, part: Node) -> list[str]:
+            pairs = zip(labels, part.shape, strict=True)
+            return ["0" if x != "k" and n == 1 and extents[x] != 1 else at[x] for x, n in pairs]
+
+        one, other = self.value(left, subscripts(first, left)), self.value(right, subscripts(second, right))
+        if node.dtype == np.bool_:  # a product in numpy; its sum would be a number
+            return f"any({index}: {one} & {other})"
+        return f"sum({index}: {one} * {other})"
+
+    def _reduced(self, node: Reduce, own: Sequence[str]) -> str:
+        axes = axes_of(node.axis, len(node.operand.shape))
+        rest = [i for d, i in enumerate(own) if d not in axes] if node.keepdims else list(own)
+        kept = iter(rest)
+        inner = [self.index(n) if d in axes else next(kept) for d, n in enumerate(node.operand.shape)]
+        value = self.value(node.operand, inner)
+        over = [inner[d] for d in axes]
+        if not over:
+            raise _NotSaid
+        return f"{REDUCTIONS[node.name]}({', '.join(over)}: {_outermost(value)})"
+
+
+def _sums_as_numpy(node: Node) -> bool:
+    """Whether sums in index notation have the type that numpy's have."""
+    return node.dtype == np.bool_ or np.asarray(np.zeros(1, node.dtype).sum()).dtype == node.dtype
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, bool | complex):
+        return False
+    return isfinite(value) and (isinstance(value, float) or abs(value) < 2**31)
+
+
+def _literal(value: Any) -> str:
+    return f"({value!r})" if value < 0 else repr(value)

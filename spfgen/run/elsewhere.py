@@ -1,0 +1,113 @@
+"""Arrays of torch and jax as arrays of numpy and entries, and back; neither is imported before one of them is there.
+
+Dense arrays are shared where they lie in memory of the processor, by DLPack; sparse ones become tensors over the same
+arrays where a layout has them, else entries.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.errors import DataError, UsageError
+from spfgen.run.read import Coordinates
+
+if TYPE_CHECKING:
+    from spfgen.run.tensor import Tensor
+
+
+COMPRESSED = tuple("csr csc".split())
+DENSE = "strided"
+FORMS = (*COMPRESSED, *"coo strided".split())
+"""Of torch, by its own names."""
+
+
+def is_elsewhere(value: object) -> bool:
+    """Whether it is an array of torch or jax."""
+    return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib") and hasattr(value, "dtype")
+
+
+def own(value: Any) -> Any:
+    """An array of torch or jax in numpy's or scipy's form."""
+    return _of_torch(value) if type(value).__module__.partition(".")[0] == "torch" else _of_jax(value)
+
+
+def _of_torch(value: Any) -> Any:
+    if value.requires_grad:
+        hint = "gradients do not pass through a kernel: pass tensor.detach()"
+        raise DataError("expected a tensor of torch without gradients, but it requires them", None, (hint,))
+    if value.device.type != "cpu":
+        raise DataError(
+            f"expected a tensor of torch on the CPU, but it is on {value.device}", None, ("pass tensor.cpu()",)
+        )
+    import torch
+
+    match value.layout:
+        case torch.strided:
+            return value.resolve_conj().resolve_neg().numpy()
+        case torch.sparse_coo:
+            coords = tuple(c.numpy().astype(np.int64) for c in value._indices())
+            return Coordinates(tuple(value.shape), coords, value._values().numpy())
+        case torch.sparse_csr | torch.sparse_csc if value.ndim == 2 and value.values().ndim == 1:
+            from scipy import sparse
+
+            is_rows = value.layout is torch.sparse_csr
+            pointers = value.crow_indices() if is_rows else value.ccol_indices()
+            indices = value.col_indices() if is_rows else value.row_indices()
+            kind = sparse.csr_array if is_rows else sparse.csc_array
+            return kind((value.values().numpy(), indices.numpy(), pointers.numpy()), shape=tuple(value.shape))
+    hint = "pass tensor.to_sparse_coo().coalesce()"
+    raise DataError(
+        f"expected a tensor of torch that is dense, coo, csr or csc, but it is {value.layout}", None, (hint,)
+    )
+
+
+def _of_jax(value: Any) -> Any:
+    if hasattr(value, "indices") and hasattr(value, "data"):  # a BCOO of jax.experimental.sparse
+        if getattr(value, "n_batch", 0) or getattr(value, "n_dense", 0):
+            raise DataError("expected a BCOO array of jax without batch and dense dimensions, but it has some")
+        coords, values = np.asarray(value.indices), np.asarray(value.data)
+        inside = (coords < np.asarray(value.shape)).all(axis=1)  # jax pads with coordinates outside
+        columns = tuple(c.astype(np.int64) for c in coords[inside].T)
+        return Coordinates(tuple(value.shape), columns, values[inside])
+    return np.asarray(value)
+
+
+def to_torch(tensor: Tensor, form: str | None = None) -> Any:
+    """A tensor of torch: in torch's own form "csr" or "csc" where it has these arrays, else "coo"; or "strided"."""
+    try:
+        import torch
+    except ImportError:
+        raise UsageError("expected torch to be installed, but it is not", None, ("pip install torch",)) from None
+    if form is not None and form not in FORMS:
+        raise UsageError(f"expected a form of torch, one of {', '.join(FORMS)}, but it is {form!r}")
+    if form == DENSE:
+        return torch.from_numpy(np.ascontiguousarray(np.asarray(tensor)))
+    from spfgen.run.arrays.entries import entries_of
+
+    if tensor.ndim == 2 and (form is None or form in COMPRESSED) and tensor.fill_value == 0:
+        made = tensor.to_scipy(form)
+        if made.format in COMPRESSED:
+            parts = (torch.from_numpy(np.array(a)) for a in (made.indptr, made.indices, made.data))
+            return getattr(torch, f"sparse_{made.format}_tensor")(*parts, size=tensor.shape)
+    entries = entries_of(tensor)
+    if entries.fill != 0:
+        raise DataError(f"expected the fill value 0, which torch has, but it is {entries.fill}")
+    coords = torch.from_numpy(np.stack(entries.coords)) if entries.coords else torch.zeros((0, len(entries.values)))
+    return torch.sparse_coo_tensor(coords, torch.from_numpy(entries.values), size=tensor.shape, is_coalesced=True)
+
+
+def to_jax(tensor: Tensor) -> Any:
+    """A BCOO array of jax.experimental.sparse."""
+    try:
+        from jax.experimental import sparse
+    except ImportError:
+        raise UsageError("expected jax to be installed, but it is not", None, ("pip install jax",)) from None
+    from spfgen.run.arrays.entries import entries_of
+
+    entries = entries_of(tensor)
+    if entries.fill != 0:
+        raise DataError(f"expected the fill value 0, which jax has, but it is {entries.fill}")
+    coords = np.stack(entries.coords, axis=1) if entries.coords else np.zeros((len(entries.values), 0), np.int64)
+    return sparse.BCOO((entries.values, coords), shape=tensor.shape)

@@ -1,0 +1,58 @@
+"""Functions of numpy in texts, over sparse operands with fill values: results and types are those of dense numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spfgen
+
+RNG = np.random.default_rng(3)
+MASK = RNG.random((3, 5, 6)) < 0.4
+A = np.where(MASK[0], RNG.normal(0, 2, (5, 6)), 0.0)
+B = np.where(MASK[1], RNG.integers(-3, 4, (5, 6)) / 2, np.inf)
+N = np.where(MASK[2], RNG.normal(0, 1, (5, 6)), np.nan)
+I = np.where(MASK[1], RNG.integers(-120, 120, (5, 6)), 0).astype(np.int8)  # noqa: E741
+J = np.where(MASK[2], RNG.integers(-9, 9, (5, 6)), -1).astype(np.int8)
+U = np.where(MASK[0], 2**63 + 5, 0).astype(np.uint64)
+M = MASK[2]
+DENSE = {"A": A, "B": B, "N": N, "I": I, "J": J, "U": U, "M": M}
+FILLS = dict(zip(DENSE, ("0", "inf", "nan", "0", "-1", "0", "false"), strict=True))
+CASES = {
+    "A[i, j]*B[i, j]": lambda: A * B,
+    "maximum(A[i, j]*B[i, j], 1)": lambda: np.maximum(A * B, 1),
+    "(0*B[i, j] > 1) + 1": lambda: (0 * B > 1) + 1,
+    "fmin(N[i, j], A[i, j])": lambda: np.fmin(N, A),
+    "minimum(N[i, j], A[i, j])": lambda: np.minimum(N, A),
+    "isnan(N[i, j]) or M[i, j]": lambda: np.isnan(N) | M,
+    "power(I[i, j], abs(J[i, j]))": lambda: np.power(I, np.abs(J)),
+    "I[i, j] // J[i, j] + I[i, j] % J[i, j]": lambda: I // J + I % J,
+    "I[i, j] << J[i, j]": lambda: I << J,
+    "gcd(I[i, j], J[i, j])": lambda: np.gcd(I, J),
+    "I[i, j] < 300": lambda: I < 300,
+    "U[i, j] > J[i, j]": lambda: U > J,
+    "where(M[i, j], I[i, j], A[i, j])": lambda: np.where(M, I, A),
+    "logical_xor(A[i, j], I[i, j])": lambda: np.logical_xor(A, I),
+    "sqrt(abs(I[i, j]))": lambda: np.sqrt(np.abs(I).astype(np.float32)),
+    "ldexp(A[i, j], J[i, j])": lambda: np.ldexp(A, J),
+    "clip(A[i, j], -0.5, N[i, j])": lambda: np.clip(A, -0.5, N),
+    "exp(-B[i, j])*I[i, j]": lambda: np.exp(-B) * I,
+    "A[i, j]**2 + hypot(A[i, j], 3)": lambda: A**2 + np.hypot(A, 3),
+    "not (A[i, j] <= B[i, j]) and M[i, j]": lambda: ~(A <= B) & M,
+    "~I[i, j] ^ J[i, j] & 12": lambda: ~I ^ J & 12,
+    "round(A[i, j]) + floor(I[i, j])": lambda: np.round(A) + np.floor(I),
+}
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return {name: spfgen.pack(array, f"csr fill {FILLS[name]}") for name, array in DENSE.items()}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_the_same_as_dense_numpy(packed, text: str) -> None:
+    with np.errstate(all="ignore"):
+        wanted = CASES[text]()
+    found = spfgen.evaluate(f"C[i, j] = {text}", **{n: t for n, t in packed.items() if f"{n}[" in text})
+    assert found.dtype == wanted.dtype
+    assert np.allclose(found, wanted, rtol=1e-12, equal_nan=True)

@@ -1,0 +1,202 @@
+# ruff: noqa: N803, E741  (tensors have capital names, as in the statements)
+"""Statements and kernels that are more than sums of products, in plain numpy beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+
+import spfgen
+from spfgen.errors import DataError
+
+RNG = np.random.default_rng(11)
+
+
+def sparse(*shape: int, fill: float = 0.0, whole: bool = False) -> np.ndarray[Any, Any]:
+    values = RNG.integers(1, 9, shape) if whole else np.round(RNG.normal(size=shape), 2)
+    kept = RNG.random(shape) < 0.4
+    return np.where(kept, values, np.asarray(fill, values.dtype))
+
+
+A, B = sparse(6, 7), sparse(6, 7)
+A[2] = B[4] = 0
+S, T = sparse(6, 6), sparse(6, 6)
+I, J = sparse(6, 7, whole=True), sparse(6, 7, whole=True)
+W = sparse(6, 7, fill=np.inf)
+X, Y = RNG.normal(size=7), RNG.normal(size=6)
+MASK = RNG.random(6) < 0.5
+AT = np.array([3, 1, 1, 0])
+GREY = np.array([[3, 40], [17, 16]])
+
+Case = tuple[str, dict[str, Any], dict[str, str], Callable[..., Any]]
+EQUATIONS: dict[str, Case] = {
+    "exclusive or": (
+        "C[i,j] = logical_xor(A[i,j], B[i,j])", {"A": A, "B": B}, {"A": "csr", "B": "csc"}, np.logical_xor,
+    ),
+    "a comparison that holds of the fill": ("C[i,j] = A[i,j] < 0.5", {"A": A}, {"A": "csr"}, lambda A: A < 0.5),
+    "a choice": (
+        "C[i,j] = where(A[i,j] > 0, B[i,j], 3)", {"A": A, "B": B}, {"A": "csr", "B": "coo"},
+        lambda A, B: np.where(A > 0, B, 3),
+    ),
+    "shifts": ("C[i,j] = I[i,j] << J[i,j]", {"I": I, "J": J}, {"I": "csr", "J": "dcsr"}, lambda I, J: I << J),
+    "an index as a value": (
+        "C[i,j] = where(A[i,j] != 0, j + 1, 0)", {"A": A}, {"A": "csc"},
+        lambda A: np.where(A != 0, np.arange(1, 8), 0),
+    ),
+    "three at once": (
+        "C[i,j] = (A[i,j] != 0) & (B[i,j] != 0) ^ (A[i,j] > 0.3)", {"A": A, "B": B}, {"A": "csr", "B": "csr"},
+        lambda A, B: (A != 0) & (B != 0) ^ (A > 0.3),
+    ),
+    "the greatest of rows": ("y[i] = max(j: A[i,j])", {"A": A}, {"A": "csr"}, lambda A: A.max(1)),
+    "the greatest of columns": ("y[j] = max(i: A[i,j])", {"A": A}, {"A": "csr"}, lambda A: A.max(0)),
+    "its place": ("y[i] = argmax(j: A[i,j])", {"A": A}, {"A": "csr"}, lambda A: A.argmax(1)),
+    "the place of the least": ("y[j] = argmin(i: A[i,j])", {"A": A}, {"A": "coo_unsorted"}, lambda A: A.argmin(0)),
+    "fills that count": ("y[i] = sum(j: cos(A[i,j]))", {"A": A}, {"A": "csr"}, lambda A: np.cos(A).sum(1)),
+    "a root of a sum": (
+        "y[i] = sqrt(sum(j: A[i,j]*A[i,j]))", {"A": A}, {"A": "csc"}, lambda A: np.sqrt((A * A).sum(1)),
+    ),
+    "a semiring with a mask": (
+        "y[i] = where(m[i], 0, min(j: W[i,j] + x[j]))", {"W": W, "x": X, "m": MASK}, {"W": "csr fill inf"},
+        lambda W, x, m: np.where(m, 0, (W + x).min(1)),
+    ),
+    "an update by a function": (
+        "D[i] min= d[j] + W[i,j]", {"D": np.full(6, 0.5), "d": X, "W": W}, {"W": "csr fill inf"},
+        lambda D, d, W: np.minimum(D, (W + d).min(1)),
+    ),
+    "a slice": ("C[i,j] = A[i(1:5:2), j(2:6:2)]", {"A": A}, {"A": "csr"}, lambda A: A[1:5:2, 2:6:2]),
+    "a slice downwards": ("y[i] = x[i(::-1)]", {"x": X}, {}, lambda x: x[::-1]),
+    "a whole matrix in a row": ("c[k] = collapse(A[i,j], (i,j) -> k)", {"A": A}, {"A": "csr"}, np.ravel),
+    "by columns": ("c[k] = collapse(A[i,j], (j,i) -> k)", {"A": A}, {"A": "csr"}, lambda A: A.T.ravel()),
+    "an outer product in a row": (
+        "c[k] = collapse(a[i]*b[j], (i,j) -> k)", {"a": A[0], "b": B[1]}, {"a": "sv", "b": "sv"},
+        lambda a, b: np.outer(a, b).ravel(),
+    ),
+    "one above the other": (
+        "C[l,j] = concat((A[i,j], B[k,j]), (i,k) -> l)", {"A": A, "B": B}, {"A": "csr", "B": "coo"},
+        lambda A, B: np.vstack([A, B]),
+    ),
+    "and times a vector": (
+        "y[l] = sum(k: concat((A[i,k], B[j,k]), (i,j) -> l)*x[k])", {"A": A, "B": B, "x": X}, {"A": "csr", "B": "csr"},
+        lambda A, B, x: np.vstack([A, B]) @ x,
+    ),
+    "what lies outside": (
+        "y[i] = coalesce(x[i-1], 1) + x[i]", {"x": X}, {}, lambda x: np.r_[1, x[:-1]] + x,
+    ),
+    "a gather": ("y[i] = x[at[i]]", {"x": X, "at": AT}, {}, lambda x, at: x[at]),
+    "a histogram": (
+        "h[g[r,c]/16] += 1", {"g": GREY, "h": np.zeros(3, int)}, {}, lambda g, h: np.bincount(g.ravel() // 16),
+    ),
+    "the target before the statement": ("x[i] = x[i(::-1)]", {"x": X}, {}, lambda x: x[::-1]),
+}  # fmt: skip
+
+
+def packed(operands: dict[str, Any], layouts: dict[str, str]) -> dict[str, Any]:
+    return {n: spfgen.pack(v, layouts[n]) if n in layouts else v.copy() for n, v in operands.items()}
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("case", EQUATIONS)
+def test_equations(case: str, level: int) -> None:
+    text, operands, layouts, meaning = EQUATIONS[case]
+    names = {t.split("[")[0].strip() for t in text.replace("(", " ").replace(",", " ").split() if "[" in t}
+    dense = dict.fromkeys([*names, *operands], "dense")
+    known = {n: layouts.get(n, d) for n, d in dense.items() if n.isidentifier()}
+    kernel = spfgen.compile(text, optimize=level, **known)
+    found = kernel(**packed(operands, layouts))
+    expected = np.asarray(meaning(**operands) if isinstance(meaning, type(lambda: 0)) else meaning(*operands.values()))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert found.dtype == expected.dtype
+    assert found.shape == expected.shape
+
+
+KERNELS: dict[str, Case] = {
+    "a loop that a sum decides on": (
+        """tensor A : csr  tensor x : sv  tensor B, C : dense
+        for i { let s = sum(j: A[i,j]*x[j])  if s != 0 { for k { C[i,k] = s*B[i,k] } } }""",
+        {"A": A, "x": A[0], "B": B}, {"A": "csr", "x": "sv"},
+        lambda A, x, B: {"C": np.where((A @ x != 0)[:, None], (A @ x)[:, None] * B, 0)},
+    ),
+    "columns in a workspace": (
+        """tensor A, B : csc  tensor C : dense  local tensor w : sv_unsorted
+        for j { w[i] = 0  for k, i { w[i] += A[i,k]*B[k,j] }  for i { C[i,j] = w[i] } }""",
+        {"A": S, "B": T}, {"A": "csc", "B": "csc"}, lambda A, B: {"C": A @ B},
+    ),
+    "the first one": (
+        """tensor A : csr  tensor f : dense<int64>
+        for i { let first = -1  for j { if A[i,j] > 0.3 { first = j  break } }  f[i] = first }""",
+        {"A": A}, {"A": "csr"},
+        lambda A: {"f": np.array([next((j for j in range(7) if r[j] > 0.3), -1) for r in A])},
+    ),
+    "while": (
+        """tensor x, y : dense
+        for i { let c = 0  let v = abs(x[i]) + 1  while v < 100 { v = v*2  c += 1 }  y[i] = c }""",
+        {"x": X}, {}, lambda x: {"y": np.ceil(np.log2(100 / (abs(x) + 1))).astype(int)},
+    ),
+    "edges that are relaxed": (
+        """tensor A : csc fill inf  tensor d, e : dense  tensor f, g : dense<bool>
+        for j { if f[j] { for i { let n = d[j] + A[i,j]  e[i] min= n  g[i] or= n < d[i] } } }""",
+        {"A": W[:, :6], "d": abs(Y), "e": abs(Y), "f": MASK, "g": np.zeros(6, bool)}, {"A": "csc fill inf"},
+        lambda A, d, e, f, g: {
+            "e": np.minimum(e, np.where(f, d + A, np.inf).min(1)),
+            "g": (np.where(f, d + A, np.inf) < d[:, None]).any(1),
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("case", KERNELS)
+def test_kernels(case: str, level: int) -> None:
+    text, operands, layouts, meaning = KERNELS[case]
+    kernel = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile(optimize=level)
+    found = kernel(**packed(operands, layouts))
+    for name, expected in meaning(**operands).items():
+        np.testing.assert_allclose(found[name] if isinstance(found, dict) else found, expected, rtol=1e-12)
+
+
+def test_functions_of_the_user() -> None:
+    text = """function divisor(x, y) {
+        let a = abs(x)  let b = abs(y)
+        while b != 0 { let t = a % b  a = b  b = t }
+        return a
+    }
+    kernel k { tensor P, Q : csr<int64>  tensor C : dense<int64>  C[i,j] = divisor(P[i,j], Q[i,j]) }"""
+    kernel = spfgen.parse(text).kernels["k"].compile()
+    np.testing.assert_array_equal(kernel(P=spfgen.pack(I, "csr"), Q=spfgen.pack(J, "csr")), np.gcd(I, J))
+
+
+def test_coordinates_that_are_stored_several_times() -> None:
+    rows, columns = RNG.integers(0, 5, 30), RNG.integers(0, 6, 30)
+    values = np.round(RNG.normal(size=30), 1)
+    dense = np.zeros((5, 6))
+    np.add.at(dense, (rows, columns), values)
+    tensor = coo_array((values, (rows, columns)), shape=(5, 6))
+    for text, expected in (
+        ("C[i,j] = sqrt(abs(A[i,j]))", np.sqrt(abs(dense))),
+        ("C[i] = max(j: A[i,j])", dense.max(1)),
+        ("C[i,j] = where(B[i,j] > 0, A[i,j], 1)", np.where(np.eye(5, 6) > 0, dense, 1)),
+    ):
+        operands = {"A": tensor, **({"B": np.eye(5, 6)} if "B" in text else {})}
+        np.testing.assert_allclose(spfgen.evaluate(text, **operands), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("at", [[3, 7], [0, -1]])
+def test_places_outside_are_refused(at: list[int]) -> None:
+    kernel = spfgen.compile("y[i] = x[at[i]]", x="dense", at="dense", y="dense")
+    with pytest.raises(DataError, match="subscripts"):
+        kernel(x=X, at=np.array(at))
+
+
+def test_the_choice_goes_with_the_property() -> None:
+    """A lookup is by binary search where the indices are sorted, in a hash table where they are not."""
+    text = "C[i,j] = where(A[i,j] > 0, B[i,j], A[i,j])"
+    sorted_ = spfgen.compile(text, A="csr", B="csr", C="dense").explain()
+    unsorted = spfgen.compile(text, A="csr", B="csr_unsorted", C="dense").explain()
+    assert "by binary search" in sorted_
+    assert "hash table" not in sorted_
+    assert "hash table" in unsorted or "plain loop" in unsorted
+    assert "by binary search" not in unsorted

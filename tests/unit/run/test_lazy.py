@@ -1,0 +1,157 @@
+"""Lazy arrays: one kernel of index notation where there is much to compute, step by step where not; the same values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spfgen
+from spfgen.errors import DataError
+from spfgen.run.arrays import lazy
+from spfgen.run.arrays.eager import dense_of
+from spfgen.run.tensor import Tensor
+from tests.unit.run.test_arrays import agrees
+
+RANDOM = np.random.default_rng(8)
+A, B = (np.round(RANDOM.random((5, 5)) * 9) * (RANDOM.random((5, 5)) < 0.4) for _ in range(2))
+X, ROW = RANDOM.integers(1, 9, 5).astype(float), RANDOM.integers(1, 9, (1, 5)).astype(float)
+WIDE = RANDOM.integers(1, 9, (5, 3)).astype(float)
+
+TREES = {
+    "a sum of products": lambda a, b: (a * b).sum(),
+    "a product with a sum": lambda a, b: (a + b.T) @ X,
+    "a matrix product": lambda a, b: a @ b,
+    "three factors": lambda a, b: (a @ b) @ WIDE,
+    "a row": lambda a, b: a * ROW + b,
+    "a column": lambda a, b: a / X[:, None],
+    "functions": lambda a, b: np.sqrt(np.maximum(a, b)) - np.sin(a),
+    "comparisons": lambda a, b: (a > b) | (a == 2),
+    "a number": lambda a, b: 2 * a - b / 4 + 1,
+    "a negative number": lambda a, b: a * -2.5,
+    "a sum along columns": lambda a, b: (a * b).sum(axis=0),
+    "rows divided by their sums": lambda a, b: a / (a.sum(axis=1, keepdims=True) + 1),
+    "the largest": lambda a, b: (a - b).max(axis=1),
+    "the smallest of all": lambda a, b: (a - b).min(),
+    "any": lambda a, b: (a > b).any(axis=0),
+    "a product of a row": lambda a, b: (a + 1).prod(axis=1),
+    "one operand twice": lambda a, b: a * a + a.T,
+    "a product of truths": lambda a, b: np.sqrt(((a > 0) @ (b > 1)).astype(float)),
+    "truths": lambda a, b: (a > 0) @ (b > 1),
+    "a norm": lambda a, b: np.sqrt((a**2).sum()),
+    "a dense operand": lambda a, b: (X + a) * 2,
+    "a mean": lambda a, b: a.mean(axis=0),
+    "a place": lambda a, b: (a - b).argmax(axis=1),
+    "a subscript": lambda a, b: (a + b)[1:4, ::-1] * 2,
+    "another type": lambda a, b: (a + b).astype("int32") + 1,
+    "whole numbers": lambda a, b: (a > 3).sum(axis=0),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+def test_trees(name, enough, monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
+    found = TREES[name](one, two)
+    with np.errstate(all="ignore"):
+        expected = TREES[name](A, B)
+    assert found.shape == np.shape(expected)
+    assert found.dtype == np.asarray(expected).dtype
+    agrees(found.compute(), expected)
+    agrees(np.asarray(found), expected)
+
+
+SAID = {
+    "a sum of products": "result = sum(i, j: A[i, j] * B[i, j])",
+    "a product with a sum": "result[i] = sum(j: (A[i, j] + B[j, i]) * C[j])",
+    "a row": "result[i, j] = (A[i, j] * B[0, j]) + C[i, j]",
+    "functions": "result[i, j] = sqrt(maximum(A[i, j], B[i, j])) - sin(A[i, j])",
+    "a negative number": "result[i, j] = A[i, j] * (-2.5)",
+    "one operand twice": "result[i, j] = (A[i, j] * A[i, j]) + A[j, i]",
+    "the largest": "result[i] = max(j: A[i, j] - B[i, j])",
+    "a mean": None,
+    "whole numbers": None,
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_statement(name) -> None:
+    one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
+    found = TREES[name](one, two)
+    assert found.statement == SAID[name]
+    assert repr(found).startswith("<spfgen.LazyArray ")
+    assert (SAID[name] or "LazyArray") in repr(found)
+
+
+@pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+def test_layouts(enough, monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    one, two = spfgen.asarray(spfgen.pack(A, "csr")), spfgen.asarray(spfgen.pack(B, "csc"))
+    for tree, name in [(one + two, "csr"), (two * one, "csc"), (one @ two, "csr"), (one * X, "csr"), (2 * two, "csc")]:
+        assert tree.compute().layout.name == name
+        assert tree.compute(layout="coo").layout.name == "coo"
+    for tree in (one + X, one @ X, one.sum(axis=0)):
+        assert isinstance(tree.compute(), np.ndarray)
+        assert isinstance(tree.compute(layout="coo"), Tensor)
+        agrees(tree.compute(layout="coo"), tree.compute())
+    assert (one == two).compute().fill_value
+    agrees((one == two).compute(), A == B)
+    assert spfgen.asarray(A, layout="bcsr(R=2, C=2)").compute().layout.name == "bcsr"
+
+
+def test_large_arrays_are_computed_by_kernels() -> None:
+    rng = np.random.default_rng(5)
+    one, two = (sp.random_array((300, 300), density=0.3, format="csr", rng=rng) for _ in range(2))
+    a, b = spfgen.asarray(one), spfgen.asarray(spfgen.pack(two, "csr"))
+    x = rng.random(300)
+    agrees(((a + b.T) @ x).compute(), (one + two.T) @ x)
+    product = (a @ b).compute()
+    assert product.layout.name == "csr"
+    np.testing.assert_allclose(dense_of(product), (one @ two).toarray())
+    assert float((a * b).sum()) == pytest.approx(one.multiply(two).sum())
+
+
+def test_a_sum_that_would_be_too_large() -> None:
+    n = 2**40
+    tensor = spfgen.pack(([[5, 5], [7, 8]], [1.0, 2.0]), "coo", shape=(n, n))
+    found = spfgen.asarray(tensor).sum(axis=1).compute(layout="sv")
+    assert (found.layout.name, found.nnz, found[5]) == ("sv", 1, 3)
+
+
+def test_what_is_wrong() -> None:
+    one = spfgen.asarray(spfgen.pack(A, "csr"))
+    for wrong in (lambda: one + np.ones(3), lambda: one @ np.ones(3)):
+        with pytest.raises(DataError, match="expected"):
+            wrong()
+    with pytest.raises(AttributeError, match="did you mean `compute`"):
+        _ = one.comptue
+    with pytest.raises(ValueError, match="several"):
+        bool(one)
+    with pytest.raises(IndexError):
+        one[7]
+
+
+def test_other_functions_of_numpy_take_what_is_computed() -> None:
+    one = spfgen.asarray(X)
+    assert np.linalg.norm(one) == pytest.approx(np.linalg.norm(X))
+    agrees(np.add.accumulate(one), np.add.accumulate(X))
+    agrees(np.sum(one * 2).compute(), np.sum(X * 2))
+    agrees(spfgen.reshape(one + 1, (5, 1)), (X + 1)[:, None])
+
+
+def test_solvers_of_scipy() -> None:
+    from scipy.sparse.linalg import cg, svds
+
+    dense = A @ A.T + 10 * np.eye(5)
+    operator = spfgen.aslinearoperator(spfgen.pack(dense, "csc"))
+    found, status = cg(operator, X, rtol=1e-12)
+    assert status == 0
+    np.testing.assert_allclose(dense @ found, X)
+    complex_ = spfgen.aslinearoperator(spfgen.pack(A + 1j * B, "csr"))
+    np.testing.assert_allclose(complex_.H @ X, (A + 1j * B).conj().T @ X)
+    np.testing.assert_allclose(complex_ @ WIDE, (A + 1j * B) @ WIDE)
+    np.testing.assert_allclose(complex_.H @ WIDE, (A + 1j * B).conj().T @ WIDE)
+    assert svds(operator, k=1, return_singular_vectors=False)[0] == pytest.approx(np.linalg.norm(dense, 2))
+    with pytest.raises(DataError, match="matrix"):
+        spfgen.aslinearoperator(spfgen.pack(X, "sv"))

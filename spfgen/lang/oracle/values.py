@@ -250,7 +250,17 @@ class Values(Ranges):
             zeros = [
                 v if np.all(i) else self.apply("where", None, (i, v, 0)) for v, i in zip(values, insides, strict=True)
             ]
-            return Found(self.apply(op, None, zeros), insides[0] | insides[1], absent)
+            sums = self.apply(op, None, zeros)
+            for place, one in enumerate(arguments):  # an infinity that is not stored stays one
+                if one.absent is not None and np.asarray(one.value).dtype.kind == "f":
+                    endless = np.asarray(one.absent) & np.isinf(one.value)
+                    if endless.any():
+                        own = -np.asarray(one.value) if place and op == "subtract" else np.asarray(one.value)
+                        fills = [np.asarray(a.absent) if a.absent is not None else False for a in arguments]
+                        endless = endless & ~(fills[0] & fills[1])  # what fills give together is what numpy says
+                        sums = np.where(endless, own.astype(np.asarray(sums).dtype), sums)
+                        absent = endless | (False if absent is None else np.asarray(absent))
+            return Found(sums, insides[0] | insides[1], absent)
         if function is None and op == "where":
             chosen = np.asarray(values[0]).astype(bool)
             return Found(

@@ -227,21 +227,17 @@ def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -
     from spfgen.api import filled, handle_of
     from spfgen.run.evaluate import evaluate
 
-    if layout is None and pattern is not None:
-        layout = pattern.layout
-    if layout is None or not node.shape:
+    where = pattern.layout if layout is None and pattern is not None else layout
+    if where is None or not node.shape:
         found = evaluate(said.text, said.operands, said.sizes)
         return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
     if pattern is None:
         raise Unsupported("expected a sparse result")
-    handle = handle_of(layout)
-    wanted = handle.tree.fill_of(handle.use)
+    handle = handle_of(where)
     found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
-    return (
-        found
-        if wanted is None or fill_text(wanted) == fill_text(pattern.fill)
-        else in_layout(entries_of(found), layout)
-    )
+    wanted = None if layout is None else handle.tree.fill_of(handle.use)
+    is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
+    return found if is_so else in_layout(entries_of(found), layout)
 
 
 class _Pattern:

@@ -30,7 +30,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.narrow import narrowed
-from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, key_of
@@ -205,12 +205,12 @@ class Nests(State):
         assert isinstance(does.value, lang.Apply)
         found = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
-        loads = {n.dim for n in nodes if isinstance(n, Load)}
+        loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
         inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
         body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(nodes[:-1]):
-            if not (isinstance(node, Load) and node.dim in env.loaded):  # the same call was read further out
+            if not (isinstance(node, Load | Locate) and node.dim in env.loaded):  # the same was done further out
                 result = with_body(node, result)
         return result
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from spfgen.errors import InternalError, SpecError
@@ -101,13 +100,15 @@ class _Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays."""
+    known to store nothing; whether loops may run on several threads; what is `loaded` from index arrays; whether steps
+    run `again`, as those of `while` do."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
     loaded: frozenset[str] = frozenset()
+    again: bool = False
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))
@@ -213,7 +214,6 @@ class _Emitter:
             body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
             why = f"the entries of {name}, each coordinate once"
             self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
-            self.__dict__.pop("dense", None)
         return self.tables[name]
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
@@ -247,7 +247,7 @@ class _Emitter:
         layouts = {n: t.layout for n, t in self.tensors.items()}
         return Regions(layouts, self.dense, self.types, self.inlined)
 
-    @cached_property
+    @property
     def dense(self) -> frozenset[str]:
         """The tensors that have a value of its own everywhere."""
         return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
@@ -289,7 +289,8 @@ class _Emitter:
             case lang.While(condition, body):
                 lines, test, inner = self.computed(condition, env)
                 ends = If(lang.Apply("logical_not", (test,)), Break())
-                return [Repeat(Block((*lines, ends, *self.block(body, self.settled(inner)).parts)))]
+                repeated = replace(self.settled(inner), again=True)
+                return [Repeat(Block((*lines, ends, *self.block(body, repeated).parts)))]
             case lang.Break():
                 return [Break()]
         raise InternalError(f"no plan of {step!r}")
@@ -546,7 +547,6 @@ class _Emitter:
         self.kinds[name] = kind.name
         self.labels.add(name)
         self.tables[name] = name
-        self.__dict__.pop("dense", None)
         subscripts = tuple(Var(i) for i in indices)
         operator = lang.Apply(node.op, (), node.span, node.function)
 
@@ -582,7 +582,7 @@ class _Emitter:
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known and eq.target not in self.assembled:
+        if eq.updates is None and not env.known and not env.again and eq.target not in self.assembled:
             parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
@@ -613,12 +613,14 @@ class _Emitter:
             result.append(index)
         return tuple(result)
 
-    def placed(self, name: str, at: Any, access: lang.Access, env: Env) -> tuple[list[Plan], Env]:
-        """`name` is the place that a value says, which has to lie within the tensor."""
+    def placed(self, name: str, at: Any, access: lang.Access, env: Env, checked: bool = True) -> tuple[list[Plan], Env]:
+        """`name` is the place that a value says, which has to lie within the tensor where that is `checked`."""
         lines, place, env = self.computed(at, env)
         self.indices.add(name)
         own = Scalar(name, "int64")
         lines = [*lines, Let(name, "int64", place)]
+        if not checked:
+            return lines, env.knowing([name])
         tensor = self.tensors[access.tensor]
         inside = [
             within(s, ZERO, Num(self.program.fixed[e]) if e in self.program.fixed else Var(e))
@@ -820,9 +822,16 @@ class _Emitter:
         return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
 
     def present(self, region: Region, env: Env) -> tuple[list[Plan], Any, Env, bool]:
-        """Whether all accesses of a region store something at the point; and whether that is the only question."""
+        """Whether all accesses of a region store something at the point; and whether that is the only question. Under
+        a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
+        if region.where:
+            here, found, _, _ = self.present(replace(region, where=()), env)
+            own = Scalar(self.fresh("present"), "bool")
+            held = _joined("logical_and", [Holds(c) for c in region.where])
+            inside = Block((*here, Assign(own.name, "bool", found)))
+            return [Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
         lines, env = self.linked(region.links, env)
-        flags: list[Any] = [Holds(c) for c in region.where]
+        flags: list[Any] = []
         for access in region.accesses:
             more, flag, env = self.looked_up(access, env)
             lines += more
@@ -830,7 +839,7 @@ class _Emitter:
         result = flags[0]
         for flag in flags[1:]:
             result = lang.Apply("logical_and", (result, flag))
-        return lines, result, env, len(region.accesses) == 1 and not region.where and not region.links
+        return lines, result, env, len(region.accesses) == 1 and not region.links
 
     def driven_by(
         self,
@@ -952,7 +961,7 @@ class _Emitter:
         indices = dict.fromkeys(
             v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
-        unknown = [i for i in (*indices, *over) if i not in env.known]
+        unknown = [i for i in dict.fromkeys((*indices, *over)) if i not in env.known]
         parts: list[Plan] = []
         for instance in self.instances(accesses, unknown, conditions, env):
             parts.append(self.nest(instance, accesses, unknown, leaf, env, distinct))
@@ -1093,9 +1102,9 @@ class _Emitter:
                 lines, env = self.linked((link,), env)
                 more, found_value, env = self.computed(inner, env)
                 return [*lines, *more], found_value, env
-            case Gathered(name, at, inner):
+            case Gathered(name, at, inner, checked=checked):
                 access = next(a for a in _accesses(inner) if any(name in variables(e) for e in a.subscripts))
-                lines, within_env = self.placed(name, at, access, env)
+                lines, within_env = self.placed(name, at, access, env, checked)
                 more, found_value, _ = self.computed(inner, within_env)
                 return [*lines, *more], found_value, env
             case lang.Reduce():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spfgen.errors import UsageError
 
 if TYPE_CHECKING:
-    from spfgen.kernel import Kernel
+    from spfgen.api import Kernel
     from spfgen.run.call import Bound
     from spfgen.run.tensor import Tensor
 

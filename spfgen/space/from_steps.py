@@ -27,6 +27,7 @@ from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
 from spfgen.lang.fills import plain_fill
+from spfgen.lang.normalize import normalized
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
 from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
@@ -52,7 +53,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
     normal = Normal(frozenset(kernel.sizes))
-    body = normal.steps(kernel.statements, {})
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
     extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
@@ -550,10 +551,11 @@ class _Ranges:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
         for index, size in self.asked.items():
             for link in (k for k in self.normal.links if index in k.parts):
-                others = [self.named(p) for p in link.parts if p != index]
+                others = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
                 whole = self.known(link.whole)
-                if whole is not None and all(o is not None for o in others):
-                    yield size, self.sizes(Bin("/", whole, _product([o[0] for o in others if o is not None]))), False
+                known = [o for o in others if o is not None]
+                if whole is not None and len(known) == len(others) and not any(size in walk(e) for e in known):
+                    yield size, self.sizes(Bin("/", whole, _product(known))), False
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""

@@ -68,7 +68,8 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
         found = own_entries(found)
     if use.value_type is not None:
         found = _typed(found, value_type)
-    return packed(layout, found, NAME, kinds, said, duplicates)
+    wanted_type = None if use.value_type is None else value_type
+    return packed(layout, found, NAME, kinds, said, duplicates, value_type=wanted_type)
 
 
 def _with_fill(

@@ -56,7 +56,9 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
-    extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
+    inner = [d for d in declared if d.local]
+    others = [d for d in declared if not d.local]  # these name extents first: calls know them
+    extents = Extents(kernel, [*others, *inner], layouts, [uses], roles.outputs | {d.name for d in inner})
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)

@@ -119,3 +119,26 @@ def test_the_kernels_of_the_language() -> None:
     np.testing.assert_array_equal(total, interpret(KERNELS["k"], {"A": left, "x": thin, "B": right})["C"])
     large = spec.kernels["first_large"].compile()(A=spfgen.pack(left / 9, "csr"))
     np.testing.assert_array_equal(large, interpret(KERNELS["first_large"], {"A": left / 9})["f"])
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "wanted"),
+    [
+        ("m[i] or= b[i]", {"b": cases.b - 3}, cases.b != 3),
+        ("m[i] and= b[i]", {"m": cases.m, "b": cases.b - 3}, cases.m & (cases.b != 3)),
+        ("y[i] |= n[i]", {"n": cases.n5}, cases.n5),
+        ("y[i] max= 3*n[i]", {"n": cases.n5}, np.maximum(3 * cases.n5, 0)),
+        ("function both(p, q) { return p & q  property commutative }  y[i] = both(j: M[i, j])",
+         {"M": cases.A.astype(np.int64)}, np.bitwise_and.reduce(cases.A.astype(np.int64), axis=1)),
+    ],
+)  # fmt: skip
+def test_types_of_updates_and_of_reductions_by_functions(text: str, operands: dict[str, Array], wanted: Array) -> None:
+    got = spfgen.evaluate(text, **{n: a.copy() for n, a in operands.items()})
+    np.testing.assert_array_equal(got, wanted)
+    assert got.dtype == wanted.dtype
+
+
+def test_a_property_that_does_not_hold_is_refused_when_it_would_be_used() -> None:
+    text = "function less(p, q) { return p - q  property commutative }  y[i] = less(b[i], 2)"
+    with pytest.raises(spfgen.errors.SpecError, match="expected `less` to be as declared"):
+        spfgen.evaluate(text, b=cases.b)

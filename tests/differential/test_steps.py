@@ -59,6 +59,13 @@ EQUATIONS: dict[str, Case] = {
     "a root of a sum": (
         "y[i] = sqrt(sum(j: A[i,j]*A[i,j]))", {"A": A}, {"A": "csc"}, lambda A: np.sqrt((A * A).sum(1)),
     ),
+    "runs": (
+        "y[i] = sum(j: sqrt(abs(A[i,j]))) + max(j: A[i,j])", {"A": np.repeat(A, 3, axis=1)}, {"A": "csr_rle"},
+        lambda A: np.sqrt(abs(A)).sum(1) + A.max(1),
+    ),
+    "a question that is settled early": (
+        "y[i] = any(j: A[i,j] > 0.1)", {"A": A}, {"A": "csr"}, lambda A: (A > 0.1).any(1),
+    ),
     "a semiring with a mask": (
         "y[i] = where(m[i], 0, min(j: W[i,j] + x[j]))", {"W": W, "x": X, "m": MASK}, {"W": "csr fill inf"},
         lambda W, x, m: np.where(m, 0, (W + x).min(1)),
@@ -113,6 +120,12 @@ def test_equations(case: str, level: int) -> None:
     assert found.shape == expected.shape
 
 
+def first_of_all(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The first column, from 1 on, in the first row that has any; 0 in the other rows."""
+    at = np.argwhere(found)[0]
+    return np.where(np.arange(len(found)) == at[0], at[1] + 1, 0)
+
+
 KERNELS: dict[str, Case] = {
     "a loop that a sum decides on": (
         """tensor A : csr  tensor x : sv  tensor B, C : dense
@@ -130,6 +143,11 @@ KERNELS: dict[str, Case] = {
         for i { let first = -1  for j { if A[i,j] > 0.3 { first = j  break } }  f[i] = first }""",
         {"A": A}, {"A": "csr"},
         lambda A: {"f": np.array([next((j for j in range(7) if r[j] > 0.3), -1) for r in A])},
+    ),
+    "the first one of all": (
+        """tensor A : csr  tensor f : dense<int64>
+        for i, j { if A[i,j] > 0.3 { f[i] = j + 1  break } }""",
+        {"A": A}, {"A": "csr"}, lambda A: {"f": first_of_all(A > 0.3)},
     ),
     "while": (
         """tensor x, y : dense

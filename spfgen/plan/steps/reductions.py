@@ -13,6 +13,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan
 from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
+from spfgen.plan.steps.shortened import shortened
 from spfgen.plan.steps.values import Values
 from spfgen.space.regions import Region
 from spfgen.space.typed import Scalar
@@ -62,7 +63,8 @@ class Reductions(Values):
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
             return Block((*more, *combined(value), *count))
 
-        lines += self.passes(found, node.indices, conditions, leaf, replace(env, parallel=False))
+        made = self.passes(found, node.indices, conditions, leaf, replace(env, parallel=False))
+        lines += [shortened(p, total) for p in made] if self.context.level and started is None else made
         if counted is not None:
             whole = self.whole(node.indices)
             rest = lang.Apply("subtract", (lang.Index(whole), counted))

@@ -233,7 +233,7 @@ class Piece:
         return Piece(Space(names), basic).reordered(space)
 
     def gist(self, known: Piece) -> Piece:
-        """Fewer constraints, equal to these wherever `known` holds. isl looks for long at each, and at all that is known:
+        """Fewer constraints, equal to these where `known` holds. isl looks for long at each, and at all that is known:
         it is not asked where what is known word for word, or implies the last two, leaves one or none."""
         if self.has_floors() or known.has_floors():
             return Piece(self.space, self.basic.gist(known.basic))

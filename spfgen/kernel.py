@@ -62,6 +62,7 @@ class Kernel:
         self._calls: _Calls | None = None
         self.prune = prune
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
+        self._sharing = tuple(d.name for d in kernel.tensors if d.assembled and d.shares is not None)
         self._given: dict[frozenset[str], Kernel] = {}
 
     @property
@@ -139,10 +140,22 @@ class Kernel:
         if mine not in self._given:
             from spfgen.space.assembled import with_given
 
-            kernel = with_given(self._kernel, mine)
-            args = (self._layouts, self.threads, self.validate)
-            self._given[mine] = Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+            self._given[mine] = self._with(with_given(self._kernel, mine))
         return self._given[mine]
+
+    def _with(self, kernel: lang.Kernel) -> Kernel:
+        """Another kernel with the settings of this one."""
+        args = (self._layouts, self.threads, self.validate)
+        return Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+
+    def _without_shared(self) -> Kernel:
+        """The kernel where results that have the pattern of an operand are assembled like all others."""
+        key = frozenset({""})
+        if key not in self._given:
+            from spfgen.space.assembled import without_shared
+
+            self._given[key] = self._with(without_shared(self._kernel))
+        return self._given[key]
 
     def __call__(
         self,
@@ -237,6 +250,8 @@ class Kernel:
         own = [n for n in self.assembled if operands.get(n) is not None] if self.assembled else ()
         if own:
             return self.with_given(own).bound(operands, sizes, threads, validate, checked, prune)
+        if self._sharing and (self.prune if prune is None else prune):
+            return self._without_shared().bound(operands, sizes, threads, validate, checked, prune)
         calls = self._known()
         if sizes is not None and not hasattr(sizes, "items"):
             message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
@@ -250,11 +265,13 @@ class Kernel:
         made = []
         for declared in calls.program.tensors:
             if declared.name not in tensors:
-                tensors[declared.name] = calls.made(declared, tensors, known, dtypes[declared.name])
+                result = calls.made(declared, tensors, known, dtypes[declared.name])
+                tensors[declared.name] = _apart(result) if declared.name in self._sharing else result
                 made.append(declared.name)
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
-        assemblies = {n: self._assembly(n, prune) for n in self.assembled} if self.assembled else {}
+        listed = [n for n in self.assembled if n not in self._sharing]
+        assemblies = {n: self._assembly(n, prune) for n in listed}
         bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
@@ -566,6 +583,13 @@ def _result(tensor: Tensor, given: object) -> Any:
 
     is_new = given is None or is_number(given) or isinstance(given, np.generic)
     return _natural(tensor) if is_new else given
+
+
+def _apart(tensor: Tensor) -> Tensor:
+    """The tensor with index arrays of its own: those that it was made with are an operand's."""
+    from spfgen.run.bind import own_indexes
+
+    return own_indexes(tensor)
 
 
 def _natural(tensor: Tensor) -> Any:

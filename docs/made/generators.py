@@ -38,6 +38,24 @@ def folders() -> Made:
     return "\n".join(lines), {}
 
 
+def commands() -> Made:
+    """The help of every command."""
+    import click
+
+    from spfgen.cli import command
+
+    parts = []
+    for name in sorted(command.commands):
+        found = command.commands[name]
+        inner = [found, *found.commands.values()] if isinstance(found, click.Group) else [found]
+        parts.append(f"## {name}\n")
+        for one in inner:
+            path = f"spfgen {name}" if one is found else f"spfgen {name} {one.name}"
+            context = click.Context(one, info_name=path, terminal_width=100, max_content_width=100)
+            parts.append(f"```text\n{one.get_help(context)}\n```\n")
+    return "\n".join(parts), {}
+
+
 # --- layouts -------------------------------------------------------------------------------------------
 
 
@@ -192,5 +210,5 @@ def features() -> Made:
 
 
 ALL: dict[str, Callable[[], Made]] = {
-    f.__name__: f for f in (pipeline, folders, gallery, errors, codes, finds, types, performance, features)
+    f.__name__: f for f in (pipeline, folders, gallery, commands, errors, codes, finds, types, performance, features)
 }

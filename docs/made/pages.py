@@ -1,6 +1,7 @@
 """From a page as it is written to one that shows what its blocks do.
 
-- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled.
+- ```` ```spf title="mine.spf" ```` is written to the page's folder; without a title it is parsed and compiled. So is
+  ```` ```c title="main.c" ````.
 - ```` ```python ```` runs, all blocks of a page with the same names; what it prints is shown below.
 - ```` ```console ```` holds commands after `$`, run in that folder; what they print is shown below each. A comment
   `# exit code 3` says what is expected where that is not 0; the option `lines=N` shows so many lines at most.
@@ -76,6 +77,8 @@ class _Runner:
             with self._inside():
                 if language == "spf":
                     self._spec(options, text)
+                elif language == "c" and "title=" in options:
+                    self._file(options, text)
                 elif language == "python":
                     shown += _output(match["indent"], self._python(text))
                 elif language == "console":
@@ -97,12 +100,17 @@ class _Runner:
         finally:
             os.chdir(before)
 
-    def _spec(self, options: str, text: str) -> None:
-        import spfgen
-
+    def _file(self, options: str, text: str) -> bool:
+        """Written, where the block has the name of a file as its title."""
         title = re.search(r'title="([^"]+)"', options)
         if title:
             (self.folder / title[1]).write_text(text, encoding="utf-8")
+        return bool(title)
+
+    def _spec(self, options: str, text: str) -> None:
+        import spfgen
+
+        if self._file(options, text):
             return
         spec = spfgen.parse(text)
         for kernel in spec.kernels.values():

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING
 
 from spfgen.cir import from_steps
 from spfgen.cir import nodes as c
-from spfgen.cir.build import any_of
+from spfgen.cir.build import any_of, in_braces
 from spfgen.cir.elements import converted
 from spfgen.cir.layout import FIELD, KIND
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import MEMORY_ERROR, Workspace
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Append, Plan
+from spfgen.plan.nodes import PLANS, Append, Gather, Plan, Seq
 from spfgen.space.nodes import Tensor
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
+
+ROW = "spfgen_row"
+"""The type of the workspace of a row (rt/row.h)."""
+DENSE = 1 << 22
+"""A workspace with so many places is not too large, whatever is stored."""
 
 
 def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
@@ -34,6 +39,21 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     else:
         kind = low.value_type(plan.value, own)
         stored = converted(low.value(plan.value, scope, kind), kind, own)
+    if plan.tensor in scope.rows_of:
+        row, axis = scope.rows_of[plan.tensor]
+        key = low.expr(plan.coordinates[axis], scope)
+        before = c.Name(low.names.new("before"))
+        found = c.Call("spfgen_row_place", (row, key, _shape(tensor)[1]))
+        value = c.Load(c.Cast(f"{own.c} *", c.Field(row, "values")), place)
+        is_new = c.Bin("==", place, before)
+        added = c.If(
+            is_new, c.Block((c.Assign(value, "=", stored),)), c.Block((low.combine(value, "+=", stored, own, own),))
+        )
+        return [
+            c.Declare("const int64_t", before.name, c.Field(row, "count")),
+            c.Declare("const int64_t", place.name, found),
+            c.If(c.Bin(">=", place, c.Int(0)), c.Block((added,))),
+        ]
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
     for k, coordinate in enumerate(plan.coordinates):
         column = c.Load(c.Field(entries, "at"), c.Int(k))
@@ -41,6 +61,47 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
     values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
     lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
     return [c.If(c.Call("spfgen_entries_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
+
+
+def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
+    """The workspace of a row, one for each thread, around what appends to it; then the entries of the row."""
+    tensor = low.program.tensor(plan.tensor)
+    rank, size = _shape(tensor)
+    rows = Workspace(low.names.new(f"{plan.tensor}_rows"), ROW, c.Int(1), each_thread=scope.thread is not None,
+                     when=scope.when)  # fmt: skip
+    low.workspaces.append(rows)
+    low.rows.append(rows)
+    row = c.Name(low.names.new(f"{plan.tensor}_row"))
+    own = c.Bin("+", c.Name(rows.name), c.Call("spfgen_thread", ())) if rows.each_thread else c.Name(rows.name)
+    extent = low.expr(plan.extent, scope)
+    entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
+    many = c.Bin("&&", c.Bin(">", extent, c.Int(DENSE)), c.Bin(">", c.Bin("/", extent, c.Int(8)), low.values_held()))
+    why = "rows that are longer than all that is stored are kept in hash tables"
+    hashed = low.chosen("const bool", f"{plan.tensor}_hashed", many, why)
+    common = c.Name(low.names.new("common"))
+    inner = replace(scope, rows_of={**scope.rows_of, plan.tensor: (row, plan.axis)}, looped=True)
+    nests = plan.body.parts if isinstance(plan.body, Seq) else (plan.body,)
+    lines: list[c.Stmt] = [
+        *(s for nest in nests for s in in_braces(low.plan(nest, inner))),
+        c.Declare("int64_t", common.name, None, max(1, len(plan.common))),
+        *(c.Assign(c.Load(common, c.Int(k)), "=", low.expr(e, scope)) for k, e in enumerate(plan.common)),
+        c.Do(c.Call("spfgen_row_end", (row, entries, common, c.Int(plan.axis), rank, extent, size))),
+    ]
+    failed = c.Block((c.Assign(c.Field(entries, "failed"), "=", c.Int(1)),))
+    started = c.Call("spfgen_row_start", (row, extent, hashed))
+    return [
+        c.Declare(f"{ROW} *", row.name, own),
+        c.Comment(plan.because),
+        c.If(started, c.Block(tuple(lines)), failed),
+    ]
+
+
+def rows_freed(low: Lowering) -> list[c.Stmt]:
+    """What the workspaces of rows hold, before they are given back themselves."""
+    return [
+        c.Do(c.Call("spfgen_rows_free", (c.Name(w.name), c.Name("threads") if w.each_thread else c.Int(1))))
+        for w in low.rows
+    ]
 
 
 def _shape(tensor: Tensor) -> tuple[c.Expr, c.Expr]:

@@ -27,6 +27,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
     **dict.fromkeys(("entries_room", "entries_join"), "entries"),
+    **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
@@ -48,6 +49,7 @@ _NEEDS = {
     "split": ("share",),
     "outer_split": ("outer",),
     "large_memory": ("memory",),
+    "row": ("entries",),
 }
 """Pieces that a piece builds upon."""
 _RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
@@ -56,6 +58,7 @@ _RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
 _INCLUDES = {
     "workspace": "<stdlib.h>",
     "entries": "<string.h>",
+    "row": "<string.h>",
     "levels": "<stdlib.h>",
     "memory": "<stdlib.h>",
     "large_memory": "<stdlib.h>",

@@ -47,6 +47,7 @@ from spfgen.plan.nodes import (
     Entry,
     Find,
     Fold,
+    Gather,
     Guard,
     Kept,
     Let,
@@ -113,6 +114,8 @@ class Lowering(Values):
         self.ordered: list[Levels] = []
         self.orders = self.names.new("levels")
         computed = [t.name for t in program.tensors if t.assembled is not None]
+        self.rows: list[Workspace] = []
+        """The workspaces of rows."""
         self.entries = {name: c.Name(self.names.new(f"{name}_entries")) for name in computed}
 
     # --- the function ----------------------------------------------------------------------------
@@ -135,7 +138,7 @@ class Lowering(Values):
         params += levels.params(self)
         memory = taken(self.workspaces)
         threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
-        free = [*given_back(self.workspaces), *entries.failed(self)]
+        free = [*entries.rows_freed(self), *given_back(self.workspaces)]
         rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
         used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
         rest = [*self.missing(used), *rest]
@@ -147,6 +150,7 @@ class Lowering(Values):
         if self.missing_memory:
             rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
+        rest += entries.failed(self)
         if self.refused:
             end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
@@ -377,6 +381,8 @@ class Lowering(Values):
                 return sums.together(self, plan, scope)
             case Transpose():
                 return transpose(self, plan, scope)
+            case Gather():
+                return entries.gather(self, plan, scope)
             case Append():
                 return entries.append(self, plan, scope)
             case Do(target, op, value):

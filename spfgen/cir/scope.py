@@ -56,7 +56,8 @@ class Scope:
     neighbours a sum; `folded` are the variables of sums within a value; `paired` is the
     inspector around; `falling` are sums that hold what is left of a value when they are taken off it, `carried` those
     that a loop around goes on with; `clears` is the result that the next loop on threads clears as it clears copies of
-    it; `entries` are the lists to which entries of a tensor go here."""
+    it; `entries` are the lists to which entries of a tensor go here, `rows_of` the
+    workspaces of those that are gathered first, and the coordinate that they do not have in common."""
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
@@ -79,6 +80,7 @@ class Scope:
     carried: frozenset[str] = frozenset()
     cleared: tuple[c.Stmt, ...] = ()
     entries: Mapping[str, c.Expr] = field(default_factory=dict)
+    rows_of: Mapping[str, tuple[c.Expr, int]] = field(default_factory=dict)
 
     def inlined(self, dim: str, call: Call) -> Scope:
         return replace(self, inline={**self.inline, dim: call})

@@ -11,7 +11,7 @@ from spfgen.facts.formula import Expr, substitute
 from spfgen.ir import walk
 from spfgen.lang.expressions import raise_all
 from spfgen.plan.nodes import PLANS, Bound, Clear, Find, Fold, Levels, Plan, Scan, Segment
-from spfgen.space.nodes import ForcedFind, Mark, Program, size_values
+from spfgen.space.nodes import ForcedFind, Mark, Program, Tensor, size_values
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Context:
     whose values lie in more than one array; `shapes` are the extents of the index arrays; `falling` are loops that run
     downwards; `deterministic`: results may not depend on the number of threads; `free`: loops that the schedule speaks
     of may be changed all the same; `level`: how much the program is optimised; `stop_after` is the name of the last
-    pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed."""
+    pass that rewrites plans, if not all do; `assembled` are the tensors whose pattern is computed; `fixed_sizes`
+    extents that are numbers."""
 
     order: tuple[str, ...] = ()
     forced: Mapping[str, ForcedFind] = field(default_factory=dict)
@@ -36,7 +37,8 @@ class Context:
     free: bool = False
     level: int = 2
     stop_after: str = ""
-    assembled: frozenset[str] = frozenset()
+    assembled: Mapping[str, Tensor] = field(default_factory=dict)
+    fixed_sizes: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def named(self) -> tuple[str, ...]:
@@ -84,7 +86,8 @@ def context_of(program: Program) -> Context:
         deterministic=program.deterministic,
         level=program.level,
         shapes=dict(_shapes(program)),
-        assembled=frozenset(t.name for t in program.tensors if t.assembled is not None),
+        assembled={t.name: t for t in program.tensors if t.assembled is not None},
+        fixed_sizes=program.fixed,
     )
 
 

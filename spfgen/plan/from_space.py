@@ -27,6 +27,7 @@ from spfgen.plan.drivers import driven, steps_in_order
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.gather import gathered
 from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.legal import check_order, parallel_loop
 from spfgen.plan.narrow import narrowed
@@ -77,8 +78,10 @@ def plan_group(group: Group, context: Context) -> Plan:
 def _plan_entries(group: Group, context: Context) -> Plan:
     """One statement whose target is a list of entries: its nests deliver them one after the other."""
     parts: list[Plan] = [Clear(group.target, "what it held before")] if group.op == "=" else []
-    for instance in group.instances:
-        parts += plan_instance(instance, context, store=False)
+    nests = [p for instance in group.instances for p in plan_instance(instance, context, store=False)]
+    if context.level and not context.stop_after:
+        nests = gathered(nests, context.assembled[group.target], context.fixed_sizes)
+    parts += nests
     return parts[0] if len(parts) == 1 else Seq(tuple(parts))
 
 

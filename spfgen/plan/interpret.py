@@ -48,6 +48,7 @@ from spfgen.plan.nodes import (
     Do,
     Find,
     Fold,
+    Gather,
     Guard,
     Kept,
     Key,
@@ -161,6 +162,7 @@ class _Interpreter:
         self.variables: dict[str, _Variable] = {}
         self.states: dict[str, _Kept] = {}
         self.tables: dict[str, _Table] = {}
+        self.common: dict[str, tuple[Gather, tuple[int, ...]]] = {}
         self.needs: dict[int, set[int]] | None = None
         self.iteration = 0
         self.ended: list[dict[int, bool]] = []
@@ -278,6 +280,8 @@ class _Interpreter:
                 self.plan(body, {**env, start: at})
             case Whole():
                 self.whole(plan, env)
+            case Gather(body=body):
+                self.gathered(plan, body, env)
             case Append():
                 self.append(plan, env)
             case Do():
@@ -644,6 +648,13 @@ class _Interpreter:
         clears = plan.op == "=" and plan.value == Constant(0)
         self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears)
 
+    def gathered(self, plan: Gather, body: Plan, env: Env) -> None:
+        """What the body appends has these coordinates."""
+        before = self.common
+        self.common = {**before, plan.tensor: (plan, tuple(self.number(plan, e, env) for e in plan.common))}
+        self.plan(body, env)
+        self.common = before
+
     def append(self, plan: Append, env: Env) -> None:
         """An entry, by any thread; those at one place add up."""
         self.done += 1
@@ -653,6 +664,10 @@ class _Interpreter:
         place = self.place(plan, does.target, env)
         memory = self.memories[plan.tensor, ENTRIES]
         memory.at(plan, place)
+        if plan.tensor in self.common:
+            around, common = self.common[plan.tensor]
+            if (*place[: around.axis], *place[around.axis + 1 :]) != common:
+                raise WrongPlan(around, f"an entry at {[*place]} is not one of the row at {[*common]}")
         memory.values[place] = _converted(memory.values[place] + value, own)
 
     def put(

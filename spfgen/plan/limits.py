@@ -31,6 +31,7 @@ from spfgen.plan.nodes import (
     Bound,
     Do,
     Find,
+    Gather,
     Guard,
     Kept,
     Levels,
@@ -106,6 +107,8 @@ def _steps(node: Plan) -> Iterator[Step]:
             yield Step((value,))
         case Kept(sums):
             yield Step(tuple(_product(o.extents) for o in sums))
+        case Gather(common=common, extent=extent):
+            yield Step((*common, extent))
         case Append(_, coordinates, value):
             read = [n.operand for n in walk(value) if isinstance(n, Read)]
             yield Step((*coordinates, *(e for o in read for e in o.place)))

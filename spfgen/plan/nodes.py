@@ -26,6 +26,7 @@
            | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
+           | Gather(tensor, body)  what the body appends, each coordinate once and in order
            | Block(parts)          statements of one scope, one after another
            | Define(dim, value)    dim has one value in the rest of the block
            | Let(name, type, value) a scalar for the rest of the block
@@ -566,6 +567,19 @@ class Append(Plan):
 
 
 @dataclass(frozen=True, slots=True)
+class Gather(Plan):
+    """What the body appends to the tensor has all coordinates but that of `axis` in `common`: it is added up in a
+    workspace, and appended once, by rising coordinates along the axis, which are below `extent`."""
+
+    tensor: str
+    axis: int
+    common: tuple[Expr, ...]
+    extent: Expr
+    body: Plan
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Block(Plan):
     """Statements one after another; what one of them defines is known in those that follow."""
 
@@ -718,6 +732,8 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Clear(body=part):
             return part
+        case Gather(body=inner):
+            return inner
     return None
 
 

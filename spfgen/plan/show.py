@@ -25,6 +25,7 @@ from spfgen.plan.nodes import (
     Entry,
     Find,
     Fold,
+    Gather,
     Guard,
     If,
     Kept,
@@ -185,6 +186,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Tile(dim, low=low, high=high, width=width, target=target, op=op, body=body, because=why):
             text = f"tiles of {width}, {width // 2}, ... {dim} in {interval(low, high)}"
             add(f"{text}, sums into {show_operand(target)} with {op}", why)
+            _lines(body, depth + 1, lines)
+        case Gather(tensor, axis, common, _, body, why):
+            at = [*map(show, common[:axis]), "...", *map(show, common[axis:])]
+            add(f"gather what is appended to {tensor} at ({', '.join(at)})", why)
             _lines(body, depth + 1, lines)
         case Append(tensor, coordinates, value, why):
             add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)

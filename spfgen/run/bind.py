@@ -230,6 +230,12 @@ def packed(
     return _made(layout, made.sizes, made.arrays)
 
 
+def own_indexes(tensor: Tensor) -> Tensor:
+    """The tensor with copies of its index arrays, which are known to satisfy the layout."""
+    arrays = {n: a.copy() if any(n == i.name for i in tensor.layout.indexes) else a for n, a in tensor.arrays.items()}
+    return _made(tensor.layout, tensor.sizes, arrays)
+
+
 def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array]) -> Tensor:
     """A tensor over new arrays that satisfy the layout; index arrays are read-only, so that they go on to."""
     for index in layout.indexes:

@@ -10,7 +10,7 @@ import numpy as np
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.nodes import Append, Clear, Do, Find, Plan, Reduce, Scan, Seq, Sums, Whole
+from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Whole
 from spfgen.run.call import Bound
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Operand, Value
@@ -47,7 +47,7 @@ def _counting(plan: Plan) -> Plan:
                 return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
             case Append(value=value):
                 return Do(target, "+=", Constant(_cost(value) + 1))
-            case Reduce(body=body):
+            case Reduce(body=body) | Gather(body=body):
                 return body
             case Clear(body=body):
                 return body or Seq(())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from spfgen.facts.formula import Var, variables
 from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout, as_entries
@@ -14,13 +15,79 @@ from spfgen.space.nodes import Tensor
 def with_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> lang.Kernel:
     """The kernel as it is where the caller gives no results: those that `may_be_assembled` are."""
     found = may_be_assembled(kernel, layouts)
-    return replace(kernel, tensors=tuple(replace(d, assembled=d.name in found) for d in kernel.tensors))
+    made = []
+    for declared in kernel.tensors:
+        if declared.name in found:
+            owner = _owner(kernel, declared, layouts)
+            declared = replace(declared, assembled=True, shares=lang.Shares(owner, ()) if owner else None)
+        made.append(declared)
+    return replace(kernel, tensors=tuple(made))
 
 
 def with_given(kernel: lang.Kernel, names: Collection[str]) -> lang.Kernel:
     """The kernel where the caller gives these results: they have the pattern that they come with."""
-    found = (replace(d, assembled=False) if d.name in names else d for d in kernel.tensors)
+    found = (replace(d, assembled=False, shares=None) if d.name in names else d for d in kernel.tensors)
     return replace(kernel, tensors=tuple(found))
+
+
+def without_shared(kernel: lang.Kernel) -> lang.Kernel:
+    """The kernel where all patterns that are computed are so entry by entry."""
+    found = (replace(d, shares=None) if d.assembled else d for d in kernel.tensors)
+    return replace(kernel, tensors=tuple(found))
+
+
+def _owner(kernel: lang.Kernel, declared: lang.TensorDecl, layouts: Mapping[str, Layout]) -> str:
+    """The operand that is known to have the pattern of a result, because what is computed is that operand times what is
+    everywhere; "" where there is none."""
+    from spfgen.layout.proofs import as_output  # calls of compiled kernels do without
+
+    own = [s for s in kernel.statements if isinstance(s, lang.Statement) and s.target.tensor == declared.name]
+    if len(own) != 1 or any(not isinstance(s, lang.Statement) for s in kernel.statements):
+        return ""
+    (statement,) = own
+    subscripts = statement.target.subscripts
+    names = [s.name for s in subscripts if isinstance(s, Var)]
+    if statement.op != "=" or statement.where is not None or len(set(names)) < len(subscripts):
+        return ""
+    factors, divisors = _factors(statement.value)
+    known = [a for a in factors if isinstance(a, lang.Access)]
+    sparse = [a for a in known if not _is_everywhere(a, layouts)]
+    if len(sparse) != 1 or len(known) < len(factors) or not all(_is_everywhere(a, layouts) for a in divisors):
+        return ""
+    (access,) = sparse
+    layout = layouts[declared.name]
+    free = {v for a in (*known, *divisors) for s in a.subscripts for v in variables(s)}
+    said = declared.use.index_type is not None or bool(declared.use.array_types)
+    same = access.subscripts == subscripts and layouts.get(access.tensor) == layout and free <= {*names, *kernel.sizes}
+    return access.tensor if same and not said and as_output(layout) is None else ""
+
+
+def _factors(value: object) -> tuple[list[object], list[lang.Access]]:
+    """The factors of a product, numbers left out, and the accesses that it is divided by; a value that is no product is
+    a factor itself."""
+    match value:
+        case lang.Constant():
+            return [], []
+        case lang.Apply("negative", (inner,)):
+            return _factors(inner)
+        case lang.Apply("multiply", (left, right)):
+            (one, below), (two, other) = _factors(left), _factors(right)
+            return [*one, *two], [*below, *other]
+        case lang.Apply("divide", (left, right)):
+            one, below = _factors(left)
+            return one, [*below, *(n for n in walk(right) if isinstance(n, lang.Access))]
+    return [value], []
+
+
+def _is_everywhere(access: lang.Access, layouts: Mapping[str, Layout]) -> bool:
+    """Whether there is a value at each point, whatever the index arrays hold."""
+    from spfgen.space.lost import holds_all
+
+    layout = layouts.get(access.tensor)
+    if layout is None:
+        return not access.subscripts
+    plain = all(isinstance(s, Var) for s in access.subscripts)
+    return plain and not layout.indexes and not layout.sizes and holds_all(layout)
 
 
 def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> frozenset[str]:

@@ -71,7 +71,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
 def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) -> Tensor:
     """The tensor as a list of entries, if its pattern is computed."""
-    if not any(d.assembled and d.name == tensor.name for d in kernel.tensors):
+    if not any(d.assembled and d.shares is None and d.name == tensor.name for d in kernel.tensors):
         return tensor
     by_name = {t.name: t for t in tensors}
     own = [s for s in kernel.statements if s.target.tensor == tensor.name]

@@ -138,7 +138,7 @@ def _fits(tensor: Tensor, kind: str) -> bool:
 
 def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Results whose pattern is computed are lists of entries."""
-    computed = {d.name for d in kernel.tensors if d.assembled}
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
 
 

@@ -1,0 +1,186 @@
+/* The entries of one row, or of whatever has all coordinates but one in common: each key once, in the order in which they
+   came first. `place` has for each key, or for each slot of a hash table (`shift` is not 0 then), where it stands, plus
+   one. All zero before spfgen_row_start. */
+typedef struct spfgen_row {
+    int64_t count, room, slots;
+    int64_t *keys;
+    char *values;
+    uint64_t *words, *spare;
+    int32_t *place;
+    int shift;
+    int failed;
+} spfgen_row;
+
+/* For keys below `extent`; a table where there would be too many of them. */
+static bool spfgen_row_start(spfgen_row *row, int64_t extent, bool hashed) {
+    if (!row->place && !row->failed) {
+        row->shift = hashed ? 58 : 0;
+        row->slots = hashed ? 64 : extent > 0 ? extent : 1;
+        row->place = (int32_t *)calloc((size_t)row->slots, sizeof(int32_t));
+        row->failed = !row->place;
+    }
+    return !row->failed;
+}
+
+static void spfgen_rows_free(spfgen_row *rows, int64_t count) {
+    for (int64_t k = 0; k < count; k++) {
+        free(rows[k].keys);
+        free(rows[k].values);
+        free(rows[k].words);
+        free(rows[k].spare);
+        free(rows[k].place);
+    }
+}
+
+static inline int64_t spfgen_row_slot(const spfgen_row *row, int64_t key) {
+    if (!row->shift) {
+        return key;
+    }
+    int64_t s = (int64_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> row->shift);
+    while (row->place[s] && row->keys[row->place[s] - 1] != key) {
+        s = (s + 1) & (row->slots - 1);
+    }
+    return s;
+}
+
+/* Room for twice as many. */
+static bool spfgen_row_grow(spfgen_row *row, size_t size) {
+    const int64_t room = row->room ? 2 * row->room : 32;
+    int64_t *const keys = room < INT32_MAX ? (int64_t *)realloc(row->keys, (size_t)room * sizeof(int64_t)) : NULL;
+    row->keys = keys ? keys : row->keys;
+    char *const values = keys ? (char *)realloc(row->values, (size_t)room * size) : NULL;
+    row->values = values ? values : row->values;
+    uint64_t *const words = values ? (uint64_t *)realloc(row->words, (size_t)room * sizeof(uint64_t)) : NULL;
+    row->words = words ? words : row->words;
+    uint64_t *const spare = words ? (uint64_t *)realloc(row->spare, (size_t)room * sizeof(uint64_t)) : NULL;
+    row->spare = spare ? spare : row->spare;
+    bool done = spare != NULL;
+    if (done && row->shift && 2 * room > row->slots) {
+        int32_t *const place = (int32_t *)calloc((size_t)(2 * row->slots), sizeof(int32_t));
+        done = place != NULL;
+        if (done) {
+            free(row->place);
+            row->place = place;
+            row->slots *= 2;
+            row->shift--;
+            for (int64_t q = 0; q < row->count; q++) {
+                place[spfgen_row_slot(row, row->keys[q])] = (int32_t)(q + 1);
+            }
+        }
+    }
+    row->room = done ? room : row->room;
+    row->failed |= !done;
+    return done;
+}
+
+/* Where the value of a key stands: behind all others when it is new; -1 where there is no memory for it. */
+static inline int64_t spfgen_row_place(spfgen_row *row, int64_t key, size_t size) {
+    int64_t s = spfgen_row_slot(row, key);
+    if (row->place[s]) {
+        return row->place[s] - 1;
+    }
+    if (row->count == row->room) {
+        if (row->failed || !spfgen_row_grow(row, size)) {
+            return -1;
+        }
+        s = spfgen_row_slot(row, key);
+    }
+    const int64_t place = row->count++;
+    row->keys[place] = key;
+    row->place[s] = (int32_t)row->count;
+    return place;
+}
+
+/* Sort words that all differ, of which neighbours often rise already: runs are merged. The result is in either array. */
+static uint64_t *spfgen_row_sort(uint64_t *word, uint64_t *spare, int64_t count) {
+    for (;;) {
+        int64_t first = 0, runs = 0;
+        while (first < count) {
+            int64_t middle = first + 1;
+            while (middle < count && word[middle - 1] < word[middle]) {
+                middle++;
+            }
+            int64_t end = middle < count ? middle + 1 : middle;
+            while (end < count && word[end - 1] < word[end]) {
+                end++;
+            }
+            int64_t a = first, b = middle, to = first;
+            while (a < middle && b < end) {
+                const uint64_t x = word[a], y = word[b];
+                spare[to++] = x < y ? x : y;
+                a += x < y;
+                b += x >= y;
+            }
+            memcpy(spare + to, word + a, (size_t)(middle - a) * sizeof *word);
+            to += middle - a;
+            memcpy(spare + to, word + b, (size_t)(end - b) * sizeof *word);
+            first = end;
+            runs++;
+        }
+        uint64_t *const other = word;
+        word = spare;
+        spare = other;
+        if (runs <= 1) {
+            return word;
+        }
+    }
+}
+
+/* The entries of the row, by rising keys, behind those that are there, with the coordinates that they have in common: `axis`
+   is that of the keys. The row is empty then. */
+static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, const int64_t *common, int axis, int rank,
+                                  int64_t extent, size_t size) {
+    const int64_t count = row->count, first = entries->count;
+    const int64_t wanted = first + count <= entries->capacity ? 0 : first + count < 2 * entries->capacity
+                                                                        ? 2 * entries->capacity : first + count;
+    entries->failed |= row->failed;
+    bool rises = true;
+    for (int64_t q = 1; q < count; q++) {
+        rises &= row->keys[q - 1] < row->keys[q];
+    }
+    int bits = 1, top = 1;
+    while (bits < 63 && count >> bits) {
+        bits++;
+    }
+    while (top < 63 && extent >> top) {
+        top++;
+    }
+    if (spfgen_entries_reserve(entries, wanted, rank, size)) {
+        int64_t *const keys = entries->at[axis] + first;
+        char *const values = (char *)entries->values + (size_t)first * size;
+        if (rises || bits + top > 64) {
+            for (int64_t q = 0; q < count; q++) {
+                keys[q] = row->keys[q];
+                memcpy(values + (size_t)q * size, row->values + (size_t)q * size, size);
+            }
+        } else {
+            for (int64_t q = 0; q < count; q++) {
+                row->words[q] = (uint64_t)row->keys[q] << bits | (uint64_t)q;
+            }
+            const uint64_t *const words = spfgen_row_sort(row->words, row->spare, count);
+            for (int64_t q = 0; q < count; q++) {
+                const uint64_t place = words[q] & ((UINT64_C(1) << bits) - 1);
+                keys[q] = (int64_t)(words[q] >> bits);
+                memcpy(values + (size_t)q * size, row->values + place * size, size);
+            }
+        }
+        for (int k = 0, other = 0; k < rank; k++) {
+            if (k != axis) {
+                int64_t *const column = entries->at[k] + first;
+                const int64_t value = common[other++];
+                for (int64_t q = 0; q < count; q++) {
+                    column[q] = value;
+                }
+            }
+        }
+        entries->count = first + count;
+    }
+    if (!row->shift) {
+        for (int64_t q = 0; q < count; q++) {
+            row->place[row->keys[q]] = 0;
+        }
+    } else if (count > 0) {
+        memset(row->place, 0, (size_t)row->slots * sizeof(int32_t));
+    }
+    row->count = 0;
+}

@@ -36,13 +36,13 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import Kind, scalar_types, settled
 from spfgen.layout.nodes import SCALAR
 from spfgen.layout.proofs import stored_once
-from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.meaning import check_nest
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     Append,

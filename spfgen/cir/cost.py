@@ -47,7 +47,7 @@ def named(lines: Sequence[c.Stmt], names: Names) -> list[c.Stmt]:
         name = c.Name(names.new("ratio"))
         before.append(c.Declare("const double", name.name, inner))
         rest = [_replaced(s, inner, name) for s in rest]
-    about: list[c.Stmt] = [c.Comment("what expected times are made of")] if before else []
+    about: list[c.Stmt] = [c.Comment("what the cost estimates depend on")] if before else []
     return [*about, *before, *rest]
 
 

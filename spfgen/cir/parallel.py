@@ -175,7 +175,7 @@ class _Parts:
         weight = self.plan.share.weight if self.plan.share is not None else None
         if weight is None:
             return c.Comment("the iterations in equal parts")
-        text = f"each part takes about the same of {self.array(weight.pointer)[0].name}'s differences"
+        text = f"work partition: parts of about the same number of entries, by {self.array(weight.pointer)[0].name}"
         if weight.deeper:
             text += f", measured by {self.array(weight.deeper[-1])[0].name}"
         return c.Comment(text)

@@ -94,7 +94,7 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     pieces = (
         *fetched,
         *([] if nothing is None else [c.If(c.Bin(">=", first, high), nothing)]),
-        c.Comment(f"a few {name} at a time for all tiles: what these read lies side by side"),
+        c.Comment(f"a few {name} at a time for all register tiles: their operands are contiguous"),
         c.Declare(f"const {INT}", few.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
         c.Declare(f"const {INT}", step.name, c.Select(long, few, length)),
         c.For(INT, at.name, first, c.Bin("<", at, high), further, piece),

@@ -20,9 +20,11 @@ stand only on the right are summed; updates by other functions reduce the whole 
 and `argmax` have no value there. First among equals wins, as in numpy.
 
 **Assignments.** `=` gives all places of the target a value: those that the statement does not compute get the fill of
-the result, which is that of `fills`, or the value of the expression on the fills (0 where indices take part). Where the
-target has slices or values as subscripts only the places that are computed change. In a loop these are the places of
-the iteration. Updates change what they compute, one point after another. A statement reads what was before it.
+the result, which is that of `fills`, or the value of the expression on the fills; 0 where indices or dense tensors take
+part, and for sums of products of tensors whose fill is 0. What several points give to one place is added up; where
+values are subscripts, the last one wins. In a loop these are the places of the iteration. Where the target has slices
+(or, in a loop, values) as subscripts only the places that are computed change. Updates change what they compute, one
+point after another. A statement reads what was before it.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
@@ -34,6 +36,7 @@ Loops run one index after another in the order in which they are written, ascend
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -44,8 +47,9 @@ from spfgen.facts.formula import Expr, conjuncts, variables
 from spfgen.lang import nodes as n
 from spfgen.lang.oracle.functions import Broken, converted, is_literal, operator_of, plain
 from spfgen.lang.oracle.names import Names
-from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order
+from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of, used_in
 from spfgen.lang.oracle.values import Frame, Values
+from spfgen.lang.products import first_beyond
 
 Array = npt.NDArray[Any]
 
@@ -115,11 +119,13 @@ class Run(Values):
             case n.If(condition, then, otherwise):
                 self.steps(then if self.truth(condition, frame, scalars) else otherwise, frame, scalars)
             case n.While(condition, body):
+                self.repeating += 1
                 try:
                     while self.truth(condition, frame, scalars):
                         self.steps(body, frame, scalars)
                 except Broken:
                     pass
+                self.repeating -= 1
             case n.For(indices, body, where):
                 try:
                     for values in product(*(range(*self.range_of(i)) for i in indices)):
@@ -148,13 +154,12 @@ class Run(Values):
         target = self.tensors[step.target.tensor]
         free = [i for i in indices_in_order(step.target) if i not in frame.indices and i not in self.sizes]
         inner = frame.extended([(i, *self.range_of(i)) for i in free])
+        for part in conjuncts(step.where) if step.where is not None else ():
+            if variables(part) <= {*inner.indices, *self.sizes}:
+                inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
         found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
         places, inside = self.places(step.target, target.shape, inner, scalars)
-        mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside)), inner.shape)
-        if step.where is not None:
-            own = [p for p in conjuncts(step.where) if variables(p) <= {*inner.indices, *self.sizes}]
-            for part in own:
-                mask = mask & np.broadcast_to(self.formula(part, inner.indices), inner.shape)
+        mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside) & inner.mask), inner.shape)
         count = int(np.count_nonzero(mask))
         chosen = tuple(np.broadcast_to(p, inner.shape)[mask] for p in places)
         at = np.ravel_multi_index(chosen, target.shape) if chosen and count else np.zeros(count, np.int64)
@@ -168,6 +173,11 @@ class Run(Values):
         flat = result.reshape(-1)
         if step.op == "=":
             self.clear(step, result, frame, scalars)
+            added = all(isinstance(s, Expr) for s in step.target.subscripts) and len(np.unique(at)) < len(at)
+            if added:
+                total = np.zeros(flat.shape, np.asarray(value).dtype)
+                np.add.at(total, at, value)
+                value = total[at]
             flat[at] = converted(value, result.dtype)
         else:
             self.update(flat, at, value, step)
@@ -176,17 +186,27 @@ class Run(Values):
     def clear(self, step: n.Statement, result: Array, frame: Frame, scalars: Any) -> None:
         """The places that the statement has not computed get the fill value."""
         subscripts = step.target.subscripts
-        if step.within or any(not isinstance(s, Expr) for s in subscripts):
+        if step.within or any(isinstance(s, n.Range) for s in subscripts):
+            return
+        if any(not isinstance(s, Expr) for s in subscripts) and (frame.indices or self.repeating):
             return
         fixed: list[Any] = [slice(None)] * len(subscripts)
         for place, subscript in enumerate(subscripts):
-            names = variables(subscript)
-            if names & set(frame.indices) and names <= {*frame.indices, *self.sizes}:
+            names = used_in(subscript)
+            if isinstance(subscript, Expr) and names & set(frame.indices) and names <= {*frame.indices, *self.sizes}:
                 at = int(self.expr(subscript, frame.indices))
                 fixed[place] = slice(at, at + 1) if at >= 0 else slice(0, 0)
         name = step.target.tensor
-        fill = self.fills[name] if name in self.fills else self.fill_of(step.value, frame, scalars)
+        if name in self.fills:
+            fill = self.fills[name]
+        else:
+            fill = 0 if self.is_plain(step) else self.fill_of(step.value, frame, scalars)
         result[tuple(fixed)] = converted(np.asarray(fill), result.dtype)
+
+    def is_plain(self, step: n.Statement) -> bool:
+        """Whether it is a sum of products of tensors that are 0 where nothing is stored: so is the result."""
+        read = {v.tensor for v in nodes_of(step.value) if isinstance(v, n.Access)}
+        return first_beyond([step]) is None and all(self.fills.get(t, 0) == 0 for t in read)
 
     def update(self, flat: Array, at: Array, value: Any, step: n.Statement) -> None:
         """The places updated, one point after another where a place is met again."""

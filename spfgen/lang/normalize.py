@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from spfgen.errors import SpecError
 from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
@@ -69,9 +70,17 @@ def _summed(
     if not _free(value, known) and where == TRUE:
         return value
 
+    conditioned = variables(where) & _free(value, known)
+
     def reduced(term: Value) -> Value:
         """One term, with those of the conditions that are about its indices."""
         free = _free(term, known)
+        for name in sorted(conditioned - free):
+            raise SpecError(
+                f"expected every term to have the index `{name}` of the condition, but one does not",
+                term.span,
+                ("write that term as a statement of its own: `+= ...` without the condition",),
+            )
         if not free:
             return term
         parts = [p for p in conjuncts(where) if variables(p) & free]

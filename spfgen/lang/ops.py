@@ -48,8 +48,9 @@ class Operator:
     `identity` leaves the other argument as it is, in both places unless the operator does not commute: then in the
     second; where it depends on the type it is a tuple of (kinds, value). `annihilators` are (place, value): that value
     of that argument is the result whatever the others are. In the kinds of `sparse` they are so by convention only: a 0
-    that is not stored times inf is 0, while a 0 that is stored times inf is nan. `known` are the results that depend on
-    the type, or are another value than the argument.
+    that is not stored times inf is 0, while a 0 that is stored times inf is nan. `unstored` are further rows by that
+    convention: an infinity that is not stored stays one, whatever is added to it. `known` are the results that depend
+    on the type, or are another value than the argument.
     `distributes` are the places in which it distributes over addition; `over` are other operators over which it
     distributes in both places. `inverse` undoes it: `a - b` is `a + (-b)`; of one argument: applied to the result it
     gives the argument. `idempotent`: f(a, a) is a; of one argument: twice is as good as once.
@@ -79,6 +80,7 @@ class Operator:
     idempotent: bool | str = False
     inverse: str = ""
     sparse: str = ""
+    unstored: tuple[Known, ...] = ()
     known: tuple[Known, ...] = ()
     over: tuple[str, ...] = ()
     rounds: str = ""
@@ -112,7 +114,7 @@ class Operator:
         rows = [Known(place, value) for place, value in self.annihilators if not (stored and kind.kind in self.sparse)]
         return tuple(
             (k.place, value_of(k.value, kind), value_of(k.value if k.result is None else k.result, kind))
-            for k in (*rows, *self.known)
+            for k in (*rows, *self.known, *(() if stored else self.unstored))
             if kind.kind in k.kinds
         )
 
@@ -174,6 +176,7 @@ def _arithmetic() -> list[Operator]:
             *("add", 2, "+", ADDED, "+", "||"),
             identity=0,
             known=_both(True, "b"),
+            unstored=(*_both(inf, "f"), *_both(-inf, "f")),
             commutative=True,
             associative=True,
             idempotent="b",
@@ -181,7 +184,12 @@ def _arithmetic() -> list[Operator]:
             rounds="fc",
             repeated="multiply",
         ),
-        Operator("subtract", 2, "-", ADDED, "-", "", identity=0, inverse="add"),
+        Operator(
+            *("subtract", 2, "-", ADDED, "-", ""),
+            identity=0,
+            inverse="add",
+            unstored=tuple(Known(p, v, v if p == 0 else -v, "f") for p in (0, 1) for v in (inf, -inf)),
+        ),
         Operator(
             *("multiply", 2, "*", MULTIPLIED, "*", "&&"),
             identity=1,

@@ -172,7 +172,10 @@ def kind_of(value: Any, leaf: Callable[[Any], Kind]) -> Kind:
             return weak(found) if literal else found
         case n.Reduce(op, _, inner):
             kind = type_of(inner, leaf)
-            return kind if value.function is not None else reduction_type(op, kind)
+            if value.function is not None:
+                function_type(value.function, [kind, kind])  # refused where the type has no such function
+                return kind
+            return reduction_type(op, kind)
         case n.Coalesce(arguments):
             return joined([kind_of(a, leaf) for a in arguments])
         case n.Concat(parts):

@@ -379,7 +379,7 @@ class _Fusion:
         inside -= {t for n in walk(scan.body) if isinstance(n, Fold) for t in n.sums}  # each iteration has its own
         shared = []
         if point.target.tensor in inside:
-            self.order.check_free(mark, "run side by side")
+            self.order.check_free(mark, "be vectorized")
             shared.append(Shared(meetings(point, self.order.steps, loop), self.order.steps, False))
         for part in (p for p in self.found if p.instance.target.tensor in inside):
             own = step_of(part, loop, self.nests)
@@ -477,7 +477,7 @@ class _Fusion:
         body = self.around(plan, order.outer[at + 1 :], setups)
         if step.guards:
             body, inspect = Guard(step.guards, body), Guard(step.guards, inspect)
-        why = f"{order.because(loop)}; what does not need one another runs at once"
+        why = f"{order.because(loop)}; independent iterations run concurrently"
         wanted = self.context.marked("levels", loop) is not None
         result: Plan = Levels(loop, step.low, step.high, body, inspect, loop in order.falling, why, wanted)
         for setup in reversed(setups.get(loop, ())):

@@ -161,10 +161,10 @@ def _vectorized(scan: Scan, mark: Mark, sharing: Sharing) -> Scan:
     for shared in sharing(scan, mark):
         kind = shared.meeting.kind
         if kind == DEPENDENCE or (kind == REDUCTION and not shared.summed):
-            raise refused(shared.steps, mark, shared.meeting, "run side by side")
+            raise refused(shared.steps, mark, shared.meeting, "be vectorized")
     if not all(isinstance(n, Load | Locate | Guard | Do | Prefetch | Seq | Fold) for n in inside):
         more = f"clears values of `{clears[0].tensor}`" if clears else "does more"
-        hints = ("clearing, searches and sums of their own do not run side by side: leave `vectorize` out",)
+        hints = ("loops that clear, search or have sums of their own are not vectorized: leave `vectorize` out",)
         raise SpecError(f"expected a loop that does nothing but compute, but `{mark.dim}` {more}", mark.span, hints)
     return replace(scan, vector=True)
 

@@ -251,7 +251,7 @@ def _shared(share: Share | None) -> str:
     """How a parallel loop is shared out and adds."""
     words = [" parallel"]
     if share is not None and share.weight is not None:
-        words.append(f"shared out by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
+        words.append(f"partitioned by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
     if share is not None and share.row:
         words.append(f"a long {share.row} loop is split")
     match share:

@@ -22,8 +22,8 @@ from spfgen.space.nodes import Operand, Read
 COUNT = 4
 SHORT = 16
 """Terms of a sum that gains nothing from vectors."""
-ACROSS = "sums across what lies side by side, each of which need not wait for the others"
-ALONG = "sums along what lies side by side, which share what they read and need not wait for each other"
+ACROSS = "unroll-and-jam: sums across contiguous elements are independent of each other"
+ALONG = "unroll-and-jam: sums along contiguous elements share loads and are independent of each other"
 
 
 def together(plan: Plan) -> Plan:

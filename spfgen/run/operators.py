@@ -6,14 +6,17 @@ Who inherits says what a function of single values, a reduction and a matrix pro
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-def _binary(name: str, reflected: bool = False) -> Any:
+S = TypeVar("S", bound="Operators")
+
+
+def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
     def operator(self: Operators, other: object) -> Any:
         import numpy as np
 
@@ -25,11 +28,12 @@ def _binary(name: str, reflected: bool = False) -> Any:
     return operator
 
 
-def _unary(name: str) -> Any:
-    def operator(self: Operators) -> Any:
+def _unary(name: str) -> Callable[[S], S]:
+    def operator(self: S) -> S:
         import numpy as np
 
-        return self._called(getattr(np, name), (self,), {})
+        found: S = self._called(getattr(np, name), (self,), {})
+        return found
 
     return operator
 
@@ -50,7 +54,7 @@ class Operators:
     def _goes_with(self, other: object) -> bool:
         raise NotImplementedError
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> Self:
         raise NotImplementedError
 
     __add__, __radd__ = _binary("add"), _binary("add", True)
@@ -75,15 +79,16 @@ class Operators:
     __invert__ = _unary("invert")
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Self:  # noqa: N802
         """The transpose: the dimensions in the reverse order."""
         return self.transpose()
 
-    def conj(self) -> Any:
+    def conj(self) -> Self:
         """The complex conjugate of each element."""
         import numpy as np
 
-        return self._called(np.conjugate, (self,), {})
+        found: Self = self._called(np.conjugate, (self,), {})
+        return found
 
     def sum(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
         """numpy.sum: what is not stored counts as the fill value."""

@@ -148,6 +148,10 @@ class Tensor(Operators):
         bool). Raises DataError when it is too large."""
         return self.to_coo().to_dense()
 
+    def toarray(self) -> Array:
+        """`to_numpy`, as scipy calls it."""
+        return self.to_numpy()
+
     def to_scipy(self, format: str | None = None) -> Any:  # noqa: A002
         """An array of scipy.sparse, in its own format where scipy has the layout (then over the same arrays, as far
         as scipy keeps their types), else in `coo`; or in the `format` that is asked for ("csr", ...).
@@ -204,6 +208,34 @@ class Tensor(Operators):
         from spfgen.run.arrays.eager import transposed
 
         return transposed(self, axes)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Tensor:
+        """numpy.reshape: `T.reshape(6, -1)`; `spfgen.reshape` takes a layout, too."""
+        from spfgen.run.arrays.functions import reshape
+
+        return reshape(self, shape[0] if len(shape) == 1 else shape, order)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """numpy.squeeze."""
+        from spfgen.run.arrays.functions import squeeze
+
+        return squeeze(self, axis)
+
+    def diagonal(self, offset: int = 0) -> Tensor:
+        """A diagonal of a matrix."""
+        from spfgen.run.arrays.functions import diagonal
+
+        return diagonal(self, offset)
+
+    def trace(self, offset: int = 0) -> Any:
+        """The sum of a diagonal of a matrix."""
+        return self.diagonal(offset).sum()
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """numpy.nonzero: an array of coordinates for each dimension, in row-major order."""
+        from spfgen.run.arrays.eager import nonzero
+
+        return nonzero(self)
 
     def item(self) -> Any:
         """The only element as a number of Python. Raises ValueError when there are more, or none."""

@@ -27,6 +27,7 @@ from spfgen.ir import children, rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import raise_all
 from spfgen.lang.fills import plain_fill
+from spfgen.lang.normalize import normalized
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
 from spfgen.lang.typing import scalar_types
 from spfgen.layout.nodes import SCALAR, Layout
@@ -52,10 +53,12 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)
     normal = Normal(frozenset(kernel.sizes))
-    body = normal.steps(kernel.statements, {})
+    body = normal.steps(normalized(kernel.statements, kernel.sizes), {})
     uses = list(_accesses(body))
     roles = roles_of(kernel)
-    extents = Extents(kernel, declared, layouts, [uses], roles.outputs)
+    inner = [d for d in declared if d.local]
+    others = [d for d in declared if not d.local]  # these name extents first: calls know them
+    extents = Extents(kernel, [*others, *inner], layouts, [uses], roles.outputs | {d.name for d in inner})
     own = {d.name for d in kernel.tensors if d.local}
     made = make_tensors(kernel, declared, layouts, extents, roles.inputs, roles.outputs)
     made = with_result_types(kernel, declared, made, own)
@@ -550,10 +553,11 @@ class _Ranges:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
         for index, size in self.asked.items():
             for link in (k for k in self.normal.links if index in k.parts):
-                others = [self.named(p) for p in link.parts if p != index]
+                others = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
                 whole = self.known(link.whole)
-                if whole is not None and all(o is not None for o in others):
-                    yield size, self.sizes(Bin("/", whole, _product([o[0] for o in others if o is not None]))), False
+                known = [o for o in others if o is not None]
+                if whole is not None and len(known) == len(others) and not any(size in walk(e) for e in known):
+                    yield size, self.sizes(Bin("/", whole, _product(known))), False
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""

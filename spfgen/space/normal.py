@@ -188,7 +188,11 @@ class Normal:
                 found = [self.value(a, names) for a in arguments]
                 result = found[-1]
                 for argument in reversed(found[:-1]):
-                    result = Chosen(Inside(argument), argument, result, value.span)
+                    gathers: list[Gathered] = []
+                    plain = ungathered(argument, gathers)
+                    result = Chosen(Inside(plain), plain, result, value.span)
+                    for gather in reversed(gathers):
+                        result = replace(gather, value=result, checked=False)
                 return result
             case lang.Collapse(inner, old, new):
                 own = {**names, **{o: self.new(o) for o in old}}
@@ -254,6 +258,19 @@ class Joined:
     old: tuple[str, ...]
     parts: tuple[Any, ...]
     span: Any = field(default=None, compare=False, repr=False)
+
+
+def ungathered(value: Any, gathers: list[Gathered]) -> Any:
+    """The value without its gathers, inner ones first: they are put around what looks at their places itself. A place
+    that is read outside of its tensor is none."""
+    match value:
+        case Gathered(_, at, inner):
+            plain = ungathered(at, gathers)
+            gathers.append(replace(value, at=Chosen(Inside(plain), plain, lang.Constant(-1))))
+            return ungathered(inner, gathers)
+        case lang.Apply(_, arguments):
+            return replace(value, arguments=tuple(ungathered(a, gathers) for a in arguments))
+    return value
 
 
 def _update(step: lang.Statement) -> lang.Apply | None:

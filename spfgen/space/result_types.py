@@ -30,16 +30,28 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str]) -> dict[str, str
         before = dict(found)
         for statement in statements:
             name = statement.target.tensor
+            kind = kind_of(statement.value, leaf)  # also where the type is known: numpy may refuse the value
             if name in known:
                 continue
-            kind = kind_of(statement.value, leaf)
+            kind = kind_of(_stored(statement), leaf)
             if statement.op == "+=" and isinstance(kind, type):
                 kind = settled(kind)
             old = found.get(name)
             found[name] = kind if old is None else joined([old, kind])
         if found == before:
             break
+    for step in _all(kernel.statements):
+        if isinstance(step, lang.If | lang.While):
+            kind_of(step.condition, leaf)
     return {n: settled(k).name for n, k in found.items() if n not in known}
+
+
+def _stored(statement: lang.Statement) -> Any:
+    """What is stored, as far as its type goes: `m[i] or= x[i]` stores truth values."""
+    value = statement.value
+    if statement.op in ("=", "+="):
+        return value
+    return lang.Apply(statement.op, (value, value), statement.span, statement.function)
 
 
 def _all(steps: Sequence[Any]) -> Iterator[Any]:

@@ -71,12 +71,14 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The value with `name` standing for the integer that `at` is."""
+    """The value with `name` standing for the integer that `at` is. Where it is `checked` it lies within the tensors, or
+    the call fails; else the value looks at it itself."""
 
     name: str
     at: Any
     value: Any
     span: Span | None = _span()
+    checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

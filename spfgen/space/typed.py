@@ -71,7 +71,7 @@ class Types:
     def known(self, value: lang.Apply) -> tuple[tuple[int, Any, Any], ...]:
         """(place, number, result): that argument decides, whatever the others are."""
         operator = value.operator
-        if not operator.known and not operator.annihilators:
+        if not operator.known and not operator.annihilators and not operator.unstored:
             return ()
         kind = self.arguments(value)[0]
         # 0 is nothing only where it is not stored: 0*x that someone writes is nan for an infinite x

@@ -59,6 +59,13 @@ EQUATIONS: dict[str, Case] = {
     "a root of a sum": (
         "y[i] = sqrt(sum(j: A[i,j]*A[i,j]))", {"A": A}, {"A": "csc"}, lambda A: np.sqrt((A * A).sum(1)),
     ),
+    "runs": (
+        "y[i] = sum(j: sqrt(abs(A[i,j]))) + max(j: A[i,j])", {"A": np.repeat(A, 3, axis=1)}, {"A": "csr_rle"},
+        lambda A: np.sqrt(abs(A)).sum(1) + A.max(1),
+    ),
+    "a question that is settled early": (
+        "y[i] = any(j: A[i,j] > 0.1)", {"A": A}, {"A": "csr"}, lambda A: (A > 0.1).any(1),
+    ),
     "a semiring with a mask": (
         "y[i] = where(m[i], 0, min(j: W[i,j] + x[j]))", {"W": W, "x": X, "m": MASK}, {"W": "csr fill inf"},
         lambda W, x, m: np.where(m, 0, (W + x).min(1)),

@@ -296,7 +296,7 @@ static SPFGEN_ALONE void bcsr_times_coo_part(
                         const double A_value = A_val[(pb * 2 + r) * 2 + c];
                         /*
                          * find p with B_idx_1[p] == j by position array: B.idx_1 rises within
-                         * these bounds: equal values stand side by side
+                         * these bounds: equal values are adjacent
                          */
                         const int64_t p_after = B_idx_1_end[j];
                         for (int64_t p = B_idx_1_at[j]; p < p_after; p++) {
@@ -425,7 +425,7 @@ static SPFGEN_ALONE void bcsr_times_coo_part_3(
                         const int64_t j = 2 * bcolidx_pb + c;
                         /*
                          * find p with B_idx_1[p] == j by hash map: B.idx_1 rises within these
-                         * bounds: equal values stand side by side
+                         * bounds: equal values are adjacent
                          */
                         for (int64_t p =
                                 spfgen_hash_find_filtered(B_idx_1_slots, B_idx_1_filter, p_shift,
@@ -479,7 +479,7 @@ int bcsr_times_coo(
             || (!B_idx_2 && nnz > 0) || (!B_val && nnz > 0) || (!C_val && nrow > 0 && n_2 > 0)) {
         return SPFGEN_ERROR_NULL;
     }
-    /* what expected times are made of */
+    /* what the cost estimates depend on */
     const double ratio = spfgen_over((double)nnz, (double)ncol);
     const double ratio_2 = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
     threads =
@@ -556,7 +556,7 @@ int bcsr_times_coo(
         }
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            /* each part takes about the same of A_browptr's differences */
+            /* work partition: parts of about the same number of entries, by A_browptr */
             /* where one bi takes long, several threads share it */
             if (threads > 1) {
                 #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
@@ -592,7 +592,7 @@ int bcsr_times_coo(
         const int64_t floor_nrow_1_2 = (nrow + 1) / 2;
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            /* each part takes about the same of A_browptr's differences */
+            /* work partition: parts of about the same number of entries, by A_browptr */
             /* where one bi takes long, several threads share it */
             if (threads > 1) {
                 #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
@@ -632,7 +632,7 @@ int bcsr_times_coo(
         spfgen_hash_filter_build_int32(B_idx_1_filter, p_shift, B_idx_1, 0, 0, nnz);
         /* parallel over bi: its iterations write different places of C */
         if (0 < floor_nrow_1_2) {
-            /* each part takes about the same of A_browptr's differences */
+            /* work partition: parts of about the same number of entries, by A_browptr */
             /* where one bi takes long, several threads share it */
             if (threads > 1) {
                 #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)

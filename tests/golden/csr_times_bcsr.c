@@ -346,7 +346,7 @@ int csr_times_bcsr(
             || (!B_bcolidx && nb > 0) || (!B_val && nb > 0) || (!C_val && nrow > 0 && ncol > 0)) {
         return SPFGEN_ERROR_NULL;
     }
-    /* what expected times are made of */
+    /* what the cost estimates depend on */
     const double ratio = spfgen_over((double)nb, ((double)nrow + 1.0) / 2.0);
     const double ratio_2 = spfgen_over(ratio, ((double)ncol + 1.0) / 2.0);
     threads =
@@ -382,7 +382,7 @@ int csr_times_bcsr(
     /* C[i, j] = A[i, j]*B[i, j] */
     if (variant == 1) {
         /* parallel over i: its iterations write different places of C */
-        /* each part takes about the same of A_rowptr's differences */
+        /* work partition: parts of about the same number of entries, by A_rowptr */
         if (threads > 1) {
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
             for (int part = 0; part < parts; part++) {
@@ -399,7 +399,7 @@ int csr_times_bcsr(
         }
     } else {
         /* parallel over i: its iterations write different places of C */
-        /* each part takes about the same of A_rowptr's differences */
+        /* work partition: parts of about the same number of entries, by A_rowptr */
         if (threads > 1) {
             #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
             for (int part_2 = 0; part_2 < parts; part_2++) {

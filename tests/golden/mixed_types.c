@@ -265,7 +265,7 @@ int mixed_types(
     }
     /* y[i] += A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    /* each part takes about the same of A_rowptr's differences */
+    /* work partition: parts of about the same number of entries, by A_rowptr */
     /* where one i takes long, several threads share it */
     if (threads > 1) {
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)

@@ -415,7 +415,7 @@ int mttkrp(
      * parallel over p_1: its iterations write different places of D (by Z3 from the declared
      * properties)
      */
-    /* each part takes about the same of A_ptr_2's differences, measured by A_ptr_3 */
+    /* work partition: parts of about the same number of entries, by A_ptr_2, measured by A_ptr_3 */
     if (threads > 1) {
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {

@@ -257,7 +257,7 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     }
     /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    /* each part takes about the same of A_rowptr's differences */
+    /* work partition: parts of about the same number of entries, by A_rowptr */
     /* where one i takes long, several threads share it */
     if (threads > 1) {
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)

@@ -322,7 +322,7 @@ int three_vectors(
             || (!y_val && y_nnz > 0) || (!z_idx && z_nnz > 0) || (!z_val && z_nnz > 0) || !s_val) {
         return SPFGEN_ERROR_NULL;
     }
-    /* what expected times are made of */
+    /* what the cost estimates depend on */
     const double ratio = spfgen_over((double)y_nnz, (double)n);
     const double ratio_2 = spfgen_over((double)z_nnz, (double)n);
     threads =

@@ -320,7 +320,7 @@ def compiled(
 ) -> Any:
     """By `spfgen.compile` where the text is equations alone, else as a kernel of a spec."""
     named = {n: with_fill(layout, dict(fills).get(n, 0)) for n, layout in layouts}
-    used = [layout.partition(" fill")[0] for layout in named.values()]
+    used = [layout.partition(" fill")[0].partition("<")[0] for layout in named.values()]
     own = [unseen.ALL[n].text for n in dict.fromkeys(used) if n in unseen.ALL]
     words = text.split()
     if not (functions or extra or own or any(w in words for w in ("for", "let", "local", "if", "while", "size"))):

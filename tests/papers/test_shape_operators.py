@@ -273,6 +273,89 @@ def test_fig_26_c_slice_times_matrix(check: Check, layouts: str) -> None:
     )
 
 
+# --- nests of operators -------------------------------------------------------------------------------
+
+NESTS = {
+    "slice of collapse": (
+        "c[l] = slice(collapse(A[i, j], (i, j) -> k), k -> l, (2, 20, 3))",
+        lambda A: flat(A)[2:20:3],
+        {"A": floats("5 4")},
+        {},
+    ),
+    "collapse of slice": (
+        "c[l] = collapse(slice(A[i, j], j -> k, (1, 6, 2)), (i, k) -> l)",
+        lambda A: flat(A[:, 1:6:2]),
+        {"A": floats("n 7")},
+        {},
+    ),
+    "collapse of concat": (
+        "c[m] = collapse(concat((A[i, j], B[i, k]), (j, k) -> l), (i, l) -> m)",
+        lambda A, B: flat(np.hstack((A, B))),
+        {"A": floats("n m"), "B": floats("n k")},
+        {},
+    ),
+    "concat of collapses": (
+        "c[k] = concat((collapse(A[i, j], (i, j) -> l), collapse(B[p, q], (q, p) -> m)), (l, m) -> k)",
+        lambda A, B: np.concatenate((flat(A), flat(B.T))),
+        {"A": floats("n m"), "B": floats("k h")},
+        {},
+    ),
+    "split of collapse": (
+        "C[p, q] = split(collapse(A[i, j], (i, j) -> k), k -> (p, q))",
+        lambda A: A.reshape(-1, 3),
+        {"A": floats("n 6")},
+        {"q": "3"},
+    ),
+    "split of concat": (
+        "C[p, q] = split(concat((a[i], b[j]), (i, j) -> k), k -> (p, q))",
+        lambda a, b: np.concatenate((a, b)).reshape(-1, 2),
+        {"a": floats("2*n"), "b": floats("4")},
+        {"q": "2"},
+    ),
+    "slice of a sum": (
+        "C[k, j] = slice(A[i, j] + B[i, j], i -> k, (1, 6, 2))",
+        lambda A, B: (A + B)[1:6:2],
+        {"A": floats("6 m"), "B": floats("6 m")},
+        {},
+    ),
+    "slice of a product": (
+        "y[k] = slice(sum(j: A[i, j]*x[j]), i -> k, (0, 5, 2))",
+        lambda A, x: (A @ x)[0:5:2],
+        {"A": floats("5 m"), "x": full("m")},
+        {},
+    ),
+    "greatest of a concat": (
+        "s = max(l: concat((a[i], b[j]), (i, j) -> l))",
+        lambda a, b: max(a.max(initial=-np.inf), b.max(initial=-np.inf)),
+        {"a": floats("n", density=0.9), "b": floats("m", density=0.9)},
+        {},
+    ),
+    "concat of three": (
+        "d[l] = concat((a[i], 2*b[j], a[k]*c[k]), (i, j, k) -> l)",
+        lambda a, b, c: np.concatenate((a, 2 * b, a * c)),
+        {"a": floats("n"), "b": floats("m"), "c": floats("n")},
+        {},
+    ),
+    "product of two views": (
+        "c[k] = collapse(A[i, j], (i, j) -> k)*collapse(B[p, q], (q, p) -> k)",
+        lambda A, B: flat(A) * flat(B.T),
+        {"A": floats("n m"), "B": floats("m n")},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_nests(check: Check, name: str) -> None:
+    text, numpy, data, sizes = NESTS[name]
+    result = text.partition("[")[0] if "[" in text.partition("=")[0] else ""
+    layouts = []
+    for matrix, vector in (("csr", "sv"), ("csc", "sv_unsorted"), ("coo", "dense")):
+        chosen = [f"{n}: {matrix if d.rank == 2 else vector}" for n, d in data.items()]
+        layouts.append("; ".join([*chosen, *([f"{result}: dense"] if result else [])]))
+    check(text, numpy, data, layouts, sizes=sizes, empty="greatest" not in name)
+
+
 # --- fills other than 0 -------------------------------------------------------------------------------
 
 

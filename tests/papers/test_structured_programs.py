@@ -312,6 +312,57 @@ def runs(array: Array) -> Array:
     return result
 
 
+def eroded(image: Array) -> Array:
+    padded = np.pad(image, 1, constant_values=True)
+    n, m = image.shape
+    result = np.ones(image.shape, bool)
+    for r in range(3):
+        for c in range(3):
+            result &= padded[r : r + n, c : c + m]
+    return result
+
+
+def dilated(image: Array) -> Array:
+    return ~eroded(~image)
+
+
+EROSION = """
+local tensor t : dense<bool>
+for y {
+    for x { t[x] = coalesce(p[y - 1, x], true) & p[y, x] & coalesce(p[y + 1, x], true) }
+    for x { q[y, x] = coalesce(t[x - 1], true) & t[x] & coalesce(t[x + 1], true) }
+}
+"""
+EROSION_OF_WHOLE_IMAGES = """
+t[y, x] = coalesce(p[y - 1, x], true) & p[y, x] & coalesce(p[y + 1, x], true)
+q[y, x] = coalesce(t[y, x - 1], true) & t[y, x] & coalesce(t[y, x + 1], true)
+"""
+OPENING = """
+local tensor t, e, d : dense<bool>
+t[y, x] = coalesce(p[y - 1, x], true) & p[y, x] & coalesce(p[y + 1, x], true)
+e[y, x] = coalesce(t[y, x - 1], true) & t[y, x] & coalesce(t[y, x + 1], true)
+d[y, x] = coalesce(e[y - 1, x], false) | e[y, x] | coalesce(e[y + 1, x], false)
+q[y, x] = coalesce(d[y, x - 1], false) | d[y, x] | coalesce(d[y, x + 1], false)
+"""
+IMAGE = bools("n m", density=0.85, makes=runs)
+
+
+@pytest.mark.parametrize("layout", few(IMAGES))
+def test_fig_20_erosion(check: Check, layout: str) -> None:
+    check(EROSION, lambda p: eroded(p), {"p": IMAGE}, [f"p: {layout}; q: dense"])
+
+
+@pytest.mark.parametrize("layout", few(["dense", "csr_rle", "csr"]))
+def test_fig_20_erosion_of_whole_images(check: Check, layout: str) -> None:
+    local = "local tensor t : dense<bool>"
+    check(EROSION_OF_WHOLE_IMAGES, lambda p: eroded(p), {"p": IMAGE}, [f"p: {layout}; q: dense"], extra=local)
+
+
+@pytest.mark.parametrize("layout", few(["dense", "csr_rle"]))
+def test_section_6_4_opening(check: Check, layout: str) -> None:
+    check(OPENING, lambda p: dilated(eroded(p)), {"p": IMAGE}, [f"p: {layout}; q: dense"])
+
+
 def test_fig_20_histogram(check: Check) -> None:
     def expected(p: Array, h: Array) -> Array:
         np.add.at(h, p // 16, 1)

@@ -34,6 +34,8 @@ class Ranges:
     extents: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Limits] = field(default_factory=dict)
     shapes: dict[str, list[int | None]] = field(default_factory=dict)
+    repeating: int = 0
+    """How many `while` loops the step stands in."""
 
     def read_extents(self) -> None:
         """The sizes that declared extents name, and the extents of tensors that are not passed."""
@@ -77,6 +79,7 @@ class Ranges:
                 raise ValueError(f"{access.tensor}: expected {rank} dimensions, not {len(found)}")
         self.solve(steps, accesses)
         self.bound(steps, accesses)
+        self.reach(accesses)
         self.make(steps)
 
     def solve(self, steps: Sequence[Any], accesses: Sequence[n.Access]) -> None:
@@ -165,6 +168,17 @@ class Ranges:
             for name in names - set(self.extents):
                 joint = both(hulls.get(name, (-inf, inf)), narrowed.get(name, (-inf, inf)))
                 self.limits[name] = both(self.limits.get(name, (-inf, inf)), joint)
+
+    def reach(self, accesses: Sequence[n.Access]) -> None:
+        """The extents of tensors that are made and whose subscripts have a range only: up to the last place."""
+        for access in accesses:
+            shape = self.shapes[access.tensor]
+            for place, subscript in enumerate(access.subscripts):
+                if shape[place] is None and isinstance(subscript, Expr):
+                    high = self.interval(subscript)[1]
+                    shape[place] = None if high == inf else max(int(high) + 1, 0)
+                    if isinstance(subscript, Var) and high < inf:
+                        self.limits[subscript.name] = (0, high)
 
     def all_values(self, steps: Sequence[Any]) -> list[Any]:
         return [v for s in all_steps(steps) for value in values_of(s) for v in nodes_of(value)]

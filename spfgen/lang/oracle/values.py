@@ -23,11 +23,13 @@ ANNIHILATED = {"multiply": (0, 1), "divide": (0,), "floor_divide": (0,), "remain
 @dataclass(frozen=True)
 class Frame:
     """The points at which a value is computed: a table of `shape`, with the value of each index at each point.
-    Where it is `strict`, a term that is read outside makes a whole sum so."""
+    Where it is `strict`, a term that is read outside makes a whole sum so. Points that `mask` leaves out do not count.
+    """
 
     shape: tuple[int, ...] = ()
     indices: Mapping[str, Array] = field(default_factory=dict)
     strict: bool = False
+    mask: Any = True
 
     def extended(self, ranges: Sequence[tuple[str, int, int]]) -> Frame:
         """With an axis for each further index, of (name, low, high)."""
@@ -37,10 +39,12 @@ class Frame:
             axes = [1] * (len(self.shape) + more)
             axes[len(self.shape) + place] = max(high - low, 0)
             found[name] = np.arange(low, max(high, low), dtype=np.int64).reshape(axes)
-        return Frame((*self.shape, *(max(high - low, 0) for _, low, high in ranges)), found, self.strict)
+        mask = np.asarray(self.mask)
+        mask = mask.reshape((*mask.shape, *(1,) * more)) if mask.ndim else mask
+        return Frame((*self.shape, *(max(high - low, 0) for _, low, high in ranges)), found, self.strict, mask)
 
     def with_indices(self, more: Mapping[str, Array]) -> Frame:
-        return Frame(self.shape, {**self.indices, **more}, self.strict)
+        return replace(self, indices={**self.indices, **more})
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ class Values(Ranges):
             places.append(place)
         for place, extent in asked:
             within = (place >= 0) & (place < extent)
-            if not frame.strict and not np.all(within | ~np.asarray(inside)):
+            if not frame.strict and not np.all(within | ~np.asarray(inside & frame.mask)):
                 raise ValueError(f"expected subscripts of {access.tensor} within its extent {extent}")
             inside = inside & within
         return places, inside
@@ -246,7 +250,17 @@ class Values(Ranges):
             zeros = [
                 v if np.all(i) else self.apply("where", None, (i, v, 0)) for v, i in zip(values, insides, strict=True)
             ]
-            return Found(self.apply(op, None, zeros), insides[0] | insides[1], absent)
+            sums = self.apply(op, None, zeros)
+            for place, one in enumerate(arguments):  # an infinity that is not stored stays one
+                if one.absent is not None and np.asarray(one.value).dtype.kind == "f":
+                    endless = np.asarray(one.absent) & np.isinf(one.value)
+                    if endless.any():
+                        own = -np.asarray(one.value) if place and op == "subtract" else np.asarray(one.value)
+                        fills = [np.asarray(a.absent) if a.absent is not None else False for a in arguments]
+                        endless = endless & ~(fills[0] & fills[1])  # what fills give together is what numpy says
+                        sums = np.where(endless, own.astype(np.asarray(sums).dtype), sums)
+                        absent = endless | (False if absent is None else np.asarray(absent))
+            return Found(sums, insides[0] | insides[1], absent)
         if function is None and op == "where":
             chosen = np.asarray(values[0]).astype(bool)
             return Found(
@@ -274,6 +288,8 @@ class Values(Ranges):
     def reduce(self, node: n.Reduce, frame: Frame, scalars: Any) -> Found:
         more = [(i, *self.range_of(i)) for i in node.indices]
         inner = replace(frame.extended(more), strict=False)
+        if node.where is not None:
+            inner = replace(inner, mask=inner.mask & self.formula(node.where, inner.indices))
         found = self.value(node.value, inner, scalars)
         mask = np.asarray(found.inside)
         if node.where is not None:
@@ -359,7 +375,7 @@ class Values(Ranges):
             case n.Access(tensor, ()) if tensor not in self.fills:
                 return self.tensors[tensor][()]
             case n.Access(tensor):
-                return self.tensors[tensor].dtype.type(self.fills.get(tensor, 0))
+                return self.tensors[tensor].dtype.type(self.fills[tensor]) if tensor in self.fills else None
             case n.Apply(op, arguments, _, function):
                 found = [of(a) for a in arguments]
                 if function is None and any(

@@ -64,7 +64,7 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
     wanted = Key(key.dim, with_quotients(key.value, query.before), order.descending is True, order.unique)
     words = {
         "unique": order.words,
-        "side by side": f"{order.words}: equal values stand side by side",
+        "side by side": f"{order.words}: equal values are adjacent",
         "chained": "equal values are chained",
     }[kept]
     found = replace(

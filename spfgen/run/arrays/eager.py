@@ -393,17 +393,19 @@ def equal(left: Any, right: Any, equal_nan: bool) -> bool:
     return bool(equals.all())
 
 
-def close(left: Any, right: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
-    """numpy.allclose."""
+def near(left: Any, right: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """numpy.isclose."""
+    operands = [operand(o) for o in (left, right)]
+    given = [entries_of(o) if isinstance(o, Tensor) else o for o in operands]
+    result = elementwise(None, given, lambda a, b: np.isclose(a, b, rtol, atol, equal_nan))
+    return tensor_from(result, layouts_of(operands)) if isinstance(result, Entries) else result
 
-    def near(a: Any, b: Any) -> Any:
-        return np.isclose(a, b, rtol, atol, equal_nan)
 
-    given = [entries_of(o) if isinstance(o, Tensor) else o for o in map(operand, (left, right))]
-    result = elementwise(None, given, near)
-    return bool(
-        reductions.reduced(np.logical_and, result, None, False) if isinstance(result, Entries) else result.all()
-    )
+def rounded(tensor: Tensor, decimals: int) -> Any:
+    """numpy.round."""
+    result = elementwise(None, [entries_of(tensor)], lambda values: np.round(values, decimals))
+    assert isinstance(result, Entries)
+    return tensor_from(result, [tensor.layout])
 
 
 def dense_of(tensor: Tensor) -> Array:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spfgen.api import LayoutHandle
+from spfgen.errors import DataError
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import shapes
 from spfgen.run.arrays.eager import permutation
@@ -78,6 +79,14 @@ def triu(m: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
 def diag(v: object, k: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
     """numpy.diag: the k-th diagonal of a matrix, or the matrix with that diagonal."""
     return _one(v, layout, lambda e: shapes.diag(e, k))
+
+
+def diagonal(a: object, offset: int = 0, *, layout: AnyLayout | None = None) -> Tensor:
+    """numpy.diagonal of a matrix."""
+    tensor = _tensor(a)
+    if tensor.ndim != 2:
+        raise DataError(f"expected a matrix, but it has the shape {tensor.shape}")
+    return diag(tensor, offset, layout=layout)
 
 
 def expand_dims(a: object, axis: Any, *, layout: AnyLayout | None = None) -> Tensor:

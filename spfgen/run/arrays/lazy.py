@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -153,8 +153,10 @@ class LazyArray(Operators):
     def _goes_with(self, other: object) -> bool:
         return isinstance(other, LazyArray) or eager.is_operand(other)
 
-    def __getattr__(self, name: str) -> Any:
-        raise unknown_attribute(self, name)
+    if not TYPE_CHECKING:  # who checks types is to see that a name is not there
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
 
     def __repr__(self) -> str:
         shape = [" x ".join(map(str, self.shape))] if self.shape else []

@@ -47,10 +47,21 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.real: lambda a: a.real,
         np.imag: lambda a: a.imag,
         np.where: eager.where,
+        np.einsum: _einsum,
+        np.linalg.norm: _norm,
+        np.trace: lambda a, offset=0: a.trace(offset),
+        np.diagonal: functions.diagonal,
+        np.ravel: lambda a, order="C": functions.reshape(a, -1, order),
+        np.swapaxes: lambda a, axis1, axis2: a.transpose(_swapped(a.ndim, axis1, axis2)),
+        np.round: lambda a, decimals=0: eager.rounded(a, decimals),
+        np.copy: lambda a, **_: a.copy(),
+        np.isclose: eager.near,
         np.clip: lambda a, a_min=None, a_max=None, **more: eager.clipped(a, a_min, a_max, **more),
         np.iscomplexobj: lambda x: x.dtype.kind == "c",
         np.array_equal: lambda a, b, equal_nan=False: eager.equal(a, b, equal_nan),
-        np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: eager.close(a, b, rtol, atol, equal_nan),
+        np.allclose: lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: bool(
+            eager.near(a, b, rtol, atol, equal_nan).all()
+        ),
     }
     return found | {getattr(np, n): getattr(functions, n) for n in SHAPES}
 
@@ -68,6 +79,39 @@ def _reduction(name: str) -> Callable[..., Any]:
         return out
 
     return reduction
+
+
+def _einsum(*arguments: Any, **options: Any) -> Any:
+    from spfgen.run.einsum import einsum
+
+    return einsum(arguments, **options)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """numpy.linalg.norm of a vector, and those norms of a matrix that need no factors."""
+    absolute = abs(x)
+    match ord:
+        case None | "fro":
+            return np.sqrt((absolute**2).sum(axis, keepdims=keepdims))
+        case 1 if x.ndim == 2 and axis is None and not keepdims:
+            return absolute.sum(axis=0).max()
+        case np.inf if x.ndim == 2 and axis is None and not keepdims:
+            return absolute.sum(axis=1).max()
+        case 1 if x.ndim == 1 or axis is not None:
+            return absolute.sum(axis, keepdims=keepdims)
+        case np.inf if x.ndim == 1 or axis is not None:
+            return absolute.max(axis, keepdims=keepdims)
+    raise ConversionError(
+        f"expected a norm of a tensor: None, 1 or inf, but it is {ord!r}",
+        None,
+        ("write tensor.to_numpy() if a dense array is wanted",),
+    )
+
+
+def _swapped(ndim: int, first: int, second: int) -> tuple[int, ...]:
+    order = list(range(ndim))
+    order[first], order[second] = order[second], order[first]
+    return tuple(order)
 
 
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:

@@ -139,6 +139,8 @@ class _Writer:
             return ["0" if x != "k" and n == 1 and extents[x] != 1 else at[x] for x, n in pairs]
 
         one, other = self.value(left, subscripts(first, left)), self.value(right, subscripts(second, right))
+        if node.dtype == np.bool_:  # a product in numpy; its sum would be a number
+            return f"any({index}: {one} & {other})"
         return f"sum({index}: {one} * {other})"
 
     def _reduced(self, node: Reduce, own: Sequence[str]) -> str:
@@ -155,7 +157,7 @@ class _Writer:
 
 def _sums_as_numpy(node: Node) -> bool:
     """Whether sums in index notation have the type that numpy's have."""
-    return np.asarray(np.zeros(1, node.dtype).sum()).dtype == node.dtype or node.dtype == bool
+    return node.dtype == np.bool_ or np.asarray(np.zeros(1, node.dtype).sum()).dtype == node.dtype
 
 
 def _is_plain(value: Any) -> bool:

@@ -81,8 +81,8 @@ CASES = [
     Means("y[i] = max(A[i, j], x[j])", lambda: np.maximum(A, x).sum(axis=1)),
     Means("s = A[i, j]*B[i, j]", lambda: (A * B).sum()),
     Means("y[i] = A[i, j] where j < i", lambda: np.tril(A, -1).sum(axis=1)),
-    Means("y[i] = A[i, j] + b[i] where j < i and i < 3",
-          lambda: np.r_[(np.tril(A, -1).sum(axis=1) + b)[:3], 0]),
+    Means("y[i] = A[i, j] + x[j]*b[i] where j < i and i < 3",
+          lambda: np.r_[(np.tril(A, -1).sum(axis=1) + b * np.r_[0, np.cumsum(x)[:3]])[:3], 0]),
     Means("D[i, k] = A[i, j]*C[j, k]", lambda: A @ C),
     Means("y[i] = S[i, i]", lambda: np.diag(S)),
     Means("y[i] = A[i, i]", lambda: np.diag(A)),
@@ -139,7 +139,9 @@ CASES = [
     Means("y[i] = coalesce(x[i - 1] + x[i + 1], 0)", lambda: np.r_[0, x[:-2] + x[2:], 0], {"y": np.zeros(6)}),
     Means("y[i] = x[i - 1] + x[i + 1]", lambda: before(x) + before(x[::-1])[::-1], {"y": np.zeros(6)}),
     Means("y[i] = x[i - 1]*x[i + 1]", lambda: np.r_[0, x[:-2] * x[2:], 0], {"y": np.ones(6)}),
-    Means("y[i] = 1/x[i - 1]", lambda: np.r_[inf, 1 / x[:-1]], {"y": np.ones(6)}),
+    Means("y[i] = max(x[i - 1], 1)", lambda: np.r_[0, np.maximum(x[:-1], 1)], {"y": np.ones(6)}),
+    Means("y[i + r] = b[i]*w[r]", lambda: np.convolve(b, [1, 2]), {"w": np.array([1.0, 2]), "y": np.ones(5)}),
+    Means("y[i] = 2 where i < 3", lambda: np.r_[2, 2, 2, 0], {"y": np.ones(4)}),
     Means("y[i] = where(i > 0, x[i - 1], -5)", lambda: np.r_[-5, x[:-1]], {"y": np.ones(6)}),
     Means("y[i] = sum(j: z[i + j]*w[j])", lambda: np.convolve(z, [3, 2, 1], "valid"),
           {"w": np.array([1.0, 2, 3]), "y": np.zeros(7)}),
@@ -151,6 +153,8 @@ CASES = [
     Means("y[i] = max(j: x[i - j]*w[j])",
           lambda: np.array([max(x[i - j] * w for j, w in enumerate([1, 2, 3]) if i >= j) for i in range(6)]),
           {"w": np.array([1.0, 2, 3]), "y": np.zeros(6)}),
+    Means("y[i] = coalesce(x[i - 1], 7)", lambda: np.r_[7, x]),
+    Means("y[i + 1] = b[i]", lambda: np.r_[0, b]),
     # subscripts that are values
     Means("y[i] = x[at[i]]", lambda: x[at]),
     Means("y[i] = x[at[i]/2 + 1]*b[i]", lambda: x[at // 2 + 1] * b),
@@ -158,7 +162,9 @@ CASES = [
     Means("y[i] = x[clip(at[i] + 2, 0, 5)]", lambda: x[np.clip(at + 2, 0, 5)]),
     Means("D[i, j] = A[i, o[j]]", lambda: A[:, [5, 0, 0]], {"o": np.array([5, 0, 0])}),
     Means("h[img[r, c]/16] += 1", lambda: np.bincount((img // 16).reshape(-1), minlength=4), {"h": np.zeros(4, int)}),
-    Means("v[at[i]] = b[i]", lambda: np.r_[b[1], 9, 9, b[3], 9, b[2]], {"v": np.full(6, 9.0)}),
+    Means("v[at[i]] = b[i]", lambda: np.r_[b[1], 0, 0, b[3], 0, b[2]], {"v": np.full(6, 9.0)}),
+    Means("y[i] = coalesce(x[at[at[i]]], -1)", lambda: np.array([x[3], x[3], -1, x[3]])),
+    Means("y[i] = coalesce(x[at[i - 1]], -1)", lambda: np.r_[-1, x[at]], {"y": np.zeros(5)}),
     Means("v[at[i]] max= b[i]", lambda: np.maximum([0, 0, 0, 0, 0, 0], [b[1], 0, 0, max(b[0], b[3]), 0, b[2]]),
           {"v": np.zeros(6)}),
     # updates
@@ -171,7 +177,7 @@ CASES = [
     Means("n[i] ^= 5", lambda: n5 ^ 5, {"n": n5}),
     Means("n[i] += b[i]/2 where i < 2", lambda: np.r_[(n5[:2] + b[:2] / 2).astype(int), n5[2:]], {"n": n5}),
     Means("x[i] = x[i - 1]", lambda: before(x), target="x"),
-    Means("a = 3  y[i] = a*b[i]", lambda: 3 * b, target="y"),
+    Means("a = 3  y[i] = a*b[i]", lambda: 3 * b),
     # fills
     Means("y[i] = min(j: W[i, j] + d[j])", lambda: (W + b).min(axis=1), {"d": b}, {"W": inf}),
     Means("y[i] = sum(j: P[i, j])", lambda: np.where(A > 5, A, 1).sum(axis=1), {"P": np.where(A > 5, A, 1)}, {"P": 1}),
@@ -182,6 +188,9 @@ CASES = [
     Means("y[i] = q[i]/r[i]", lambda: np.array([0, 1, 0, inf]),
           {"q": np.array([0.0, 2, 0, 2]), "r": np.array([0.0, 2, nan, 0])}, {"q": 0}),
     Means("y[i] = 2*g[i - 1]", lambda: np.r_[6, 2 * x[:-1]], {"g": x, "y": np.zeros(6)}, {"g": 3}),
+    Means("y[i] = max(g[i], 4) where i > 0", lambda: np.r_[4, np.maximum(x[1:], 4)], {"g": x}, {"g": 3}),
+    Means("y[i] = max(x[i], 4) where i > 0", lambda: np.r_[0, np.maximum(x[1:], 4)]),
+    Means("y[i] = g[i] + 4 where i > 0", lambda: np.r_[0, x[1:] + 4], {"g": x}, {"g": 0}),
     Means("y[i] = coalesce(g[i - 1], 0)", lambda: before(x), {"g": x, "y": np.zeros(6)}, {"g": 3}),
     Means("y[i] = x[i] within y", lambda: np.array([x[0], 0, x[2], 0, 0, x[5]]),
           {"y": np.array([1.0, 0, 2, 0, 0, 3])}, {"y": 0}),
@@ -201,8 +210,8 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_a_statement_means(case: Means) -> None:
+def operands_of(case: Means) -> tuple[dict[str, Array], str]:
+    """What is given to a case, and its target."""
     steps = parse_statements(case.text)
     names = {"A": A, "B": B, "C": C, "T": T, "b": b, "x": x, "z": z, "S": S, "at": at, "img": img, "m": m, "W": W}
     kernel_names = {a for s in steps for a in _tensors(s)}
@@ -210,6 +219,13 @@ def test_what_a_statement_means(case: Means) -> None:
     given = {n: v for n, v in {**names, **case.given}.items() if n in kernel_names}
     if target not in case.given and target != case.target:
         given.pop(target, None)
+    return {n: np.array(v) for n, v in given.items()}, target
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_a_statement_means(case: Means) -> None:
+    steps = parse_statements(case.text)
+    given, target = operands_of(case)
     copies = {n: np.array(v) for n, v in given.items()}
     found = interpret(steps, given, case.fills, case.sizes)[target]
     wanted = np.asarray(case.numpy())
@@ -272,12 +288,13 @@ def test_relaxing_from_a_frontier() -> None:
         ("for i { let s = A[i, j]*x[j]  y[i] = s }", lambda: A @ x),
         ("for i { let s = 1  for j { if A[i, j] > 4 { s *= 2 } }  y[i] = s }", lambda: 2 ** (A > 4).sum(axis=1)),
         ("for i { let s = -inf  for j { s max= A[i, j] }  y[i] = s }", lambda: A.max(axis=1)),
+        ("for i { y[at[i] - 2] = b[i] where i = 2 }", lambda: np.array([0, 0, 0, b[2]])),
         ("for i { y[i] = x[i - 1] }", lambda: before(x)[:4]),
         ("for i where i > 0 { y[i] = y[i - 1] + b[i] }", lambda: np.r_[0, np.cumsum(b[1:])]),
     ],
 )  # fmt: skip
 def test_steps(text: str, numpy: Callable[[], Array]) -> None:
-    names = {"A": A, "b": b, "x": x, "m": m}
+    names = {"A": A, "b": b, "x": x, "m": m, "at": at}
     steps = parse_statements(text)
     used = {t for s in steps for t in _tensors(s)}
     found = interpret(steps, {**{n: v for n, v in names.items() if n in used}, "y": np.zeros(4)})

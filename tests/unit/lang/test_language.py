@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from spfgen.errors import SpecError
 from spfgen.facts.formula import Bin, Compare, Num, Var
 from spfgen.ir import walk
 from spfgen.lang.nodes import (
@@ -343,7 +344,8 @@ def test_what_a_sum_of_products_is_has_not_changed() -> None:
         ("y[i] = A[i,j]*x[j] + b[i]", "y[i] = sum(j: A[i, j]*x[j]) + b[i]"),
         ("y[i] = A[i,j]*(x[j] + 1)", "y[i] = sum(j: A[i, j]*(x[j] + 1))"),
         ("y[i] = (a[i] + x[j])*b[i]", "y[i] = a[i]*b[i] + sum(j: x[j]*b[i])"),
-        ("y[i] = a[i] - z[k]/c where k < i and i < 3", "y[i] = a[i] - sum(k < i: z[k]/c) where i < 3"),
+        ("y[i] = A[i, k] - z[k]/c where k < i and i < 3",
+         "y[i] = sum(k < i: A[i, k]) - sum(k < i: z[k]/c) where i < 3"),
         ("y[i] = A[i,j]*x[j]/d[j]", "y[i] = sum(j: A[i, j]*x[j]/d[j])"),
         ("d[i] min= A[i,j] + x[j]", "d[i] min= min(j: A[i, j] + x[j])"),
         ("d[i] -= A[i,j]", "d[i] -= sum(j: A[i, j])"),
@@ -357,6 +359,11 @@ def test_what_a_sum_of_products_is_has_not_changed() -> None:
 )  # fmt: skip
 def test_implicit_sums_are_written_out(text: str, normal: str) -> None:
     assert normalized(parse_statements(text)) == parse_statements(normal)
+
+
+def test_a_condition_on_an_index_that_a_term_does_not_have() -> None:
+    with pytest.raises(SpecError, match="every term to have the index `k`"):
+        normalized(parse_statements("y[i] = b[i] + A[i, k] where k < i"))
 
 
 def test_products_of_many_sums_do_not_grow_without_bound() -> None:

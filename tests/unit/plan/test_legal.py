@@ -136,7 +136,7 @@ def test_what_is_said_of_loops_of_sums(text: str, layout: str, schedule: str, wo
         ),
         (LOWER, "csr", "vectorize i", "expected the innermost loop"),
         ("x[i] = L[i]", "sv", "vectorize L.p", "nothing but compute, but `L.p` clears values of `x`"),
-        ("x[i] = x[i - 1]/2 + b[i]", "", "vectorize i", r"run side by side, but `i` carries a dependence: .* x\[0\]"),
+        ("x[i] = x[i - 1]/2 + b[i]", "", "vectorize i", r"be vectorized, but `i` carries a dependence: .* x\[0\]"),
         (ROWS, "csr", "order k, i; fuse k, i", r"`i` carries a dependence: iteration i = 0 writes X\[0, 0\]"),
         (UPPER, "csr", "prefetch L.pj by 2", "`L.pj` runs downwards"),
         (LOWER, "csr", "parallel L.pj", "cannot be parallel within a value"),

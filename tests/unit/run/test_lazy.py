@@ -36,6 +36,8 @@ TREES = {
     "any": lambda a, b: (a > b).any(axis=0),
     "a product of a row": lambda a, b: (a + 1).prod(axis=1),
     "one operand twice": lambda a, b: a * a + a.T,
+    "a product of truths": lambda a, b: np.sqrt(((a > 0) @ (b > 1)).astype(float)),
+    "truths": lambda a, b: (a > 0) @ (b > 1),
     "a norm": lambda a, b: np.sqrt((a**2).sum()),
     "a dense operand": lambda a, b: (X + a) * 2,
     "a mean": lambda a, b: a.mean(axis=0),

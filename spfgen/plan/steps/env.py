@@ -1,0 +1,82 @@
+"""What is known at a point, and pieces that all who plan steps need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spfgen.facts.formula import Expr
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.plan.nodes import Plan
+
+POINT = "point"
+"""The name of a tensor that is nowhere: it stands for what is done at a point."""
+
+OUTSIDE = "outside"
+"""The variable that says whether a place that is a value lay outside of its tensor."""
+
+Key = tuple[str, tuple[Expr, ...]]
+
+
+@dataclass(frozen=True)
+class Reads(lang.Apply):
+    """What a nest reads at its points, until it is known what is done there."""
+
+
+@dataclass(frozen=True)
+class Env:
+    """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
+    known to store nothing; whether loops may run on several threads; what was `loaded` from index arrays, or computed,
+    further out."""
+
+    known: frozenset[str] = frozenset()
+    values: Mapping[Key, Any] = field(default_factory=dict)
+    absent: frozenset[Key] = frozenset()
+    parallel: bool = True
+    loaded: frozenset[str] = frozenset()
+    again: bool = False
+
+    def knowing(self, names: Sequence[str] | set[str]) -> Env:
+        return replace(self, known=self.known | set(names))
+
+    def having(self, values: Mapping[Key, Any]) -> Env:
+        return replace(self, values={**self.values, **values})
+
+
+Leaf = Callable[[Env], Plan]
+
+
+def joined(op: str, parts: Sequence[Any]) -> Any:
+    result = parts[0]
+    for part in parts[1:]:
+        result = lang.Apply(op, (result, part))
+    return result
+
+
+def operator_name(op: str) -> str:
+    return {"+=": "add"}.get(op, op)
+
+
+def key_of(access: lang.Access) -> Key:
+    return access.tensor, access.subscripts
+
+
+def accesses_of(value: Any) -> Iterator[lang.Access]:
+    return (n for n in walk(value) if isinstance(n, lang.Access))
+
+
+def number_of(number: Any, kind: str) -> Any:
+    """A number of an element type."""
+    import numpy as np
+
+    return lang.Constant(np.dtype(kind).type(number))
+
+
+def cast(value: Any, kind: str) -> Any:
+    return lang.Apply(kind, (value,))
+
+
+def accumulator(op: str) -> str:
+    return {"add": "sum", "multiply": "product", "maximum": "most", "minimum": "least"}.get(op, "result")

@@ -1,0 +1,151 @@
+"""Equations: region by region, each point once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from spfgen.facts.formula import Var, conjuncts
+from spfgen.ir import rewrite
+from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
+from spfgen.lang.types import TYPES
+from spfgen.plan.nodes import Block, Emptied, If, Let, Plan
+from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
+from spfgen.plan.steps.hoisting import Hoisting
+from spfgen.space.regions import Region
+from spfgen.space.steps import Equation
+from spfgen.space.typed import Scalar
+
+
+class Equations(Hoisting):
+    """Equations: region by region, each point once."""
+
+    def equation(self, eq: Equation, env: Env) -> list[Plan]:
+        target = self.tensors[eq.target]
+        if eq.at:
+            return self.scattered(eq, env)
+        if eq.target in self.assembled:
+            return self.to_entries(eq, env)
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        if eq.target not in self.dense or eq.within:
+            return self.within(eq, access, env)
+        reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
+        if reads - {(eq.target, eq.subscripts)}:
+            return self.from_copy(eq, env)
+        first, eq = self.hoisted(eq, env)
+        if first:
+            return [*first, *self.equation(eq, env)]
+        found = None if reads else self.regions.of(eq.value)
+        fill = None if reads else self.regions.fill(eq.value)
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        parts: list[Plan] = []
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
+            if fill is None or neutral is None or fill != neutral:
+                found = None
+        elif found is None or fill is None:
+            found = None
+            if conditions:
+                parts += self.filled(eq, access, lang.Constant(0), env)
+        else:
+            parts += self.filled(eq, access, lang.Constant(fill), env)
+        if found is None:
+            found = [Region((access,))]
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.stored(eq, access, value, inner)))
+
+        return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
+        """A target that stores some points only: those drive."""
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            return Block((*lines, *self.stored(eq, access, value, inner)))
+
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
+
+    def scattered(self, eq: Equation, env: Env) -> list[Plan]:
+        """A target whose places are values: each point of the indices is met, and its place looked at."""
+        target = self.tensors[eq.target]
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        found: list[Region] | None = None
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
+            if neutral is not None and self.regions.fill(eq.value) == neutral:
+                found = self.regions.of(eq.value)
+        parts: list[Plan] = []
+        if eq.updates is None and not env.known and not env.again and eq.target not in self.assembled:
+            parts += self.emptied(eq.target)
+
+        def leaf(inner: Env) -> Plan:
+            lines: list[Plan] = []
+            for place in eq.at:
+                more, inner = self.placed(place.name, place.value, access, inner)
+                lines += more
+            more, value = self.point_value(eq.value, inner)
+            return Block((*lines, *more, *self.stored(eq, access, value, inner)))
+
+        return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
+
+    def from_copy(self, eq: Equation, env: Env) -> list[Plan]:
+        """A statement that reads its target elsewhere: what it reads is the target before the statement."""
+        tensor = self.tensors[eq.target]
+        name = self.fresh(f"{eq.target}_before")
+        self.own(name, tensor.value_type, None, tensor.extents)
+        indices = self.indices_for(tensor)
+        subscripts = tuple(Var(i) for i in indices)
+        old = lang.Access(eq.target, subscripts)
+        copy = lang.Access(name, subscripts)
+        copied = Equation(name, subscripts, indices, old)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(old, inner)
+            return Block((*lines, *self.stored(copied, copy, value, inner)))
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor == eq.target:
+                return replace(node, tensor=name)
+            return None
+
+        first = self.passes([Region((copy,))], indices, (), leaf, replace(env, parallel=not env.known), subscripts)
+        return [*first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
+
+    def to_entries(self, eq: Equation, env: Env) -> list[Plan]:
+        """A result whose pattern is computed: what may differ from its fill is an entry."""
+        access = lang.Access(eq.target, eq.subscripts, eq.span)
+        tensor = self.tensors[eq.target]
+        first, eq = self.tabled(eq, env)
+        fill = tensor.layout.fill
+        found, own = self.regions.of(eq.value), self.regions.fill(eq.value)
+        neutral = own
+        if eq.updates is not None:
+            neutral = eq.updates.operator.identity_of(TYPES[tensor.value_type])
+        same = own is not None and neutral is not None and fill_text(own) == fill_text(neutral)
+        if eq.updates is None:
+            same = own is not None and fill_text(number_of(own, tensor.value_type).value) == fill_text(fill)
+        spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
+        again = eq.updates is None and not (env.known & set(self.extents)) <= spoken
+        everywhere = found is None or not same or again
+        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(eq.value, inner)
+            stored = self.stored(eq, access, value, inner)
+            if everywhere and eq.updates is None and not again:
+                kept = Scalar(self.fresh("value"), tensor.value_type)
+                lines = [*lines, Let(kept.name, kept.type, cast(value, kept.type))]
+                differs = self.differs(kept, fill)
+                stored = [If(differs, Block(tuple(self.stored(eq, access, kept, inner))))]
+            return Block((*lines, *stored))
+
+        regions = [Region(())] if everywhere else found or []
+        emptied: list[Plan] = []
+        if eq.updates is None and not env.known and eq.target in self.collected:
+            emptied = [Emptied(self.collected[eq.target])]
+        return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]

@@ -1,0 +1,173 @@
+"""Reductions of all points at once, in the order in which their operands are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.facts.formula import Var
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.typing import settled
+from spfgen.plan.nodes import Block, Collect, Entry, If, Plan
+from spfgen.plan.steps.env import Env, accumulator, cast, number_of
+from spfgen.plan.steps.stores import Stores
+from spfgen.space.own import entries_of, own_tensor
+from spfgen.space.regions import Region
+from spfgen.space.steps import Chosen, Equation, Gathered
+from spfgen.space.typed import Scalar
+
+
+class Hoisting(Stores):
+    """Reductions of all points at once, in the order in which their operands are stored."""
+
+    def hoisted(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
+        """Reductions whose operand cannot be gone through point by point without looking for each entry are made for
+        all points first, in the operand's own order."""
+        if env.known:
+            return [], eq
+        parts: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Reduce) and self.is_scattered(node, eq):
+                more, access = self.of_all_points(node)
+                parts.extend(more)
+                return access
+            return None
+
+        value = outermost(rule, eq.value)
+        return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
+        """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
+        over everything."""
+        if node.op in ("argmin", "argmax") or any(isinstance(n, lang.Local | Gathered) for n in walk(node)):
+            return False
+        known = self.free(node) & set(eq.indices)
+        if not known or not self.free(node) <= set(eq.indices):
+            return False
+        found = self.regions.of(node.value)
+        if not found or self.regions.fill(node.value) is None:
+            return False
+        if self.types.identity(node) != self.regions.fill(node.value) and (
+            self.conditions(node) or not self.has_power(node)
+        ):
+            return False
+        env = Env(frozenset(known), parallel=False)
+        labels = set(self.labels)
+        empty = Block(())
+        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
+        self.labels = labels
+        return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
+
+    def of_all_points(self, node: lang.Reduce) -> tuple[list[Plan], lang.Access]:
+        """The reduction at all points of the indices around it, into memory of the kernel's."""
+        indices = tuple(sorted(self.free(node)))
+        kind = self.types.reduced(node)
+        neutral, fill = self.types.identity(node), self.regions.fill(node.value)
+        name = self.fresh(accumulator(node.op))
+        names = [self.extent_name(i) for i in indices]
+        self.own(name, kind.name, 0 if neutral is None else neutral, names)
+        counter = ""
+        if neutral is None or neutral != fill:
+            counter = self.fresh("visited")
+            self.own(counter, "int64", 0, names)
+        subscripts = tuple(Var(i) for i in indices)
+        total, count = lang.Access(name, subscripts), lang.Access(counter, subscripts)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+        adding = Equation(name, subscripts, (), None, operator)
+        counting = Equation(counter, subscripts, (), None, lang.Apply("add", ()))
+        first = Equation(name, subscripts, (), None)
+
+        def combined(value: Any, inner: Env) -> list[Plan]:
+            value = cast(value, kind.name)
+            more = self.stored(adding, total, value, inner)
+            if neutral is None:
+                lines, seen, _ = self.computed(count, inner)
+                never = lang.Apply("equal", (seen, lang.Constant(0)))
+                more = [*lines, If(never, Block(tuple(self.stored(first, total, value, inner))), Block(tuple(more)))]
+            return more
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            done = combined(value, inner)
+            if counter:
+                done += self.stored(counting, count, lang.Constant(1), inner)
+            return Block((*lines, *done))
+
+        conditions = self.conditions(node)
+        found = self.regions.of(node.value)
+        assert found is not None
+        parts = self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
+        if counter:
+            whole = self.whole(node.indices)
+
+            def last(inner: Env) -> Plan:
+                lines, seen, inner = self.computed(count, inner)
+                rest = lang.Apply("subtract", (lang.Index(whole), seen))
+                number = number_of(fill, settled(self.types.kind(node.value)).name)
+                value = self.power(node, number, rest, kind.name)
+                more = Block(tuple(combined(value, inner)))
+                return Block((*lines, If(lang.Apply("less", (seen, lang.Index(whole))), more)))
+
+            parts += self.passes([Region((count,))], indices, (), last, Env(), subscripts)
+        return parts, total
+
+    def tabled(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
+        """Reductions that are their identity at most points become tables of the others."""
+        if env.known:
+            return [], eq
+        parts: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce) or any(isinstance(n, lang.Local) for n in walk(node)):
+                return None
+            free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
+            found = self.regions.of(node.value)
+            if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
+                return None
+            more, access = self.as_table(node, tuple(sorted(free)), found)
+            parts.extend(more)
+            return access
+
+        value = outermost(rule, eq.value)
+        return (parts, replace(eq, value=value)) if parts else ([], eq)
+
+    def as_table(
+        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region]
+    ) -> tuple[list[Plan], lang.Access]:
+        """A table of the points at which a reduction has anything to combine."""
+        kind, neutral = self.types.reduced(node), self.types.identity(node)
+        name = self.fresh(accumulator(node.op))
+        layout = own_tensor(name, kind.name, [self.extent_name(i) for i in indices])
+        self.tensors[name] = entries_of(name, replace(layout, layout=replace(layout.layout, fill=neutral)))
+        self.kinds[name] = kind.name
+        self.labels.add(name)
+        self.tables[name] = name
+        subscripts = tuple(Var(i) for i in indices)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            old = Scalar(self.fresh("before"), kind.name)
+            new = replace(operator, arguments=(old, cast(value, kind.name)))
+            number = number_of(neutral, kind.name).value
+            return Block((*lines, Entry(name, kind.name, subscripts, cast(new, kind.name), old.name, number)))
+
+        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, Env(parallel=False))
+        why = f"{node.op} at the points at which there is anything to combine"
+        return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
+
+
+def outermost(rule: Callable[[Any], Any], value: Any) -> Any:
+    """The rule applied from the outside in, not within what it has replaced."""
+    found = rule(value)
+    if found is not None:
+        return found
+    match value:
+        case lang.Apply(_, arguments):
+            return replace(value, arguments=tuple(outermost(rule, a) for a in arguments))
+        case Chosen(_, then, otherwise):
+            return replace(value, then=outermost(rule, then), otherwise=outermost(rule, otherwise))
+    return value

@@ -1,0 +1,192 @@
+"""Steps: loops as they are written, or driven by what their body needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Expr, Var, conjuncts
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES
+from spfgen.lang.typing import settled
+from spfgen.plan.nodes import Assign, Block, Break, Clear, Counted, If, Let, Plan, Refuse, Repeat
+from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
+from spfgen.plan.steps.equations import Equations
+from spfgen.space.nodes import Read
+from spfgen.space.regions import Region, smallest, union
+from spfgen.space.steps import Equation
+from spfgen.space.typed import Scalar
+
+
+class Loops(Equations):
+    """Steps: loops as they are written, or driven by what their body needs."""
+
+    def plan(self) -> Plan:
+        self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
+        parts = [p for s in self.steps.body for p in self.step(s, Env())]
+        for name in self.collected:
+            parts.append(Counted(self.collected[name]))
+            parts += self.delivered(name)
+        if self.refuses:
+            self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
+            parts.append(Refuse(OUTSIDE))
+        return Block((*self.before, *parts))
+
+    def step(self, step: Any, env: Env) -> list[Plan]:
+        match step:
+            case Equation():
+                return [Block(tuple(self.equation(step, env)), step.text)]
+            case lang.For():
+                return self.loops(step, env)
+            case lang.If(condition, then, otherwise):
+                lines, test, env = self.computed(condition, env)
+                env = self.settled(env)
+                rest = self.block(otherwise, env) if otherwise else None
+                return [*lines, If(test, self.block(then, env), rest)]
+            case lang.Let(name, value):
+                lines, found, _ = self.computed(value, env)
+                self.called[name] = self.fresh(name)
+                return [*lines, Let(self.called[name], settled(self.scalars[name]).name, found)]
+            case lang.Set(name, op, value):
+                lines, found, _ = self.computed(value, env)
+                own = Scalar(self.called[name], settled(self.scalars[name]).name)
+                if op != "=":
+                    found = lang.Apply(operator_name(op), (own, found), step.span, step.function)
+                return [*lines, Assign(own.name, own.type, found)]
+            case lang.While(condition, body):
+                lines, test, inner = self.computed(condition, env)
+                ends = If(lang.Apply("logical_not", (test,)), Break())
+                repeated = replace(self.settled(inner), again=True)
+                return [Repeat(Block((*lines, ends, *self.block(body, repeated).parts)))]
+            case lang.Break():
+                return [Break()]
+        raise InternalError(f"no plan of {step!r}")
+
+    def block(self, steps: Sequence[Any], env: Env) -> Block:
+        return Block(tuple(p for s in steps for p in self.step(s, env)))
+
+    def settled(self, env: Env) -> Env:
+        """Without what was read of tensors that steps write."""
+        kept = {k: v for k, v in env.values.items() if k[0].rstrip("?") not in self.written or isinstance(v, Read)}
+        return replace(env, values=kept)
+
+    def loops(self, step: lang.For, env: Env) -> list[Plan]:
+        """A loop as written: where its body does nothing but where some tensors store something, these drive."""
+        conditions = () if step.where is None else tuple(conjuncts(step.where))
+        free_range = set(step.indices) & self.steps.free
+        for access in (a for s in step.body for a in accesses_of(s) if free_range & self.indices_in(a)):
+            conditions = (*conditions, *self.inside(access))
+        inner = replace(env, parallel=False)
+        free = order_is_free(step.body, step.indices, self.written)
+        found = self.effects(step.body, env.known | set(step.indices))
+        if not free:
+            found = None  # in the order of the indices, all of them
+        apart = self.apart(step, env) if free else None
+        regions = [Region((), ())] if found is None else found
+
+        def leaf(env: Env) -> Plan:
+            return self.block(step.body, self.settled(env))
+
+        return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
+
+    def apart(self, step: lang.For, env: Env) -> tuple[Expr, ...] | None:
+        """What tells iterations apart that have nothing to do with one another: an index of the loop that is the same
+        subscript of all that is written, and of what of it is read."""
+        accesses = [a for s in step.body for a in accesses_of(s) if a.tensor in self.written]
+        accesses += [lang.Access(n.target, n.subscripts) for s in step.body for n in walk(s) if isinstance(n, Equation)]
+        own = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
+        sets = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Set)}
+        local = {t.name for t in self.program.temporaries}
+        if not accesses or not sets <= own or any(a.tensor in local for a in accesses):
+            return None
+        for index in step.indices:
+            places: dict[str, set[int]] = {}
+            for access in accesses:
+                here = {k for k, s in enumerate(access.subscripts) if s == Var(index)}
+                places[access.tensor] = places.get(access.tensor, here) & here
+            if all(places.values()):
+                return (Var(index),)
+        return None
+
+    def effects(self, steps: Sequence[Any], known: frozenset[str] | set[str]) -> list[Region] | None:
+        """The regions in which steps do anything; None: everywhere."""
+        return union([self.effect(s, known) for s in steps])
+
+    def effect(self, step: Any, known: frozenset[str] | set[str]) -> list[Region] | None:
+        match step:
+            case lang.Let():
+                return []
+            case lang.Break():
+                return None
+            case Equation(updates=updates, value=value, indices=indices) if updates is not None and not step.at:
+                neutral = updates.operator.identity_of(TYPES[self.kinds[step.target]])
+                if neutral is not None and self.regions.fill(value) == neutral:
+                    return self.outer(self.regions.of(value), known)
+            case lang.Set(_, op, value) if op != "=":
+                operator = lang.Apply(operator_name(op), (), function=step.function).operator
+                neutral = operator.identity_of(settled(self.scalars[step.name]))
+                if neutral is not None and self.regions.fill(value) == neutral:
+                    return self.outer(self.regions.of(value), known)
+            case lang.If(condition, then, otherwise):
+                fill = self.regions.fill(condition)
+                inside = self.effects(then, known)
+                if otherwise:
+                    return union([inside, self.effects(otherwise, known)])
+                asked = self.outer(self.regions.of(condition), known) if fill is not None and not fill else None
+                return smallest([asked, inside])
+            case lang.For(indices, body):
+                return self.outer(self.effects(body, set(known) | set(indices)), known)
+        return None
+
+    def outer(self, found: list[Region] | None, known: frozenset[str] | set[str]) -> list[Region] | None:
+        """Regions in terms of known indices only: accesses with others are left out."""
+        if found is None:
+            return None
+        result = []
+        for region in found:
+            kept = tuple(a for a in region.accesses if self.indices_in(a) <= known)
+            if not kept or region.links:
+                return None
+            result.append(Region(kept, (), tuple(c for c in region.where if self.indices_of(c) <= known)))
+        return list(dict.fromkeys(result))
+
+
+def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str]) -> bool:
+    """Whether iterations of a loop over the indices may run in any order: what they write are updates of which the
+    order does not matter, or places of their own, and they read nothing of what others write."""
+    inside = [n for s in steps for n in walk(s)]
+    own = {n.name for n in inside if isinstance(n, lang.Let)}
+    equations = [n for n in inside if isinstance(n, Equation)]
+    if any(isinstance(n, lang.Break) for s in steps for n in steps_of_loop(s)) or any(
+        isinstance(n, lang.While) for n in inside
+    ):
+        return False
+    targets = {e.target for e in equations}
+    for equation in equations:
+        alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
+        if not set(indices) <= alone:
+            operator = None if equation.updates is None else equation.updates.operator
+            if operator is None or not operator.commutative or not operator.associative:
+                return False
+    for access in (n for s in steps for n in accesses_of(s)):
+        if access.tensor in targets:
+            alone = {s.name for s in access.subscripts if isinstance(s, Var)}
+            if not set(indices) <= alone:
+                return False
+    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
+        operator = None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function).operator
+        if operator is None or not operator.commutative or not operator.associative:
+            return False
+    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
+    return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
+
+
+def steps_of_loop(step: Any) -> Iterator[Any]:
+    """The steps that belong to the loop around, not to one further in."""
+    yield step
+    if isinstance(step, lang.If):
+        for inner in (*step.then, *step.otherwise):
+            yield from steps_of_loop(inner)

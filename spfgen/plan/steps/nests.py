@@ -1,0 +1,289 @@
+"""Nests of loops over the points at which accesses store something, and links between indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    Bin,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    conjuncts,
+    variables,
+    within,
+)
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.plan.depend import distinct_by_facts, distinct_places
+from spfgen.plan.drivers import driven
+from spfgen.plan.finds import with_finds
+from spfgen.plan.finds.choose import choose_finds
+from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.meaning import check_nest
+from spfgen.plan.narrow import narrowed
+from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.scan import Step, with_quotients, wrapped
+from spfgen.plan.simplify import simplify
+from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, key_of
+from spfgen.plan.steps.state import State
+from spfgen.space.extents import Ranges
+from spfgen.space.instances import make_instances
+from spfgen.space.nodes import Instance, Read
+from spfgen.space.regions import Region
+from spfgen.space.steps import Link, Tie
+from spfgen.space.typed import Holds
+
+
+class Nests(State):
+    """Nests of loops over the points at which accesses store something, and links between indices."""
+
+    def driven_by(
+        self,
+        region: Region,
+        indices: Sequence[str],
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
+        distinct: Sequence[Expr] | None = None,
+    ) -> list[Plan]:
+        """The leaf at each point that the region has. Links lead from what drives to the indices, or back."""
+        conditions = (*conditions, *region.where)
+        lines, env = self.linked(region.links, env, partly=True)
+        pending = [link for link in region.links if not set(link.names) <= env.known]
+        own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
+        more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
+        reached = self.reached(env.known | own | set(more), pending)
+        more += [i for i in indices if i not in reached]
+        reached = self.reached(reached | set(more), pending)
+        more += [n for link in pending for n in link.names if n not in reached and n not in more]
+        here = env.known | own | set(more)
+        now = tuple(c for c in conditions if self.is_affine(c) and self.indices_of(c) <= here)
+        later = tuple(c for c in conditions if c not in now)
+
+        def inside(inner: Env) -> Plan:
+            solved, guards, inner = self.solved(pending, inner)
+            body = leaf(inner)
+            tests = [*guards, *(Holds(c) for c in later)]
+            if tests:
+                condition = tests[0]
+                for test in tests[1:]:
+                    condition = lang.Apply("logical_and", (condition, test))
+                body = If(condition, body)
+            return Block((*solved, body)) if solved else body
+
+        made = self.nests(region.accesses, tuple(more), now, inside, env, None if pending else distinct)
+        return [*lines, *made]
+
+    def reached(self, known: set[str] | frozenset[str], links: Sequence[Link | Tie]) -> set[str]:
+        """The names that links lead to."""
+        found = set(known)
+        grown = True
+        while grown:
+            grown = False
+            for link in links:
+                new = set(decided_by(link, found)) - found
+                found |= new
+                grown = grown or bool(new)
+        return found
+
+    def linked(self, links: Sequence[Link | Tie], env: Env, partly: bool = False) -> tuple[list[Plan], Env]:
+        """What links decide of what is known. A tie whose index is looked for may have none: see `solved`."""
+        lines: list[Plan] = []
+        grown = True
+        while grown:
+            grown = False
+            for link in links:
+                for name, value in decided_by(link, set(env.known)).items():
+                    if name in env.known or (isinstance(link, Tie) and name == link.index and partly):
+                        continue
+                    lines.append(Define(name, value))
+                    env = env.knowing([name])
+                    grown = True
+        missing = [link for link in links if not set(link.names) <= env.known]
+        if missing and not partly:
+            raise InternalError(f"indices that nothing decides: {missing}")
+        return lines, env
+
+    def solved(self, links: Sequence[Link | Tie], env: Env) -> tuple[list[Plan], list[Any], Env]:
+        """The same for what a driver has found: it has no point where a tie has none there."""
+        lines: list[Plan] = []
+        guards: list[Any] = []
+        pending = list(links)
+        while pending:
+            ready = next((k for k in pending if set(k.names) <= env.known or decided_by(k, set(env.known))), None)
+            if ready is None:
+                raise InternalError(f"indices that nothing decides: {pending}")
+            pending.remove(ready)
+            if set(ready.names) <= env.known:
+                guards.append(Holds(meaning_of(ready)))
+                continue
+            decided = decided_by(ready, set(env.known))
+            if any(name in env.known for name in decided):
+                guards.append(Holds(meaning_of(ready)))
+            for name, value in decided.items():
+                if name not in env.known:
+                    lines.append(Define(name, value))
+                    env = env.knowing([name])
+                    if isinstance(ready, Tie) and name == ready.index:
+                        guards += [Holds(meaning_of(ready)), Holds(within(Var(name), ZERO, self.extents[name]))]
+        return lines, guards, env
+
+    def nests(
+        self,
+        accesses: Sequence[lang.Access],
+        over: Sequence[str],
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
+        distinct: Sequence[Expr] | None = None,
+    ) -> list[Plan]:
+        """The leaf at each point at which all accesses store something, with the `over` indices besides."""
+        indices = dict.fromkeys(
+            v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
+        )
+        unknown = [i for i in dict.fromkeys((*indices, *over)) if i not in env.known]
+        parts: list[Plan] = []
+        for instance in self.instances(accesses, unknown, conditions, env):
+            parts.append(self.nest(instance, accesses, unknown, leaf, env, distinct))
+        return parts
+
+    def instances(
+        self, accesses: Sequence[lang.Access], unknown: Sequence[str], conditions: Sequence[Formula], env: Env
+    ) -> Iterator[Instance]:
+        term: Any = lang.Constant(1)
+        for k, access in enumerate(accesses):
+            term = access if k == 0 else lang.Apply("multiply", (term, access))
+        known = {*env.known, *self.program.parameters, *self.program.size_of}
+        names = (*known, *self.sizes, *(e.name for e in self.extents.values() if isinstance(e, Var)))
+        facts = [
+            f for i in sorted(env.known & set(self.extents)) for f in conjuncts(within(Var(i), ZERO, self.extents[i]))
+        ]
+        ranges = Ranges(
+            tuple(dict.fromkeys(names)),
+            self.program.fixed,
+            {i: (self.extents[i],) for i in unknown if i in self.extents},
+            tuple(facts),
+            self.steps.free & env.known,
+        )
+        where = conjunction(list(conditions)) if conditions else None
+        statement = lang.Statement(lang.Access(POINT, ()), "=", term, where)
+        tensors = {**self.tensors, POINT: self.point}
+        yield from make_instances(statement, term, tensors, ranges, self.labels, tuple(unknown))
+
+    def nest(
+        self,
+        instance: Instance,
+        accesses: Sequence[lang.Access],
+        unknown: Sequence[str],
+        leaf: Leaf,
+        env: Env,
+        distinct: Sequence[Expr] | None,
+    ) -> Plan:
+        instance = with_equal_positions(instance)
+        place = tuple(Var(i) for i in unknown)
+        target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
+        reads = Reads("add", tuple(Read(o) for o in instance.reads))
+        instance = replace(instance, target=target, value=reads)
+        plan = self.arranged(instance, env, distinct)
+        plan = simplify(plan, (*unknown, *sorted(env.known), *self.context.named))
+        nodes = list(chain(plan))
+        does = nodes[-1]
+        assert isinstance(does, Do)
+        lines: list[Plan] = []
+        for index, value in zip(unknown, does.target.place, strict=True):
+            if value != Var(index):
+                lines.append(Define(index, value))
+        assert isinstance(does.value, lang.Apply)
+        found = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
+        loops = any(isinstance(n, Scan | Find) for n in nodes)
+        loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
+        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
+        body = leaf(inner.knowing(unknown).having(found))
+        result: Plan = Block((*lines, body)) if lines else body
+        for node in reversed(nodes[:-1]):
+            if not (isinstance(node, Load | Locate) and node.dim in env.loaded):  # the same was done further out
+                result = with_body(node, result)
+        return result
+
+    def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
+        """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
+        everything."""
+        best: Plan | None = None
+        for steps in driven(instance, self.context):
+            parallel = self.parallel(instance, steps, distinct) if env.parallel and distinct is not None else None
+            known = steps[-1].known if steps else instance.domain.space.universe()
+            body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
+            if instance.guards:
+                conditions = tuple(with_quotients(g, known) for g in instance.guards)
+                body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
+            for step in reversed(steps):
+                body = wrapped(step, body, parallel)
+            body = with_finds(narrowed(instance, body, steps, self.context))
+            nest = choose_finds(instance, body, steps, self.context)[0].body
+            check_nest(instance, nest)
+            best = best or nest
+            if not any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan)):
+                return nest
+        assert best is not None
+        return best
+
+    def parallel(
+        self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None
+    ) -> tuple[str, str] | None:
+        """The outermost loop, where its iterations are proved to write different points."""
+        scans = [s.dim for s in steps if s.kind == "scan"]
+        if not scans or self.context.is_serial(scans[0]) or not distinct:
+            return None
+        extents = tuple(ONE for _ in distinct)
+        written = replace(instance, target=replace(instance.target, place=tuple(distinct), extents=extents))
+        if distinct_places(written, scans[0]):
+            return scans[0], "its iterations write different places"
+        if distinct_by_facts(written, scans[0], steps):
+            return scans[0], "its iterations write different places (by Z3 from the declared properties)"
+        return None
+
+
+def decided_by(link: Link | Tie, known: set[str]) -> dict[str, Expr]:
+    """The names that a link decides, where the others are known."""
+    match link:
+        case Tie(name, index, start, step):
+            if index in known:
+                moved: Expr = Var(index) if step == 1 else Bin("*", Num(step), Var(index))
+                return {name: moved if start == ZERO else Bin("+", start, moved)}
+            if name in known:
+                distance = Bin("-", Var(name), start) if step > 0 else Bin("-", start, Var(name))
+                return {index: distance if abs(step) == 1 else Bin("/", distance, Num(abs(step)))}
+            return {}
+        case Link(whole, parts, extents):
+            if set(parts) <= known:
+                result: Expr = Var(parts[0])
+                for part, extent in zip(parts[1:], extents[1:], strict=True):
+                    result = Bin("+", Bin("*", result, extent), Var(part))
+                return {whole: result}
+            if whole in known:
+                rest: Expr = Var(whole)
+                found: dict[str, Expr] = {}
+                for part, extent in reversed([*zip(parts[1:], extents[1:], strict=True)]):
+                    found[part] = Bin("%", rest, extent)
+                    rest = Bin("/", rest, extent)
+                found[parts[0]] = rest
+                return found
+    return {}
+
+
+def meaning_of(link: Link | Tie) -> Formula:
+    """The link as a condition."""
+    if isinstance(link, Tie):
+        moved: Expr = Var(link.index) if link.step == 1 else Bin("*", Num(link.step), Var(link.index))
+        return Compare("=", Var(link.name), Bin("+", link.start, moved))
+    (value,) = decided_by(link, set(link.parts)).values()
+    return Compare("=", Var(link.whole), value)

@@ -1,0 +1,171 @@
+"""Reductions at a point, by any operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import SpecError
+from spfgen.facts.formula import Formula, Var, conjuncts
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES
+from spfgen.lang.typing import settled
+from spfgen.plan.nodes import Assign, Block, If, Let, Plan
+from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
+from spfgen.plan.steps.shortened import shortened
+from spfgen.plan.steps.values import Values
+from spfgen.space.regions import Region
+from spfgen.space.typed import Scalar
+
+
+class Reductions(Values):
+    """Reductions at a point, by any operator."""
+
+    def reduction(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
+        """A reduction over the indices at a point: a scalar that each point of a region is combined with. What no
+        region has, n equal values, is combined at last."""
+        if node.op in ("argmin", "argmax"):
+            return self.argument(node, env)
+        kind = self.types.reduced(node)
+        neutral = self.types.identity(node)
+        fill = self.regions.fill(node.value)
+        found = self.regions.of(node.value)
+        conditions = self.conditions(node)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+        name = self.fresh(accumulator(node.op))
+        total = Scalar(name, kind.name)
+        counted: Scalar | None = None
+        if found is not None and fill is not None and neutral is not None and fill == neutral:
+            pass
+        elif found is not None and fill is not None and not conditions and self.has_power(node):
+            counted = Scalar(self.fresh("visited"), "int64")
+        else:
+            found = [Region(())]
+        started = None if neutral is not None else Scalar(self.fresh("started"), "bool")
+        lines: list[Plan] = [Let(name, kind.name, number_of(0 if neutral is None else neutral, kind.name))]
+        if started is not None:
+            lines.append(Let(started.name, "bool", lang.Constant(False)))
+        if counted is not None:
+            lines.append(Let(counted.name, "int64", lang.Constant(0)))
+
+        def combined(value: Any) -> list[Plan]:
+            new = replace(operator, arguments=(total, cast(value, kind.name)))
+            if started is None:
+                return [Assign(name, kind.name, new)]
+            first = Assign(name, kind.name, value)
+            return [If(started, Assign(name, kind.name, new), first), Assign(started.name, "bool", lang.Constant(True))]
+
+        def leaf(inner: Env) -> Plan:
+            more, value = self.point_value(node.value, inner)
+            count = []
+            if counted is not None:
+                count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
+            return Block((*more, *combined(value), *count))
+
+        made = self.passes(found, node.indices, conditions, leaf, replace(env, parallel=False))
+        lines += [shortened(p, total) for p in made] if self.context.level and started is None else made
+        if counted is not None:
+            whole = self.whole(node.indices)
+            rest = lang.Apply("subtract", (lang.Index(whole), counted))
+            value = self.power(node, number_of(fill, settled(self.types.kind(node.value)).name), rest, kind.name)
+            lines.append(If(lang.Apply("less", (counted, lang.Index(whole))), Block(tuple(combined(value)))))
+        return lines, total
+
+    def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
+        """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in
+        numpy. What no region has counts only where it could be the one: then all points are looked at."""
+        if len(node.indices) != 1:
+            raise SpecError(f"expected one index of `{node.op}`, but there are {len(node.indices)}", node.span)
+        (index,) = node.indices
+        kind = self.types.of(node.value)
+        fill, found = self.regions.fill(node.value), self.regions.of(node.value)
+        conditions = self.conditions(node)
+        best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
+        lines: list[Plan] = [
+            Let(best.name, kind.name, number_of(0, kind.name)),
+            Let(at.name, "int64", lang.Constant(-1)),
+        ]
+        less = "less" if node.op == "argmin" else "greater"
+
+        def better(value: Any, place: Any) -> Any:
+            def both(*parts: Any) -> Any:
+                return joined("logical_and", parts)
+
+            def either(*parts: Any) -> Any:
+                return joined("logical_or", parts)
+
+            sooner = lang.Apply("less", (place, at))
+            same = both(lang.Apply("equal", (value, best)), sooner)
+            found = either(lang.Apply(less, (value, best)), same)
+            if kind.kind in "fc":
+                nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
+                known = lang.Apply("logical_not", (old,))
+                found = either(both(nan, either(known, sooner)), both(known, found))
+            return either(lang.Apply("less", (at, lang.Constant(0))), found)
+
+        counted = Scalar(self.fresh("visited"), "int64") if found is not None and not conditions else None
+        if counted is not None:
+            lines.append(Let(counted.name, "int64", lang.Constant(0)))
+        else:
+            found = [Region(())]
+
+        def leaf(inner: Env) -> Plan:
+            more, value = self.point_value(node.value, inner)
+            place = lang.Index(Var(index))
+            taken = Block((Assign(best.name, kind.name, value), Assign(at.name, "int64", place)))
+            count: list[Plan] = []
+            if counted is not None:
+                count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
+            return Block((*more, If(better(value, place), taken), *count))
+
+        inner = replace(env, parallel=False)
+        lines += self.passes(found or [], node.indices, conditions, leaf, inner)
+        if counted is not None:
+            number = number_of(fill, kind.name)
+            other = lang.Apply("less" if node.op == "argmin" else "greater", (best, number))
+            decided = joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
+            if kind.kind in "fc":
+                decided = joined("logical_or", (decided, lang.Apply("isnan", (best,))))
+            open_ = joined(
+                "logical_and",
+                (
+                    lang.Apply("less", (counted, lang.Index(self.extents[index]))),
+                    lang.Apply("logical_not", (decided,)),
+                ),
+            )
+            counted = None
+            again = self.passes([Region(())], node.indices, (), leaf, inner)
+            lines.append(If(open_, Block(tuple(again))))
+        return lines, at
+
+    def conditions(self, node: lang.Reduce) -> tuple[Formula, ...]:
+        """Where the points of a reduction are: its condition, and that accesses lie within their tensors. In a sum what
+        lies outside is no more than a fill, unless nothing else bounds an index."""
+        found = [] if node.where is None else list(conjuncts(node.where))
+        free = set(node.indices) & self.steps.free
+        for access in direct(node.value):
+            if node.op != "add" or free & self.indices_in(access):
+                found += self.inside(access)
+        return tuple(dict.fromkeys(found))
+
+    def has_power(self, node: lang.Reduce) -> bool:
+        """Whether n equal values are combined at once."""
+        operator = lang.Apply(node.op, (), node.span, node.function).operator
+        return operator.is_idempotent(self.types.reduced(node)) or operator.repeated in ("multiply", "power")
+
+    def power(self, node: lang.Reduce, fill: Any, count: Any, kind: str) -> Any:
+        operator = lang.Apply(node.op, (), node.span, node.function).operator
+        if operator.is_idempotent(TYPES[kind]):
+            return fill
+        return lang.Apply(operator.repeated, (cast(fill, kind), cast(count, kind)), node.span)
+
+
+def direct(value: Any) -> Iterator[lang.Access]:
+    """The accesses of a value that nothing but operators is around."""
+    match value:
+        case lang.Access():
+            yield value
+        case lang.Apply(_, arguments):
+            for argument in arguments:
+                yield from direct(argument)

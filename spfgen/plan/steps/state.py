@@ -1,0 +1,161 @@
+"""What is known of a kernel while its steps are planned: tensors, sizes, names, types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Formula, Num, Var, conjuncts, variables, within
+from spfgen.ir import fresh, walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.typing import Kind, scalar_types
+from spfgen.layout.nodes import SCALAR
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import Array, Define, Plan
+from spfgen.plan.steps.env import POINT
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Program, Tensor
+from spfgen.space.own import own_tensor
+from spfgen.space.regions import Regions, is_everywhere
+from spfgen.space.steps import Equation, Link, Linked, Steps
+from spfgen.space.typed import Types
+
+
+class State:
+    """What is known of a kernel while its steps are planned: tensors, sizes, names, types."""
+
+    def __init__(self, steps: Steps, program: Program, context: Context) -> None:
+        self.steps = steps
+        self.program = program
+        self.context = context
+        self.tensors = {t.name: t for t in (*program.tensors, *program.temporaries)}
+        self.point = Tensor(POINT, SCALAR, "float64", (), (), (), (), False, False)
+        self.labels: set[str] = set()
+        self.names: set[str] = {*steps.extents, *self.tensors}
+        self.before: list[Plan] = []
+        self.extents: dict[str, Expr] = {}
+        self.scalars: dict[str, Kind] = {}
+        self.called: dict[str, str] = {}
+        self.inlined: dict[str, Any] = {}
+        self.indices: set[str] = {*steps.extents, *steps.free}
+        """All names of indices, those that are values among them."""
+        self.refuses = False
+        self.sizes: dict[str, Expr] = {}
+        for name, extent in steps.computed.items():
+            self.names.add(name)
+            self.before.append(Define(name, extent))
+            self.sizes[name] = extent
+        for index, extent in steps.extents.items():
+            self.extents[index] = self.size(index, extent)
+        self.kinds = dict(context.types)
+        self.written = {n.target for s in steps.body for n in walk(s) if isinstance(n, Equation)}
+        for tensor in program.temporaries:
+            self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
+        self.scalars.update(scalar_types(steps.body, self.types.leaf))
+
+    def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
+        """Memory of the kernel's for a tensor."""
+        self.tensors[name] = own_tensor(name, kind, extents)
+        self.kinds[name] = kind
+        self.labels.add(name)
+        whole = tuple(self.sizes.get(e, Var(e)) for e in extents)
+        self.before.append(Array(name, kind, whole, fill))
+
+    def size(self, index: str, extent: Expr) -> Expr:
+        """An extent as a name or a number: what is computed of others is so once."""
+        if isinstance(extent, Var | Num):
+            return extent
+        name = self.fresh(f"{index}_extent")
+        self.before.append(Define(name, extent))
+        self.sizes[name] = extent
+        return Var(name)
+
+    def extent_name(self, index: str) -> str:
+        """The extent of an index as the name of a size."""
+        extent = self.extents[index]
+        if isinstance(extent, Var):
+            return extent.name
+        name = self.fresh(f"{index}_extent")
+        self.before.append(Define(name, extent))
+        self.sizes[name] = extent
+        return name
+
+    def fresh(self, wanted: str) -> str:
+        found = fresh(wanted, self.names)
+        self.names.add(found)
+        return found
+
+    @property
+    def types(self) -> Types:
+        return Types(self.kinds, self.scalars)
+
+    @property
+    def regions(self) -> Regions:
+        layouts = {n: t.layout for n, t in self.tensors.items()}
+        return Regions(layouts, self.dense, self.types, self.inlined)
+
+    @property
+    def dense(self) -> frozenset[str]:
+        """The tensors that have a value of its own everywhere."""
+        return frozenset(n for n, t in self.tensors.items() if is_everywhere(t))
+
+    def indices_for(self, tensor: Tensor) -> tuple[str, ...]:
+        """New indices over all of a tensor."""
+        result = []
+        for extent in tensor.extents:
+            index = self.fresh("q")
+            self.extents[index] = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            self.indices.add(index)
+            result.append(index)
+        return tuple(result)
+
+    def indices_in(self, access: lang.Access) -> set[str]:
+        return {v for s in access.subscripts for v in variables(s) if v in self.indices}
+
+    def indices_of(self, condition: Formula) -> set[str]:
+        return {v for v in variables(condition) if v in self.indices}
+
+    def free(self, value: Any) -> set[str]:
+        """The indices of a value that nothing within it binds."""
+        names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.indices}
+        names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
+        bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
+        for node in walk(value):
+            if isinstance(node, Linked):
+                inner = self.free(node.value)
+                bound |= inner & set(
+                    node.link.parts if isinstance(node.link, Link) else (node.link.name,)
+                ) - self.outside(node)
+        return names - bound
+
+    def outside(self, node: Linked) -> set[str]:
+        """Of the names of a link, those on the side that decides: what the value inside does not speak of."""
+        spoken = {n.name for n in walk(node.value) if isinstance(n, Var)}
+        spoken |= {m for n in walk(node.value) if isinstance(n, Linked) for m in n.link.names}
+        return set(node.link.names) - spoken
+
+    def whole(self, indices: Sequence[str]) -> Expr:
+        result: Expr = ONE
+        for index in indices:
+            result = self.extents[index] if result == ONE else Bin("*", result, self.extents[index])
+        return result
+
+    def inside(self, access: lang.Access) -> list[Formula]:
+        """That an access lies within its tensor, where that is a question."""
+        found: list[Formula] = []
+        for subscript, extent in zip(access.subscripts, self.tensors[access.tensor].extents, strict=True):
+            size: Expr = Num(self.program.fixed[extent]) if extent in self.program.fixed else Var(extent)
+            if isinstance(subscript, Var) and self.extents.get(subscript.name) == size:
+                continue
+            found += conjuncts(within(subscript, ZERO, size))
+        return found
+
+    def is_affine(self, condition: Formula) -> bool:
+        try:
+            for node in walk(condition):
+                if isinstance(node, Compare):
+                    linear(node.left), linear(node.right)
+        except NotAffine:
+            return False
+        return True

@@ -1,0 +1,82 @@
+"""What becomes of a value: it is stored in its place, or an entry of a result or of a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from spfgen.facts.formula import Var
+from spfgen.lang import nodes as lang
+from spfgen.plan.nodes import Append, Block, Entry, Plan, Store
+from spfgen.plan.steps.env import Env, cast, key_of, number_of
+from spfgen.plan.steps.reductions import Reductions
+from spfgen.space.nodes import Read
+from spfgen.space.regions import Region
+from spfgen.space.steps import Equation
+from spfgen.space.typed import Scalar
+
+
+class Stores(Reductions):
+    """What becomes of a value: it is stored in its place, or an entry of a result or of a table."""
+
+    def stored(self, eq: Equation, access: lang.Access, value: Any, env: Env) -> list[Plan]:
+        """The value in its place, which is looked for where the nest does not have it at hand."""
+        key = (access.tensor, access.subscripts)
+        if access.tensor in self.collected:
+            return self.kept_entry(eq, access, value)
+        if access.tensor in self.assembled:
+            tensor = self.tensors[access.tensor]
+            return [Append(access.tensor, access.subscripts, cast(value, tensor.entry_type))]
+
+        def leaf(inner: Env) -> Plan:
+            read = inner.values[key]
+            assert isinstance(read, Read)
+            new = value if eq.updates is None else replace(eq.updates, arguments=(read, value))
+            return Store(read.operand, new)
+
+        if isinstance(env.values.get(key), Read):
+            return [leaf(env)]
+        return self.nests((access,), (), (), leaf, replace(env, parallel=False))
+
+    def kept_entry(self, eq: Equation, access: lang.Access, value: Any) -> list[Plan]:
+        """The value for a result whose entries are kept in a table until all are there."""
+        table, kind = self.collected[access.tensor], self.kinds[access.tensor]
+        fill = self.tensors[access.tensor].layout.fill
+        old = Scalar(self.fresh("before"), kind)
+        new = cast(value, kind) if eq.updates is None else replace(eq.updates, arguments=(old, value))
+        return [Entry(table, kind, access.subscripts, cast(new, kind), old.name, number_of(fill, kind).value)]
+
+    def delivered(self, name: str) -> list[Plan]:
+        """All entries of a table, one after another, as those of a result."""
+        table = self.collected[name]
+        tensor = self.tensors[table]
+        indices = self.indices_for(tensor)
+        access = lang.Access(table, tuple(Var(i) for i in indices))
+
+        def leaf(inner: Env) -> Plan:
+            return Append(name, access.subscripts, cast(inner.values[key_of(access)], self.tensors[name].entry_type))
+
+        return self.nests((access,), indices, (), leaf, Env())
+
+    def filled(self, eq: Equation, access: lang.Access, value: Any, env: Env) -> list[Plan]:
+        """Every point of the target becomes the value."""
+
+        def leaf(inner: Env) -> Plan:
+            return Block(tuple(self.stored(replace(eq, updates=None), access, value, inner)))
+
+        return self.passes([Region((access,))], eq.indices, (), leaf, env, eq.subscripts)
+
+    def emptied(self, name: str) -> list[Plan]:
+        """All of a tensor becomes its fill."""
+        tensor = self.tensors[name]
+        indices = self.indices_for(tensor)
+        access = lang.Access(name, tuple(Var(i) for i in indices))
+        eq = Equation(name, access.subscripts, indices, lang.Constant(tensor.layout.fill))
+        return self.filled(eq, access, eq.value, Env())
+
+    def differs(self, value: Scalar, fill: Any) -> Any:
+        """Whether a value is not the fill; nan is nan."""
+        number = number_of(fill, value.type)
+        if fill != fill:
+            return lang.Apply("logical_not", (lang.Apply("isnan", (value,)),))
+        return lang.Apply("not_equal", (value, number))

@@ -1,0 +1,104 @@
+"""Hash tables of entries: of tensors that store a coordinate several times, or in no order; of results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from spfgen.facts.formula import Var, variables
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.layout.proofs import stored_once
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
+from spfgen.plan.steps.env import Env, key_of, number_of
+from spfgen.plan.steps.nests import Nests
+from spfgen.space.nodes import Program
+from spfgen.space.own import COUNT, entries_of
+from spfgen.space.steps import Equation, Steps
+from spfgen.space.typed import Scalar
+
+
+class Tables(Nests):
+    """Hash tables of entries: of tensors that store a coordinate several times, or in no order; of results."""
+
+    def __init__(self, steps: Steps, program: Program, context: Context) -> None:
+        super().__init__(steps, program, context)
+        self.tables: dict[str, str] = {}
+        """The tables of entries, by the tensors whose entries they hold."""
+        self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
+        self.assembled = {t.name for t in program.tensors if t.assembled is not None}
+        """Results whose pattern is computed."""
+        self.collected: dict[str, str] = {}
+        """Those of them whose entries are kept in a table until all are there, and its name."""
+        for name in sorted(self.assembled):
+            self.collect(name)
+        lets = [n for s in self.steps.body for n in walk(s) if isinstance(n, lang.Let)]
+        changed = {n.name for s in self.steps.body for n in walk(s) if isinstance(n, lang.Set)}
+        names = [n.name for n in lets]
+        self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
+
+    def collect(self, name: str) -> None:
+        """A result that more than one equation writes, or one in a loop, is kept in a table."""
+        found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
+        alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
+        if not alone:
+            table = self.collected[name] = self.fresh(f"{name}_kept")
+            tensor = self.tensors[name]
+            self.tensors[table] = entries_of(table, tensor)
+            self.kinds[table] = tensor.value_type
+            self.labels.add(table)
+            self.tables[table] = table
+            why = f"the entries of {name} until all are there"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), why))
+
+    def once(self, step: Any) -> Any:
+        """Tensors that may store a coordinate several times are read from tables in which it stands once."""
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor not in self.written:
+                tensor = self.tensors[node.tensor]
+                if tensor.layout.rank and not stored_once(tensor.layout).proved:
+                    return replace(node, tensor=self.table(node.tensor))
+            return None
+
+        return rewrite(rule, step)
+
+    def table(self, name: str) -> str:
+        """The table of a tensor's entries."""
+        if name not in self.tables:
+            tensor = self.tensors[name]
+            table = self.tables[name] = self.fresh(f"{name}_entries")
+            self.kinds[table] = tensor.value_type
+            self.tensors[table] = entries_of(table, tensor)
+            self.labels.add(table)
+            indices = self.indices_for(tensor)
+            access = lang.Access(name, tuple(Var(i) for i in indices))
+
+            def leaf(inner: Env) -> Plan:
+                read = inner.values[key_of(access)]
+                old = Scalar(self.fresh("before"), tensor.value_type)
+                added = lang.Apply("add", (old, read))
+                return Entry(table, old.type, access.subscripts, added, old.name, number_of(0, old.type).value)
+
+            body = Block(tuple(self.nests((access,), indices, (), leaf, Env(parallel=False))))
+            why = f"the entries of {name}, each coordinate once"
+            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
+        return self.tables[name]
+
+    def compares(self, node: Plan) -> bool:
+        """Whether a loop looks at everything that a tensor stores."""
+        if not isinstance(node, Find | Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        everything = bool(bounds) and bounds <= {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
+        return everything and (isinstance(node, Scan) or node.key is None)
+
+    def looks_everywhere(self, node: Plan) -> bool:
+        if isinstance(node, Find) and node.key is None:
+            return True
+        if not isinstance(node, Scan):
+            return False
+        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
+        sized = bounds <= {*self.program.size_of, *self.program.parameters, *self.sizes}
+        return sized and any(isinstance(n, Find | Segment) for n in walk(node.body, Plan))

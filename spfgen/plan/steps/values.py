@@ -1,0 +1,213 @@
+"""Values at a point: what drives is at hand, all else is looked up, and its fill where nothing is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ZERO, Compare, Expr, Formula, Num, Var, conjunction, variables, within
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.typing import settled
+from spfgen.layout.proofs import stored_once
+from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe
+from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
+from spfgen.plan.steps.tables import Tables
+from spfgen.space.nodes import Operand, Read
+from spfgen.space.own import COUNT
+from spfgen.space.regions import Region
+from spfgen.space.steps import Chosen, Gathered, Linked
+from spfgen.space.typed import Holds, Scalar
+
+
+class Values(Tables):
+    """Values at a point: what drives is at hand, all else is looked up, and its fill where nothing is found."""
+
+    def passes(
+        self,
+        found: Sequence[Region],
+        indices: Sequence[str],
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
+        distinct: Sequence[Expr] | None = None,
+    ) -> list[Plan]:
+        """The leaf once at each point of the indices that any of the regions has and where the conditions hold."""
+        parts: list[Plan] = []
+        for k, region in enumerate(found):
+            earlier = found[:k]
+
+            def once(inner: Env, earlier: Sequence[Region] = tuple(earlier)) -> Plan:
+                return self.unless(earlier, leaf, inner)
+
+            parts += self.driven_by(region, indices, conditions, once, env, distinct)
+        return parts
+
+    def unless(self, earlier: Sequence[Region], leaf: Leaf, env: Env) -> Plan:
+        """The leaf, where none of these regions is at the point."""
+        if not earlier:
+            return leaf(env)
+        first, *rest = earlier
+        lines, present, env, alone = self.present(first, env)
+        if alone:
+            env = replace(env, absent=env.absent | {key_of(first.accesses[0])})
+        inner = self.unless(rest, leaf, env)
+        return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
+
+    def present(self, region: Region, env: Env) -> tuple[list[Plan], Any, Env, bool]:
+        """Whether all accesses of a region store something at the point; and whether that is the only question. Under
+        a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
+        if region.where:
+            here, found, _, _ = self.present(replace(region, where=()), env)
+            own = Scalar(self.fresh("present"), "bool")
+            held = joined("logical_and", [Holds(c) for c in region.where])
+            inside = Block((*here, Assign(own.name, "bool", found)))
+            return [Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
+        lines, env = self.linked(region.links, env)
+        flags: list[Any] = []
+        for access in region.accesses:
+            more, flag, env = self.looked_up(access, env)
+            lines += more
+            flags.append(flag)
+        result = flags[0]
+        for flag in flags[1:]:
+            result = lang.Apply("logical_and", (result, flag))
+        return lines, result, env, len(region.accesses) == 1 and not region.links
+
+    def point_value(self, value: Any, env: Env) -> tuple[list[Plan], Any]:
+        """The value at a point, and what is done for it first."""
+        lines, found, _ = self.computed(value, env)
+        return lines, found
+
+    def computed(self, value: Any, env: Env) -> tuple[list[Plan], Any, Env]:
+        match value:
+            case lang.Constant():
+                return [], value, env
+            case lang.Index():
+                return [], value, env
+            case lang.Local(name):
+                return [], Scalar(self.called[name], settled(self.scalars[name]).name), env
+            case lang.Access():
+                lines, _, env = self.looked_up(value, env)
+                return lines, env.values[key_of(value)], env
+            case lang.Apply(_, arguments):
+                lines = []
+                found = []
+                for argument in arguments:
+                    more, one, env = self.computed(argument, env)
+                    lines += more
+                    found.append(one)
+                return lines, replace(value, arguments=tuple(found)), env
+            case Chosen(condition, then, otherwise):
+                first, one, inner = self.computed(then, env)
+                second, other, _ = self.computed(otherwise, env)
+                if not first and not second:
+                    return [], lang.Apply("where", (Holds(condition), one, other), value.span), env
+                kind = self.types.of(value).name
+                own = Scalar(self.fresh("chosen"), kind)
+                yes = Block((*first, Assign(own.name, kind, one)))
+                no = Block((*second, Assign(own.name, kind, other)))
+                return [Let(own.name, kind, number_of(0, kind)), If(Holds(condition), yes, no)], own, env
+            case Linked(link, inner):
+                lines, env = self.linked((link,), env)
+                more, found_value, env = self.computed(inner, env)
+                return [*lines, *more], found_value, env
+            case Gathered(name, at, inner, checked=checked):
+                access = next(a for a in accesses_of(inner) if any(name in variables(e) for e in a.subscripts))
+                lines, within_env = self.placed(name, at, access, env, checked)
+                more, found_value, _ = self.computed(inner, within_env)
+                return [*lines, *more], found_value, env
+            case lang.Reduce():
+                lines, found_value = self.reduction(value, env)
+                return lines, found_value, env
+        raise InternalError(f"no plan of {value!r}")
+
+    def reduction(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
+        """What is done for a reduction at a point, and its value: reductions.py."""
+        raise NotImplementedError
+
+    def looked_up(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The value of an access at a point where its indices are known; whether anything is stored there."""
+        key = key_of(access)
+        tensor = self.tensors[access.tensor]
+        kind = tensor.value_type
+        fill = number_of(tensor.layout.fill, kind)
+        if key in env.absent:
+            return [], lang.Constant(False), env.having({key: fill})
+        if key in env.values:
+            flag = env.values.get((f"{access.tensor}?", access.subscripts), lang.Constant(True))
+            return [], flag, env
+        if not tensor.layout.rank:
+            (instance,) = self.instances((access,), (), (), env)
+            return [], lang.Constant(True), env.having({key: Read(instance.reads[0])})
+        name = self.fresh(f"{access.tensor}_value")
+        flag_name = self.fresh(f"{access.tensor}_there")
+        once = stored_once(tensor.layout).proved
+        value, there = Scalar(name, kind), Scalar(flag_name, "bool")
+
+        def leaf(inner: Env) -> Plan:
+            read = inner.values[key]
+            if not once:  # what is stored several times counts as the sum
+                first: Any = lang.Constant(0)
+                old = lang.Apply("where", (there, value, number_of(0, kind)))
+                read = lang.Apply("add", (old, read))
+                del first
+            return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
+
+        found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
+            return self.probed(access, env)
+        plain = self.plainly(found, name)
+        if plain is not None:
+            return [], lang.Constant(True), env.having({key: plain})
+        lines: list[Plan] = [Let(name, kind, fill), Let(flag_name, "bool", lang.Constant(False)), *found]
+        return lines, there, env.having({key: value, (f"{access.tensor}?", access.subscripts): there})
+
+    def probed(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The same by a hash table of all that the tensor stores."""
+        names = {t: n for n, t in self.tables.items()}
+        table = access.tensor if access.tensor in names else self.table(access.tensor)
+        tensor = self.tensors[table]
+        entry = self.fresh(f"{access.tensor}_entry")
+        (value,) = tensor.layout.values
+        place = Operand(table, table, value.name, (Var(entry),), (Var(f"{table}.{COUNT}"),), (), (), True)
+        there = Holds(Compare(">=", Var(entry), ZERO))
+        name = self.fresh(f"{access.tensor}_value")
+        found = Scalar(name, tensor.value_type)
+        lines: list[Plan] = [
+            Probe(entry, table, access.subscripts),
+            Let(name, tensor.value_type, number_of(tensor.layout.fill, tensor.value_type)),
+            If(there, Assign(name, tensor.value_type, Read(place))),
+        ]
+        key = key_of(access)
+        return lines, there, env.having({key: found, (f"{access.tensor}?", access.subscripts): there})
+
+    def plainly(self, found: Sequence[Plan], name: str) -> Any:
+        """The value itself, where nothing has to be looked for and nothing asked."""
+        if len(found) == 1 and isinstance(found[0], Block):
+            first = found[0].parts[0]
+            if isinstance(first, Assign) and isinstance(first.value, Read):
+                return first.value
+        return None
+
+    def placed(self, name: str, at: Any, access: lang.Access, env: Env, checked: bool = True) -> tuple[list[Plan], Env]:
+        """`name` is the place that a value says, which has to lie within the tensor where that is `checked`."""
+        lines, place, env = self.computed(at, env)
+        self.indices.add(name)
+        own = Scalar(name, "int64")
+        lines = [*lines, Let(name, "int64", place)]
+        if not checked:
+            return lines, env.knowing([name])
+        tensor = self.tensors[access.tensor]
+        inside = [
+            within(s, ZERO, Num(self.program.fixed[e]) if e in self.program.fixed else Var(e))
+            for s, e in zip(access.subscripts, tensor.extents, strict=True)
+            if name in variables(s)
+        ]
+        missed = Block((Assign(OUTSIDE, "bool", lang.Constant(True)), Assign(name, "int64", lang.Constant(0))))
+        test = lang.Apply("logical_not", (Holds(conjunction([Compare("<=", ZERO, Var(name)), *inside])),))
+        self.refuses = True
+        del own
+        return [*lines, If(test, missed, None, "refused at the end")], env.knowing([name])

@@ -1,0 +1,144 @@
+"""Compiled kernels beside the oracle of the language: each construct that is compared with hand-written numpy, with
+operands that are dense and with operands in layouts of all sorts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.lang.interpret import interpret
+from spfgen.lang.parse import parse_statements
+from tests.differential.support import Batch, Program, packed
+from tests.unit.lang import test_interpret as cases
+from tests.unit.lang.test_interpret import CASES, KERNELS, Means, operands_of
+
+Array = np.ndarray[Any, Any]
+LAYOUTS = {
+    0: ("scalar",),
+    1: ("sv", "sv_unsorted"),
+    2: ("csr", "coo", "csc", "dcsr", "coo_unsorted", "ell"),
+    3: ("coo3", "csf"),
+}
+OTHER_MEANING = {
+    "x[i] = x[i - 1]": "a sum of products that reads its target is an equation",
+    "y[i] = max(x[i - 1], 1)": "a dense tensor is 0 outside of it where no sum or reduction leaves the point out",
+    "y[i] = q[i]/r[i]": "a quotient is computed at all points",
+    "y[i] = A[i, j]/x[j]": "a quotient by what may store nothing is refused within a sum",
+    "function h(p) { case 0 : 7  return 1/p }  y[i] = h(b[i] - 1)": "the case contradicts the body",
+}
+"""What compiled kernels do otherwise, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    case: Means
+    target: str
+    given: dict[str, Array]
+    layouts: dict[str, str]
+    fills: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.case.text} {self.layouts}"
+
+
+def tried(number: int, case: Means, sparse: bool) -> Tried | None:
+    given, target = operands_of(case)
+    if target not in given:
+        wanted = np.asarray(case.numpy())
+        given[target] = np.zeros(wanted.shape, wanted.dtype)
+    layouts, fills = {}, {}
+    for name, array in given.items():
+        choices = LAYOUTS[array.ndim]
+        layout = "dense"
+        if array.ndim and name != target and array.dtype == float and (sparse or name in case.fills):
+            layout = choices[number % len(choices)]
+            fills[name] = case.fills.get(name, 0)
+        fill = f" fill {fills[name]}" if fills.get(name) else ""
+        layouts[name] = f"{layout if array.ndim else 'scalar'}<{array.dtype}>{fill}"
+    if sparse and (not fills or "function" in case.text):
+        return None
+    return Tried(case, target, given, layouts, fills)
+
+
+@cache
+def everything() -> list[Tried]:
+    plain = [c for c in CASES if c.text not in OTHER_MEANING and len(parse_statements(c.text)) == 1]
+    found = [tried(n, c, sparse) for n, c in enumerate(plain) for sparse in (False, True)]
+    return [t for t in found if t is not None]
+
+
+def test_compiled_kernels_mean_what_the_oracle_says() -> None:
+    todo = everything()
+    batch = Batch([Program(t.case.text, {n: t.layouts[n] for n in t.layouts if t.given[n].ndim}) for t in todo])
+    for number, one in enumerate(todo):
+        tensors = {}
+        for declared in batch.generated[number].program.tensors:
+            array = one.given[declared.name]
+            layout = one.layouts[declared.name]
+            if array.ndim:
+                tensors[declared.name] = spfgen.pack(array, layout)
+            else:  # the text says nothing of its type
+                tensors[declared.name] = packed(declared.layout, array.astype(declared.value_type))
+        batch.run(number, tensors, sizes=one.case.sizes)
+        steps = parse_statements(one.case.text)
+        wanted = interpret(steps, one.given, one.fills, one.case.sizes)[one.target]
+        np.testing.assert_allclose(tensors[one.target].to_numpy(), wanted, rtol=1e-12, err_msg=str(one))
+
+
+@pytest.mark.parametrize("text", [t for t in OTHER_MEANING if "function" not in t])
+def test_what_has_another_meaning_is_known(text: str) -> None:
+    """Where this fails compiled kernels mean what the oracle says: then the text belongs to the others."""
+    case = next(c for c in CASES if c.text == text)
+    given, target = operands_of(case)
+    sparse = {
+        n: spfgen.pack(a, "csr" if a.ndim == 2 else "sv") if n in ("A", "x", "q") else a for n, a in given.items()
+    }
+    fills = {n: 0 for n in given if n in ("A", "x", "q")}
+    if text in ("x[i] = x[i - 1]", "y[i] = max(x[i - 1], 1)"):
+        sparse, fills = given, {}
+    wanted = interpret(parse_statements(text), given, fills)[target]
+    with np.errstate(all="ignore"):
+        try:
+            got = spfgen.evaluate(text, **{n: v.copy() if isinstance(v, np.ndarray) else v for n, v in sparse.items()})
+        except spfgen.errors.Unsupported:
+            return
+    assert not np.array_equal(np.asarray(got), wanted, equal_nan=True)
+
+
+def test_the_kernels_of_the_language() -> None:
+    right = cases.whole(1, 4, 3)
+    left = cases.A
+    thin = np.where(cases.f6, cases.x, 0)
+    spec = spfgen.parse(cases.LANGUAGE)
+    total = spec.kernels["k"].compile()(A=spfgen.pack(left, "csr"), x=spfgen.pack(thin, "sv"), B=right)
+    np.testing.assert_array_equal(total, interpret(KERNELS["k"], {"A": left, "x": thin, "B": right})["C"])
+    large = spec.kernels["first_large"].compile()(A=spfgen.pack(left / 9, "csr"))
+    np.testing.assert_array_equal(large, interpret(KERNELS["first_large"], {"A": left / 9})["f"])
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "wanted"),
+    [
+        ("m[i] or= b[i]", {"b": cases.b - 3}, cases.b != 3),
+        ("m[i] and= b[i]", {"m": cases.m, "b": cases.b - 3}, cases.m & (cases.b != 3)),
+        ("y[i] |= n[i]", {"n": cases.n5}, cases.n5),
+        ("y[i] max= 3*n[i]", {"n": cases.n5}, np.maximum(3 * cases.n5, 0)),
+        ("function both(p, q) { return p & q  property commutative }  y[i] = both(j: M[i, j])",
+         {"M": cases.A.astype(np.int64)}, np.bitwise_and.reduce(cases.A.astype(np.int64), axis=1)),
+    ],
+)  # fmt: skip
+def test_types_of_updates_and_of_reductions_by_functions(text: str, operands: dict[str, Array], wanted: Array) -> None:
+    got = spfgen.evaluate(text, **{n: a.copy() for n, a in operands.items()})
+    np.testing.assert_array_equal(got, wanted)
+    assert got.dtype == wanted.dtype
+
+
+def test_a_property_that_does_not_hold_is_refused_when_it_would_be_used() -> None:
+    text = "function less(p, q) { return p - q  property commutative }  y[i] = less(b[i], 2)"
+    with pytest.raises(spfgen.errors.SpecError, match="expected `less` to be as declared"):
+        spfgen.evaluate(text, b=cases.b)

@@ -1,0 +1,120 @@
+"""Random nests of collapse, split, concat, slice, functions and reductions in all layouts, against plain numpy."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from spfgen.errors import SpfgenError
+from tests.fuzz import unseen
+from tests.fuzz.views import Grower, View, meaning, show, smaller, split_sizes, tensors
+from tests.papers import support
+
+SECONDS = float(os.environ.get("SPFGEN_FUZZ_SECONDS", "600"))
+FILLS = (0.0, 0.0, 0.0, 1.0, -2.0)
+
+
+def random_view(seed: int) -> View:
+    rng = np.random.default_rng([seed, 21])
+    grower = Grower(rng)
+    shape = tuple((grower.fresh(), int(rng.integers(1, 7))) for _ in range(rng.integers(0, 4)))
+    return grower.grow(shape, int(rng.integers(1, 4)))
+
+
+def layout_of(tensor: str, extents: tuple[int, ...], seed: int) -> tuple[str, float]:
+    """The same for each use of the tensor."""
+    rng = np.random.default_rng([seed, crc32(tensor.encode()), len(extents)])
+    ours = [n for n, u in unseen.ALL.items() if u.rank == len(extents)]
+    layout = str(rng.choice([*support.LAYOUTS[len(extents)], *ours])) if extents else ""
+    plain = "dense" in layout or not extents or layout in ours or layout == "rle"
+    return layout, 0.0 if plain else float(FILLS[rng.integers(len(FILLS))])
+
+
+def problem(view: View, seed: int, level: int, simple: frozenset[str] = frozenset()) -> str:
+    """What is wrong; "" where nothing is. `simple` tensors are dense."""
+    held = tensors(view)
+    chosen = {t: ("dense", 0.0) if t in simple and e else layout_of(t, e, seed) for t, e in held.items()}
+    layouts = tuple((t, chosen[t][0]) for t, e in held.items() if e) + ((("R", "dense"),) if view.shape else ())
+    fills = tuple((t, chosen[t][1]) for t, e in held.items() if e)
+    target = f"R[{', '.join(n for n, _ in view.shape)}]" if view.shape else "R"
+    try:
+        kernel = support.compiled(f"{target} = {show(view)}", layouts, fills, "", "", level)
+        for which, density in enumerate((0.4, 0.0, 1.0)):
+            given: dict[str, Any] = {}
+            arrays: dict[str, np.ndarray] = {}
+            for tensor, extents in held.items():
+                rng = np.random.default_rng([seed, which, crc32(tensor.encode())])
+                array = np.where(
+                    rng.random(extents) < density, rng.integers(-3, 5, extents).astype(float), chosen[tensor][1]
+                )
+                if not extents:
+                    given[tensor], arrays[tensor] = float(array), array
+                    continue
+                made = support.packed(array, chosen[tensor][0], chosen[tensor][1], seed % 5)
+                if made is None:
+                    return ""
+                given[tensor], arrays[tensor] = made
+            found = kernel(**given, **_sizes(view))
+            support.compare(support.to_numpy(found), meaning(view, arrays), False, f"{arrays}")
+    except SpfgenError as error:
+        return f"refused: {type(error).__name__}: {error}"
+    except AssertionError as error:
+        return f"wrong: {error}"
+    except Exception as error:
+        return f"crash: {type(error).__name__}: {error}"
+    return ""
+
+
+def _sizes(view: View) -> Mapping[str, Any]:
+    sizes = split_sizes(view)
+    return {"sizes": sizes} if sizes else {}
+
+
+def try_one(seed: int, level: int = 1) -> str:
+    view = random_view(seed)
+    found = problem(view, seed, level)
+    if not found:
+        return ""
+    kind, small, simple = found.partition(":")[0], view, frozenset[str]()
+    progress = True
+    while progress:
+        progress = False
+        for trial in smaller(small):
+            if problem(trial, seed, level).startswith(kind):
+                small, progress = trial, True
+                break
+    for tensor in tensors(small):
+        if problem(small, seed, level, simple | {tensor}).startswith(kind):
+            simple |= {tensor}
+    held = {
+        t: ("dense" if t in simple else " fill ".join(map(str, layout_of(t, e, seed))), e)
+        for t, e in tensors(small).items()
+    }
+    target = f"R[{', '.join(n for n, _ in small.shape)}]"
+    message = problem(small, seed, level, simple) or found
+    said = f"seed {seed} level {level}: {target} = {show(small)}\n  {held} {split_sizes(small)}"
+    return f"{said}\n  {message[:900]}\n  (was {show(view)})"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_views(seed: int) -> None:
+    report = try_one(seed)
+    assert not report, report
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(0)
+def test_many_random_views() -> None:
+    start, seed = time.monotonic(), int(os.environ.get("SPFGEN_FUZZ_SEED", "1000"))
+    reports = []
+    while time.monotonic() - start < SECONDS and len(reports) < 10:
+        report = try_one(seed, level=seed % 3)
+        reports += [report] if report else []
+        seed += 1
+    assert not reports, "\n\n".join(reports)

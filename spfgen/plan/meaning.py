@@ -216,6 +216,7 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
     every = tuple(map(_without_unused, paths(plan)))
     if every in known:
         return
+    sizes = tuple(dict.fromkeys(s for w in wanted for s in w.instance.sizes))
     missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
     for path in every:
         tensor = path.does.target.tensor
@@ -223,7 +224,7 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
         for own in [i for i in missing if i.target.tensor == tensor]:
             found = None
             try:
-                _Comparison(own, path).compare()
+                _Comparison(own, path, sizes).compare()
             except Fault as fault:
                 found = fault
                 continue
@@ -239,16 +240,19 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
 class _Comparison:
     """Iterations of a path beside points of the instance, in one space: names of both are the same dimension."""
 
-    def __init__(self, instance: Instance, path: Path) -> None:
+    def __init__(self, instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:
+        """`sizes` are those of what runs beside."""
         own = instance.domain.space.names
         made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
+        made += [n for n in sizes if n not in instance.domain.space.position]
         self.instance, self.path = instance, path
         self.space = Space(dict.fromkeys((*own, *made))) if made else instance.domain.space
         self.facts = self.space.of(comparisons(instance.facts))
         domain = instance.domain.reordered(self.space) if made else instance.domain
         self.wanted = self.with_all(domain.intersect(self.facts), comparisons(path.when))
         self.done = self.space.universe()
-        self.defined = set(instance.sizes)
+        self.sizes = {*instance.sizes, *sizes}
+        self.defined = {*self.sizes}
         self.linked: set[str] = set()
         self.links: list[Compare] = []
         self.products: list[tuple[str, Compare]] = []
@@ -267,7 +271,7 @@ class _Comparison:
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
-        own = {*self.instance.domain.space.names}
+        own = {*self.instance.domain.space.names, *self.sizes}
         self.is_within(self.wanted, both, own, "the plan leaves out a point")
         for known, what in (
             (self.defined, "an iteration stands for several points"),

@@ -37,7 +37,7 @@ class SpecTree:
         if found is None:
             known = sorted({*self.layouts, *builtin_names()})
             plain = name.lower().removesuffix("_matrix").removesuffix("_array")  # as scipy calls its classes
-            note = did_you_mean(name, known) or did_you_mean(plain, known) or "known layouts: " + ", ".join(known)
+            note = did_you_mean(plain, known) or did_you_mean(name, known) or "known layouts: " + ", ".join(known)
             raise SpecError(f"expected a layout, but `{name}` is not known", word_in(span, name), (note,))
         return found
 

@@ -13,6 +13,7 @@ from spfgen.errors import Span, SpecError
 from spfgen.facts.formula import (
     ONE,
     TRUE,
+    ZERO,
     Bin,
     Call,
     Compare,
@@ -118,8 +119,8 @@ class _Parts:
         indexes = tuple(self.index(r, t) for r, t in self.of_kind("index"))
         values = tuple(self.value(r, t, positions) for r, t in self.of_kind("value"))
         if not values:
-            self.errors.append(SpecError("expected a `value` clause, but there is none", declaration.span,
-                                         ("write for instance `value val[nnz] at [p]`",)))  # fmt: skip
+            name = fresh("one", {*self.defined, *positions, *coordinates})
+            values = (ValueArray(name, (ONE,), (ZERO,), implied=True),)
         fill, bindings = self.fill(), self.bindings()
         hints = self.hints(positions, coordinates)
         self.raise_errors()
@@ -386,7 +387,7 @@ class _Parts:
         hint = "a key of `pack` speaks of coordinates, positions and sizes: `-count(i)`"
         for call in calls(key):
             if call.function not in HINT_FUNCTIONS or not call.arguments:
-                words = " and ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS)
+                words = ", ".join(f"`{f}(...)`" for f in HINT_FUNCTIONS[:-1]) + f" or `{HINT_FUNCTIONS[-1]}(...)`"
                 message = f"expected {words} in a key of `pack`, but there is `{show(call)}`"
                 self.errors.append(reader.fail(message, tree, hint))
         for name in sorted(variables(key) - known):

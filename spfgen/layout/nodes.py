@@ -44,13 +44,15 @@ class IndexArray:
 
 @dataclass(frozen=True, slots=True)
 class ValueArray:
-    """Where values lie: `name[extents]`, read at `position`, for the positions that satisfy `when`."""
+    """Where values lie: `name[extents]`, read at `position`, for the positions that satisfy `when`. What is `implied`
+    is no array of the text: it holds a 1, the value of all that a layout without values stores."""
 
     name: str
     extents: tuple[Expr, ...]
     position: tuple[Expr, ...]
     when: Formula = TRUE
     span: Span | None = _span()
+    implied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Hint:
 
     The keys are expressions of coordinates, positions and sizes; `count(e, ...)` is the number of entries that have the
     same values of these expressions, `pattern(e, ...)` a number that two of them share when the other coordinates of
-    their entries are the same.
+    their entries are the same, `content(e, ...)` one that they share when the values are, too.
     """
 
     position: str
@@ -79,7 +81,7 @@ class Hint:
     span: Span | None = _span()
 
 
-HINT_FUNCTIONS = ("count", "pattern")
+HINT_FUNCTIONS = ("count", "pattern", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,11 @@ class Layout:
     @property
     def rank(self) -> int:
         return len(self.parameters)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it stores no values: what it stores is 1 (True)."""
+        return any(v.implied for v in self.values)
 
     @property
     def facts(self) -> tuple[Property, ...]:

@@ -80,7 +80,7 @@ class Entries:
     @property
     def seen(self) -> Seen:
         """What hints speak of."""
-        return Seen(self.count, self.known, tuple(self.layout.coordinates))
+        return Seen(self.count, self.known, tuple(self.layout.coordinates), self.values)
 
     def coordinate(self, row: int) -> tuple[int, ...]:
         return tuple(int(self.columns[c][row]) for c in self.layout.coordinates)

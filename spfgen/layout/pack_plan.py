@@ -560,6 +560,8 @@ def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
         found = single_value(encoded.pieces[piece].project({*fixed, other, name}).constraints(other), other)
         if found is not None and name in found[0].names():
             tied.add(other)
+    # What is found later may change along what is run over.
+    tied |= {p for p in encoded.layout.positions if p not in progress.placed | {position}}
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 

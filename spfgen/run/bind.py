@@ -21,7 +21,8 @@ from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.nodes import Binding, Layout
-from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.layout.pack import sorted_entries
+from spfgen.run.elsewhere import settled
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
@@ -58,8 +59,7 @@ def bind(
     An output is never copied: its arrays must be the layout's own. `validate` says when index arrays are checked.
     """
     try:
-        if is_elsewhere(value):
-            value = own(value)
+        value = settled(value)
         if isinstance(value, Tensor):
             return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
@@ -74,7 +74,7 @@ def bind(
             raise _no_output(layout, value, name)
         entries = coordinates(value, name, layout.fill)
         check_same_fill(layout, entries.fill, entries.values.dtype, name)
-        made = packed(layout, entries, name, index_types, value_type is not None)
+        made = packed(layout, entries, name, index_types, value_type is not None, value_type=value_type)
         if isinstance(direct, DataError):
             warn_copied(value, name, direct)
         return made
@@ -158,8 +158,7 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
 
     What scipy does not store is nothing at all: it becomes `fill`. PyData/Sparse has a fill value of its own.
     """
-    if is_elsewhere(value):
-        value = own(value)
+    value = settled(value)
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):
@@ -219,15 +218,32 @@ def packed(
     is_typed: bool = False,
     duplicates: Duplicates = "sum",
     threads: int = 0,
+    value_type: str | None = None,
 ) -> Tensor:
-    """A copy in the layout; index arrays are wide where that is left open and the extents need it."""
+    """A copy in the layout; index arrays are wide where that is left open and the extents need it. Values are as they
+    are, or 1s of `value_type` (bool) in a layout that has none."""
     from spfgen.run.pack import pack_entries
 
     if len(entries.shape) != layout.rank:
         raise _wrong_rank(layout, name, len(entries.shape))
+    if layout.is_pattern:
+        entries, duplicates = pattern_of(layout, entries, duplicates, value_type), "error"
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types or {}, is_typed)
     made = pack_entries(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, threads=threads)
-    return _made(layout, made.sizes, made.arrays)
+    ones = {v.name: np.ones(1, entries.values.dtype) for v in layout.values if v.implied}
+    return _made(layout, made.sizes, {**made.arrays, **ones})
+
+
+def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, value_type: str | None) -> Coordinates:
+    """What is not the fill value, each coordinate once, as 1s. Raises DataError when 1 is the fill value."""
+    if layout.fill_text == "1":
+        message = f"expected another fill value than 1, which is what layout `{layout.name}` stores without values"
+        raise DataError(message, None, ("use a layout that has values",))
+    columns, values = sorted_entries(layout, entries.shape, entries.coords, entries.values, duplicates)
+    kept = values.astype(bool) if layout.fill_text == "0" else differs(values, layout.fill)
+    kind = value_type or ("bool" if layout.fill_text == "0" else values.dtype.name)
+    coords = tuple(c[kept] for c in columns.values())
+    return Coordinates(entries.shape, coords, np.ones(int(kept.sum()), kind), entries.fill)
 
 
 def own_indexes(tensor: Tensor) -> Tensor:
@@ -252,6 +268,8 @@ def converted(
     is_typed: bool = False,
 ) -> Tensor:
     """The entries of a tensor in another layout."""
+    if layout.is_pattern or value.layout.is_pattern:
+        return packed(layout, value.to_coo(), name, index_types, is_typed)
     from spfgen.run.pack import convert_arrays
 
     if value.layout.rank != layout.rank:

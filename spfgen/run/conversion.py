@@ -22,7 +22,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.order import in_order
 from spfgen.layout.pack import check_fill, key_orders
 from spfgen.layout.points import Array, affine_value, shape_of
-from spfgen.layout.proofs import stored_once
+from spfgen.layout.proofs import one_coordinate, stored_once
 from spfgen.run.form import form_of, remember
 from spfgen.run.functions import Function, empty, loaded, zeros
 
@@ -157,7 +157,8 @@ def _made(
             ways = ["sequence", *ways]
     elif once and convert.is_table(key):
         ways = ["table", "keys"]
-    elif once and convert.is_grouped(key):
+    elif once and convert.is_grouped(key) and all(one_coordinate(source, v).proved for v in source.values):
+        # the memory for keys is that for as many as there are places of values
         ways = ["grouped", "keys"]
     return Conversion(pair, tuple(ways), ordered)
 

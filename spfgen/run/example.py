@@ -50,7 +50,8 @@ def drawn_example(layout: Layout) -> Tensor | None:
             continue
         for value in layout.values:
             shape = extents_of(layout, value.name, sizes)
-            arrays[value.name] = np.arange(FIRST, FIRST + prod(shape), dtype=np.float64).reshape(shape)
+            first_value = 1 if value.implied else FIRST
+            arrays[value.name] = np.arange(first_value, first_value + prod(shape), dtype=np.float64).reshape(shape)
         found = Tensor(layout, sizes, arrays)
         columns = [points.columns[c] for c in layout.coordinates]
         if layout.rank < 2 or (columns[-1] != columns[-2]).any():  # the diagonal alone says little
@@ -66,6 +67,7 @@ def packed_example(layout: Layout) -> Tensor:
     for dense in _candidates(layout):
         if apart and layout.rank:  # else equal values show what stands for several coordinates
             dense = np.where(dense != 0, np.cumsum(dense != 0).reshape(dense.shape) + FIRST - 1, 0)
+        dense = (dense != 0).astype(float) if layout.is_pattern else dense
         coords: tuple[Array, ...] = tuple(c.astype(np.int64) for c in np.nonzero(dense)) if layout.rank else ()
         values = dense[coords].astype(np.float64).reshape(-1)
         wanted = max(1, len(values))

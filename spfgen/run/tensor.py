@@ -78,6 +78,8 @@ class Tensor(Operators):
     @property
     def nse(self) -> int:
         """The number of stored elements, padding included."""
+        if self.layout.is_pattern:
+            return len(self.to_coo().values)
         return sum(self.arrays[v.name].size for v in self.layout.values)
 
     @property
@@ -273,9 +275,14 @@ class Tensor(Operators):
         return complex(self.item())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """What numpy.asarray makes of it: a new dense array. numpy's functions do not ask for it by themselves."""
+        """What numpy.asarray makes of it: a dense array, which is its own one where it has one. numpy's functions do
+        not ask for it by themselves."""
+        if not copy and any(b.library == "numpy" for b in self.layout.bindings):
+            from spfgen.run.arrays.eager import in_place
+
+            return np.asarray(in_place(self), dtype=dtype, copy=copy)
         if copy is False:
-            raise ValueError("a tensor becomes a dense array by a copy only")
+            raise ValueError("a tensor that is not dense becomes a dense array by a copy only")
         from spfgen.run.arrays.eager import dense_of
 
         dense = dense_of(self)
@@ -432,6 +439,8 @@ def make_tensor(
     Raises DataError when an array is missing, has a wrong type or length, or breaks a declared fact.
     """
     form = form_of(layout)
+    if layout.is_pattern:
+        arrays = with_ones(layout, arrays)
     _check_names(layout, arrays)
     ready = {n: as_array(arrays[n], n, n in form.indexes) for n in form.arrays}
     given = given_sizes(layout, shape, sizes)
@@ -442,6 +451,15 @@ def make_tensor(
     _check_same_type(layout, shaped)
     typed_fill(layout.fill, shaped[layout.values[0].name].dtype)
     return Tensor(layout, known, shaped)
+
+
+def with_ones(layout: Layout, arrays: Mapping[str, object], dtype: Any = bool) -> dict[str, object]:
+    """The arrays with the 1 that a layout without values stands for. Raises DataError where another number does."""
+    result = dict(arrays)
+    for name in (v.name for v in layout.values if v.implied):
+        if not np.all(plain_array(result.setdefault(name, np.ones(1, dtype)), name) == 1):
+            raise DataError(f"expected a 1 in `{name}`: layout `{layout.name}` stores no values, but it is another one")
+    return result
 
 
 def _fitted(

@@ -12,6 +12,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -219,11 +220,10 @@ def operand(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -
     rng = np.random.default_rng([seed, 7, *shape])
     pattern = storable_pattern(layout, shape, density, seed)
     dense = np.where(pattern, rng.integers(1, 10, shape), 0).astype(np.float64)
-    try:
-        made = packed(layout, dense)
-    except SpfgenError:  # several coordinates share a value
-        dense = mirrored(dense)
-        made = packed(layout, dense)
+    for trial in (dense, mirrored(dense), pattern.astype(np.float64)):
+        with suppress(SpfgenError):  # several coordinates share a value, or all do
+            made, dense = packed(layout, trial), trial
+            break
     for array in (*made.arrays.values(), dense):
         array.flags.writeable = False
     return made, dense

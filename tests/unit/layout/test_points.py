@@ -154,7 +154,9 @@ def test_enumeration_is_what_plain_loops_find(layout):
         rows = list(zip(*columns, strict=True)) if columns else [()] * points.count
         found = dict(zip(rows, zip(*places, strict=True), strict=True))
         assert len(found) == points.count
-        assert found == brute_force(layout, sizes, arrays, max([2, *sizes.values()]) + 2)
+        assert found == brute_force(
+            layout, sizes, arrays, max([2, *sizes.values(), *dict(layout.constants).values()]) + 2
+        )
         seen += points.count
         assert all(c.dtype == np.int64 for c in points.columns.values())
     assert seen

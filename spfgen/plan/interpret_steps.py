@@ -22,7 +22,6 @@ from spfgen.plan.nodes import (
     Block,
     Break,
     Collect,
-    Counted,
     Define,
     Emptied,
     Entry,
@@ -42,21 +41,7 @@ if TYPE_CHECKING:
     from spfgen.plan.interpret import _Interpreter
 
 STATEMENTS = (
-    Block
-    | Define
-    | Let
-    | Assign
-    | Store
-    | If
-    | Repeat
-    | Break
-    | Array
-    | Refuse
-    | Collect
-    | Entry
-    | Emptied
-    | Counted
-    | Probe
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
 )
 """The nodes of plans that are carried out here."""
 LAZY = {"logical_and": False, "logical_or": True}
@@ -84,14 +69,17 @@ class Box:
 
 @dataclass(eq=False)
 class Entries:
-    """A table of entries, in the order in which they came."""
+    """A table of entries, in the order in which they came; as a number, how many there are."""
 
     name: str
     type: str
     rank: int
     born: int
+    memory: Memory
     at: dict[tuple[int, ...], int] = field(default_factory=dict)
-    values: list[Number] = field(default_factory=list)
+
+    def __int__(self) -> int:
+        return len(self.at)
 
 
 Env = Mapping[str, Any]
@@ -155,18 +143,18 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
                 raise DataError("expected the subscripts that are values to lie within their tensors, but one does not")
         case Collect(name, kind, rank, body):
             run.kinds[name] = kind
-            run.collected[name] = Entries(name, kind, rank, len(run.watches))
+            memory = run.memories[name, HELD] = Memory(f"{name}.{HELD}", np.empty(0, kind), len(run.watches))
+            table = run.collected[name] = Entries(name, kind, rank, len(run.watches), memory)
+            changed(run, table, memory.values)
             run.plan(body, env)
-            return counted(run, plan, name, env) if body != Block(()) else env
+            return named(plan, env, f"{name}.{COUNT}", table if body == Block(()) else len(table.at))
         case Entry():
             entry(run, plan, env)
         case Emptied(name):
             table = table_of(run, plan, name)
             run.watches.writes(table, (), adds=False)
             table.at.clear()
-            table.values.clear()
-        case Counted(name):
-            return counted(run, plan, name, env)
+            changed(run, table, table.memory.values[:0])
         case Probe(dim, name, at):
             table = table_of(run, plan, name)
             run.watches.reads(table, ())
@@ -205,24 +193,21 @@ def entry(run: _Interpreter, plan: Entry, env: Env) -> None:
     at = coordinates(run, plan, plan.at, table, env)
     place = table.at.get(at)
     fill = converted(plan.fill, TYPES[plan.type])[()]
-    old = Box(plan.old, plan.type, fill if place is None else table.values[place], len(run.watches))
+    old = Box(plan.old, plan.type, fill if place is None else table.memory.values[place], len(run.watches))
     run.watches.writes(table, (), adds=False)
     value = as_type(run, plan, plan.value, plan.type, named(plan, env, plan.old, old))
     run.effort.probes += 1
     if place is None:
-        table.at[at] = len(table.values)
-        table.values.append(value)
+        table.at[at] = len(table.at)
+        changed(run, table, np.append(table.memory.values, value).astype(plan.type))
     else:
-        table.values[place] = value
+        table.memory.values[place] = value
 
 
-def counted(run: _Interpreter, plan: Plan, name: str, env: Env) -> Env:
-    """The entries of a table as the arrays of a tensor."""
-    table = table_of(run, plan, name)
-    count = len(table.values)
-    run.index[f"{name}.{AT}"] = np.array([*table.at], np.int64).reshape(count, table.rank)
-    run.memories[name, HELD] = Memory(f"{name}.{HELD}", np.array(table.values, table.type), len(run.watches))
-    return named(plan, env, f"{name}.{COUNT}", count)
+def changed(run: _Interpreter, table: Entries, values: Any) -> None:
+    """What the table holds as the arrays of a tensor."""
+    run.index[f"{table.name}.{AT}"] = np.array([*table.at], np.int64).reshape(len(table.at), table.rank)
+    table.memory.values = values
 
 
 def append(run: _Interpreter, plan: Append, env: Env) -> None:

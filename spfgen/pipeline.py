@@ -5,8 +5,8 @@
 | parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
-| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
-| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
+| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
+| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |

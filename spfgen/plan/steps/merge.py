@@ -206,7 +206,7 @@ def _left(stream: Stream) -> Formula:
 
 def rises(instance: Instance, steps: Sequence[Step], position: str, index: str) -> bool:
     """Whether the index is proved to rise strictly along a position."""
-    near = sources(steps, {position, index})
+    near = {*sources(steps, {position, index}), *(s.dim for s in steps if s.dim)}
     names = {n: f"{n}'" for n in near - set(instance.sizes)}
     one = known_of_points(instance, steps, near)
     two = [rename(f, names) for f in one]

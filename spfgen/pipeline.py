@@ -5,9 +5,9 @@
 | parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
-| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
+| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
 |          |        | the same of kernels of steps                    | plan/from_steps.py   | check_steps.py  |
-| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
+| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |

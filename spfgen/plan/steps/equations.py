@@ -120,6 +120,8 @@ class Equations(Hoisting):
         """A result whose pattern is computed: what may differ from its fill is an entry."""
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         tensor = self.tensors[eq.target]
+        if eq.target in self.collected:
+            env = replace(env, parallel=False)  # one table, which grows
         first, eq = self.tabled(eq, env)
         fill = tensor.layout.fill
         found, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)

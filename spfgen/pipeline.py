@@ -11,8 +11,8 @@
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
 
-Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for` and
-`if`) part from it in `join` and meet it again in `print`:
+Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
+and `if`) part from it in `join` and meet it again in `print`:
 
 | pass     | result | what it is                                      | where                | verified by     |
 |----------|--------|-------------------------------------------------|----------------------|-----------------|

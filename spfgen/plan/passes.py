@@ -28,6 +28,7 @@ from spfgen.plan.scan import Step
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
+from spfgen.plan.steady import in_rounds
 from spfgen.plan.tile import tiled
 from spfgen.plan.together import together
 from spfgen.plan.transpose import with_transposed
@@ -168,6 +169,7 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
     Pass("tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
     Pass("fetch ahead", of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass("rounds", of_each(lambda given, nest: in_rounds(nest, given.instance.sizes, given.context.types)), 2),
     Pass("fetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
     Pass("threads", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
     Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),

@@ -513,9 +513,9 @@ class _Calls:
         from spfgen.space.result_types import result_types
 
         known = {n: d.name for n, d in types.items() if n not in self.outputs}
-        said = {d.name: d.use.value_type for d in self.kernel.tensors if d.local and d.use.value_type}
+        said = {d.name: d.use.value_type for d in self.kernel.tensors if d.use.value_type}
         own = {name: ALIASES.get(kind, kind) for name, kind in said.items()}
-        return result_types(self.kernel, {**own, **known})
+        return {**own, **result_types(self.kernel, {**own, **known})}
 
     def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
         """An output that was not given. Raises UsageError when it cannot be made."""

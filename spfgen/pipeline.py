@@ -5,11 +5,23 @@
 | parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
-| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
-| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
+| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
+|          |        | the same of kernels of steps                    | plan/from_steps.py   | check_steps.py  |
+| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
+
+Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
+and `if`) part from it in `join` and meet it again in `print`:
+
+| pass     | result | what it is                                      | where                | verified by     |
+|----------|--------|-------------------------------------------------|----------------------|-----------------|
+| join     | space  | steps in normal form: unique indices, explicit  | space/from_steps.py, | tests beside    |
+|          |        | sums, views as relations of indices             | space/normal.py      | lang/interpret.py |
+| plan     | plan   | region by region one tensor drives, others are  | plan/from_steps.py,  | plan/check.py   |
+|          |        | looked up; sorted ones are merged               | plan/steps/          | (each nest)     |
+| lower    | cir    | C as a tree                                     | cir/from_steps.py    | cir/check.py    |
 
 The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an
 expression; tests carry plans out after each of them (plan/interpret.py). Each pass has a level of optimisation
@@ -41,6 +53,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out, passes
+from spfgen.plan.check_steps import check_steps
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -140,7 +153,9 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     for group in program.groups:
         try:
             if group.steps is not None:
-                plans.append(plan_steps(group.steps, program, context))
+                plan = plan_steps(group.steps, program, context)
+                check_steps(plan, program)
+                plans.append(plan)
             else:
                 plans.append(plan_group(group, context))
         except SpfgenError as error:

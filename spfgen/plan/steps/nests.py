@@ -23,12 +23,12 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.check import check_nest
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.meaning import check_nest
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.scan import Step, with_quotients, wrapped

@@ -175,7 +175,7 @@ def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) ->
     have several entries: a function of their sum is not the sum of its values."""
     from spfgen.layout.proofs import stored_once
 
-    if not stored_once(tensor.layout).proved:
+    if tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
         return None
     check_unchanged(tensor)
     if fill is None:

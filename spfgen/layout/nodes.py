@@ -68,6 +68,15 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Turned:
+    """An alternative of the relation, and what is done to the stored value there: names of operators (lang/ops.py) of
+    one argument that undo themselves, `negative` and `conjugate`, the first one first."""
+
+    relation: Formula
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """In which order packing numbers a position, where the relation leaves that open: `pack q by -count(i), i`.
 
@@ -101,6 +110,8 @@ class Layout:
     hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
+    turned: tuple[Turned, ...] = ()
+    """Where some alternatives say what becomes of the value there: all of them."""
     fill_text: str = field(default="0", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +126,11 @@ class Layout:
     def is_pattern(self) -> bool:
         """Whether it stores no values: what it stores is 1 (True)."""
         return any(v.implied for v in self.values)
+
+    @property
+    def alternatives(self) -> tuple[Turned, ...]:
+        """The relation in parts that do the same with all values."""
+        return self.turned or (Turned(self.relation),)
 
     @property
     def facts(self) -> tuple[Property, ...]:

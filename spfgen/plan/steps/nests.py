@@ -37,7 +37,7 @@ from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, key_of
 from spfgen.plan.steps.state import State
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Read
+from spfgen.space.nodes import Instance, value_of
 from spfgen.space.regions import Region
 from spfgen.space.steps import Link, Tie
 from spfgen.space.typed import Holds
@@ -191,7 +191,7 @@ class Nests(State):
         instance = with_equal_positions(instance)
         place = tuple(Var(i) for i in unknown)
         target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
-        reads = Reads("add", tuple(Read(o) for o in instance.reads))
+        reads = Reads("add", tuple(value_of(o) for o in instance.reads))
         instance = replace(instance, target=target, value=reads)
         plan = self.arranged(instance, env, distinct)
         plan = simplify(plan, (*unknown, *sorted(env.known), *self.context.named))

@@ -174,6 +174,7 @@ class KernelSpec:
         optimize: int | None = None,
         validate: str = "once",
         prune: bool = False,
+        max_workspace: int | None = None,
     ) -> Kernel:
         """`schedule` holds clauses that take the place of the kernel's own schedule: `"tile i by 32; parallel i_tile"`.
         `finds` says how positions are found, in place of what the schedule says of them: `{"A.pj": "hash"}`. A kernel
@@ -182,7 +183,9 @@ class KernelSpec:
         level: 0 is the scan as it is derived, 1 has proved finds and parallel loops, 2 (the default, or what
         SPFGEN_OPT says) versions tuned for sizes and processors besides.
 
-        `validate` is when index arrays of operands are checked: "once", "always" or "never".
+        `validate` is when index arrays of operands are checked: "once", "always" or "never". `prune`: results whose
+        pattern is computed do not store what equals their fill value. `max_workspace`: so many bytes may their entries,
+        and the workspaces of rows, take until they are packed.
 
         Raises SpecError, UsageError, Unsupported.
         """
@@ -193,7 +196,9 @@ class KernelSpec:
         kernel = replace(kernel, level=level_of(optimize))
         layouts = resolve(kernel, self.tree)
         build = made if schedule is None else Kernel
-        return build(with_assembled(kernel, layouts), layouts, threads, validate, prune=prune)
+        return build(
+            with_assembled(kernel, layouts), layouts, threads, validate, prune=prune, max_workspace=max_workspace
+        )
 
     def __repr__(self) -> str:
         return f"<spfgen kernel {self.name}>"
@@ -309,6 +314,7 @@ def compile(  # noqa: A001
     optimize: int | None = None,
     validate: str = "once",
     prune: bool = False,
+    max_workspace: int | None = None,
     **layouts: Any,
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
@@ -322,6 +328,9 @@ def compile(  # noqa: A001
     optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that
     number; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
     first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
+    A result in a sparse layout that a call does not pass gets its pattern from what is computed; with `prune` it does
+    not store what equals its fill value. `max_workspace`: so many bytes may its entries, and the workspaces of rows,
+    take until they are packed.
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
@@ -347,7 +356,7 @@ def compile(  # noqa: A001
         one = replace(kernel, tensors=(declaration,))
         found |= resolve(one, handles[declaration.name].tree)
     build = made if schedule is None else Kernel
-    return build(with_assembled(kernel, found), found, threads, validate, prune=prune)
+    return build(with_assembled(kernel, found), found, threads, validate, prune=prune, max_workspace=max_workspace)
 
 
 def evaluate(

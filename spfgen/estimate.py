@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
@@ -11,7 +11,7 @@ from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Append, Choose, Do, Load, Plan, Scan, Whole
+from spfgen.plan.nodes import Append, Choose, Do, Gather, Load, Plan, Scan, Whole
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
@@ -47,24 +47,47 @@ def work(program: Program, plans: tuple[Plan, ...]) -> list[tuple[str, str]]:
     for group, plan in zip(program.groups, plans, strict=True):
         total: Expr = ZERO
         if group.instances:
-            for trips, do in _visits(plan, ONE, _Trips(group.instances[0], plan)):
+            for trips, do in _visits(plan, ONE, _Trips(group.instances, plan)):
                 total = plus(total, times(trips, Num(_operations(do))))
         rows.append((group.text, _shown(total)))
     return rows
 
 
+def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
+    """What results whose pattern is computed take until they are packed, on the average of such sizes."""
+    lines = []
+    for group, plan in zip(program.groups, plans, strict=True):
+        tensor = next((t for t in program.tensors if t.name == group.target and t.assembled is not None), None)
+        if tensor is None or not group.instances:
+            continue
+        total: Expr = ZERO
+        for trips, _ in _visits(plan, ONE, _Trips(group.instances, plan)):
+            total = plus(total, trips)
+        gathers = [n for n in walk(plan) if isinstance(n, Gather)]
+        each = 8 * tensor.layout.rank + TYPES[tensor.entry_type].bytes
+        most = "at most " if gathers else ""
+        lines.append(f"{most}{_shown(total)} entries of {tensor.name}, {each} bytes each")
+        for extent in dict.fromkeys(n.extent for n in gathers):
+            lines.append(f"4*{show(extent)} bytes for the rows of each thread, and what they hold; or a hash table")
+    return lines
+
+
 class _Trips:
     """How often loops of a plan run on average."""
 
-    def __init__(self, instance: Instance, plan: Plan) -> None:
-        self.counts = Counts(instance)
+    def __init__(self, instances: Sequence[Instance], plan: Plan) -> None:
+        counts = [Counts(i) for i in instances]
+        self.counts = counts[0]
         self.loaded = {n.dim: n.call.function for n in walk(plan) if isinstance(n, Load)}
-        self.known = {call.function: dim for dim, call in instance.calls.items()}
+        self.known = {
+            call.function: (own, dim) for own, i in zip(counts, instances, strict=True) for dim, call in i.calls.items()
+        }
 
     def of(self, low: tuple[Expr, ...], high: tuple[Expr, ...]) -> Expr:
         for a, b in product(low, high):
             if isinstance(a, Var) and isinstance(b, Var) and self.loaded.get(a.name, a) == self.loaded.get(b.name, b):
-                length = self.counts.segment(self.known[self.loaded[a.name]])
+                counts, dim = self.known[self.loaded[a.name]]
+                length = counts.segment(dim)
                 if length is not None:
                     return length
         return self.counts.trips(low, high)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from spfgen.estimate import assembly
 from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
@@ -60,6 +61,7 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         if sharing:
             parts.append("  dependences:")
             parts += [_filled(loop.text(details), "    ") for loop in sharing]
+        parts += _until_packed(program, group, plan)
         parts.append("  proved:")
         parts += [f"    - {fact}" for fact in proved(plan)]
         refused = rejected(plan)
@@ -82,6 +84,12 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
         lines = [obligation_line(answer, details) for answer in generated.obligations]
         parts += [_filled(line) for line in dict.fromkeys(lines)]
     return "\n".join(parts)
+
+
+def _until_packed(program: Program, group: Group, plan: Plan) -> list[str]:
+    """What the entries of a result whose pattern is computed take, in lines."""
+    lines = assembly(replace(program, groups=(group,)), (plan,))
+    return ["  memory until the result is packed, about:", *(f"    - {line}" for line in lines)] if lines else []
 
 
 def explain_json(generated: Generated) -> dict[str, Any]:
@@ -115,6 +123,7 @@ def explain_json(generated: Generated) -> dict[str, Any]:
                 "not_taken": rejected(plan),
                 "costs": costs(plan),
                 "not_proved": unproved(plan),
+                "memory_until_packed": assembly(replace(program, groups=(group,)), (plan,)),
             }
             for group, plan in zip(program.groups, generated.plans, strict=True)
         ],

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spfgen.run.assembly import Assembly
     from spfgen.run.call import Bound, Entry
     from spfgen.run.lost import Places
+    from spfgen.run.symbolic import Symbolic
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
@@ -47,9 +48,11 @@ class Kernel:
         kept: bool = False,
         tuned: Tuned | None = None,
         prune: bool = False,
+        max_workspace: int | None = None,
     ) -> None:
         """`kept`: the C may come from the disk, where another process left it. `tuned`: where the schedule is from.
-        `prune`: results whose pattern is computed do not store what equals their fill value."""
+        `prune`: results whose pattern is computed do not store what equals their fill value; `max_workspace`: the
+        bytes that their entries, and workspaces, may take until they are packed."""
         self._kernel = kernel
         self._layouts = dict(layouts)
         self.threads = checked_threads(threads)
@@ -61,6 +64,7 @@ class Kernel:
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
         self.prune = prune
+        self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
         self._sharing = tuple(d.name for d in kernel.tensors if d.assembled and d.shares is not None)
         self._given: dict[frozenset[str], Kernel] = {}
@@ -129,7 +133,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = (self._kernel, self._layouts, self.threads, self.validate, self._kept, self.tuned, self.prune)
-        return _rebuilt, own
+        return _rebuilt, (*own, self.max_workspace)
 
     def with_given(self, names: Iterable[str]) -> Kernel:
         """The kernel to which these results are given: their patterns are not computed, but those that they come with.
@@ -146,7 +150,9 @@ class Kernel:
     def _with(self, kernel: lang.Kernel) -> Kernel:
         """Another kernel with the settings of this one."""
         args = (self._layouts, self.threads, self.validate)
-        return Kernel(kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune)
+        return Kernel(
+            kernel, *args, kept=self._kept, tuned=self.tuned, prune=self.prune, max_workspace=self.max_workspace
+        )
 
     def _without_shared(self) -> Kernel:
         """The kernel where results that have the pattern of an operand are assembled like all others."""
@@ -178,6 +184,13 @@ class Kernel:
         bound = self._bound(operands, sizes, prune)
         bound()
         return self.results(bound, operands)
+
+    def symbolic(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Symbolic:
+        """Results whose pattern is computed, to be filled with values again: `s = kernel.symbolic(A=A, B=B)`, then
+        `s.numeric(A=other)` as often as the patterns of the operands stay the same. Raises UsageError, DataError."""
+        from spfgen.run.symbolic import Symbolic
+
+        return Symbolic(self, operands, sizes)
 
     def results(self, bound: Bound, operands: Mapping[str, object]) -> Any:
         """The outputs of a call: the objects that were given, numpy arrays where the layout is numpy's own."""
@@ -289,7 +302,8 @@ class Kernel:
         layout, own = self._layouts[name], self._known().program.tensor(name).layout
         layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
         update = update_of(self._kernel, name)
-        return Assembly(layout, dict(kinds), said, self.prune if prune is None else prune, update)
+        pruned = self.prune if prune is None else prune
+        return Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -356,6 +370,7 @@ def made(
     *,
     kept: bool = False,
     prune: bool = False,
+    max_workspace: int | None = None,
 ) -> Kernel:
     """A kernel with the schedule that `spfgen tune` found for it, where it has none. One that is no longer accepted is
     left out, with a warning."""
@@ -368,11 +383,13 @@ def made(
 
         try:
             scheduled = with_schedule(kernel, parse_schedule(found.schedule))
-            return Kernel(scheduled, layouts, threads, validate, kept=kept, tuned=found, prune=prune)
+            return Kernel(
+                scheduled, layouts, threads, validate, kept=kept, tuned=found, prune=prune, max_workspace=max_workspace
+            )
         except SpfgenError as error:
             text = f"the schedule that `spfgen tune` found for `{kernel.name}` is no longer accepted: {error.message}"
             warnings.warn(f"{text} (tune again)", stacklevel=3)
-    return Kernel(kernel, layouts, threads, validate, kept=kept, prune=prune)
+    return Kernel(kernel, layouts, threads, validate, kept=kept, prune=prune, max_workspace=max_workspace)
 
 
 def _rebuilt(
@@ -383,12 +400,13 @@ def _rebuilt(
     kept: bool,
     tuned: Tuned | None,
     prune: bool,
+    max_workspace: int | None,
 ) -> Kernel:
     """A kernel from a pickle: compiled again, or loaded from the cache."""
     from spfgen.run.form import canonical
 
     known = {name: canonical(layout) for name, layout in layouts.items()}
-    return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned, prune=prune)
+    return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned, prune=prune, max_workspace=max_workspace)
 
 
 class _Calls:
@@ -507,6 +525,13 @@ class _Calls:
                 ("pass it (values are overwritten), or its extents with sizes={...}",),
             )
         return made
+
+
+def checked_bytes(value: object) -> int | None:
+    """A number of bytes. Raises UsageError."""
+    if value is None or (type(value) is int and value > 0):
+        return value
+    raise UsageError(f"expected a number of bytes for `max_workspace`, but it is {value!r}")
 
 
 def _checked_mode(validate: str) -> str:

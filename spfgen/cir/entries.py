@@ -88,7 +88,7 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
         c.Do(c.Call("spfgen_row_end", (row, entries, common, c.Int(plan.axis), rank, extent, size))),
     ]
     failed = c.Block((c.Assign(c.Field(entries, "failed"), "=", c.Int(1)),))
-    started = c.Call("spfgen_row_start", (row, extent, hashed))
+    started = c.Call("spfgen_row_start", (row, entries, extent, hashed))
     return [
         c.Declare(f"{ROW} *", row.name, own),
         c.Comment(plan.because),
@@ -126,8 +126,9 @@ def divided(
         parts = c.Name(low.names.new(f"{name}_parts"))
         low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
         mine = c.Name(low.names.new(f"{name}_own"))
-        own.append(c.Declare(f"{KIND} *", mine.name, c.Bin("+", parts, number)))
         entries = scope.entries.get(name) or low.entries[name]
+        own.append(c.Declare(f"{KIND} *", mine.name, c.Bin("+", parts, number)))
+        own.append(c.Assign(c.Field(mine, "whole"), "=", entries))
         after.append(c.Do(c.Call("spfgen_entries_join", (entries, parts, count, *_shape(tensor)))))
         scope = replace(scope, entries={**scope.entries, name: mine})
     return own, after, scope

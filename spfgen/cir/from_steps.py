@@ -18,7 +18,6 @@ from spfgen.plan.nodes import (
     Block,
     Break,
     Collect,
-    Counted,
     Define,
     Emptied,
     Entry,
@@ -38,21 +37,7 @@ if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 STATEMENTS = (
-    Block
-    | Define
-    | Let
-    | Assign
-    | Store
-    | If
-    | Repeat
-    | Break
-    | Array
-    | Refuse
-    | Collect
-    | Entry
-    | Emptied
-    | Counted
-    | Probe
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
 )
 """The nodes of plans that are lowered here."""
 
@@ -99,8 +84,6 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return _entry(low, plan, scope)
         case Emptied(name):
             return [c.Do(c.Call("spfgen_map_clear", (c.Name(low.tables[name]),)))]
-        case Counted(name):
-            return _counted(low, name)
         case Probe(dim, name, at):
             key, lines = _coordinates(low, at, scope)
             found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
@@ -131,8 +114,12 @@ def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
     low.made[f"{plan.name}.{AT}"] = (at, "int64")
     low.ranks[f"{plan.name}.{AT}"] = plan.rank
     low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
-    lines: list[c.Stmt] = [c.Comment(plan.because), *low.plan(plan.body, scope)]
-    return [] if plan.body == Block(()) else [*lines, *_counted(low, plan.name)]
+    if plan.body == Block(()):  # its entries come and go
+        low.fields[f"{plan.name}.{COUNT}"] = c.Field(address, "count")
+        low.fields[at] = c.Field(address, "at")
+        low.fields[held] = c.Cast(f"{kind.c} *", c.Field(address, "values"))
+        return []
+    return [c.Comment(plan.because), *low.plan(plan.body, scope), *_counted(low, plan.name)]
 
 
 def _counted(low: Lowering, name: str) -> list[c.Stmt]:

@@ -28,6 +28,8 @@ class Values:
         self.arrays: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
         self.array_names: dict[tuple[str, str], str] = {}
+        self.fields: dict[str, c.Expr] = {}
+        """What stands for sizes, and for arrays by their names, of tables that change while they are read."""
         self.made: dict[str, tuple[str, str]] = {}
         """Index arrays that the kernel makes: their C names and types."""
         self.ranks: dict[str, int] = {}
@@ -81,7 +83,8 @@ class Values:
     def place(self, operand: Operand, scope: Scope) -> c.Expr:
         self.arrays[f"{operand.tensor}.{operand.array}"] = None
         index = flat((self.expr(p, scope) for p in operand.place), operand.extents, lambda e: self.expr(e, scope))
-        return c.Load(c.Name(self.array_names[operand.tensor, operand.array]), index)
+        name = self.array_names[operand.tensor, operand.array]
+        return c.Load(self.fields.get(name, c.Name(name)), index)
 
     def compute_type(self, body: Plan, target: Operand) -> ElementType:
         own = self.kinds[target.tensor]
@@ -128,6 +131,8 @@ class Values:
                 return c.Int(value)
             case Var(name) if name in scope.inline:
                 return self.expr(scope.inline[name], scope, within)
+            case Var(name) if name in self.fields:
+                return self.fields[name]
             case Var(name):
                 if name in self.program.fixed:
                     return c.Int(self.program.fixed[name])
@@ -158,7 +163,7 @@ class Values:
             place = self.expr(arguments[0], scope)
             if len(arguments) > 1:
                 place = c.Bin("+", c.Bin("*", place, c.Int(self.ranks[function])), self.expr(arguments[1], scope))
-            made = c.Load(c.Name(name), place)
+            made = c.Load(self.fields.get(name, c.Name(name)), place)
             return c.Cast(INT, made) if within and kind != "int64" else made
         owner, array = function.split(".", 1)
         tensor = self.program.tensor(owner)

@@ -38,6 +38,8 @@ from spfgen.lang.nodes import Apply, Constant
 from spfgen.lang.ops import QUOTIENT
 from spfgen.lang.types import TYPES, promoted
 from spfgen.layout.nodes import ENTRIES
+from spfgen.plan import interpret_steps as steps
+from spfgen.plan.effort import Effort
 from spfgen.plan.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
 from spfgen.plan.nodes import (
     PLANS,
@@ -73,9 +75,10 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.nodes import Sums as SumsOf
-from spfgen.space.nodes import Group, Operand, Program, Read, Value, size_values
+from spfgen.space.nodes import Group, Operand, Program, Read, Tensor, Value, size_values
+from spfgen.space.own import AT
 
-Env = Mapping[str, int]
+Env = Mapping[str, Any]
 Picked = tuple[tuple[int, ...], Number]
 """A value that is copied or listed, behind its keys."""
 SORTED = frozenset({"binary search", "sequential iteration", "galloping"})
@@ -112,10 +115,13 @@ def interpret(
     operands: Mapping[str, Held],
     sizes: Mapping[str, int],
     choices: Choices = Choices(),
+    effort: Effort | None = None,
 ) -> dict[str, dict[str, Array]]:
     """The value arrays of the outputs after the plans, one for each statement; nothing in `operands` is changed.
-    `sizes` are those that a call passes. Raises WrongPlan."""
-    return _Interpreter(program, operands, sizes, choices).run(plans)
+    `sizes` are those that a call passes. What the plans do is added to `effort`. The entries of a result whose pattern
+    is computed are their values, under ENTRIES, and their coordinates, a row for each, under AT: for steps; for sums of
+    products they are in a dense array. Raises WrongPlan, and DataError where a plan refuses the data."""
+    return _Interpreter(program, operands, sizes, choices, effort or Effort()).run(plans)
 
 
 @dataclass(eq=False)
@@ -147,10 +153,16 @@ class _Variable:
 
 class _Interpreter:
     def __init__(
-        self, program: Program, operands: Mapping[str, Held], sizes: Mapping[str, int], choices: Choices
+        self,
+        program: Program,
+        operands: Mapping[str, Held],
+        sizes: Mapping[str, int],
+        choices: Choices,
+        effort: Effort,
     ) -> None:
         self.program = program
         self.choices = choices
+        self.effort = effort
         self.sizes = _sizes(program, operands, sizes)
         self.kinds = {
             t.name: TYPES[t.entry_type or t.value_type].name for t in (*program.tensors, *program.temporaries)
@@ -168,8 +180,13 @@ class _Interpreter:
         self.ended: list[dict[int, bool]] = []
         self.pending: list[tuple[Clear, Env]] = []
         self.done = 0
+        self.collected: dict[str, steps.Entries] = {}
+        self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
         for tensor in program.tensors:
             own = size_values(tensor, program.fixed)
+            if tensor.assembled is not None and program.steps:
+                self.appended[tensor.name] = []
+                continue
             if tensor.assembled is not None:
                 extents = [_extent(e, own, self.sizes) for e in tensor.layout.values[0].extents]
                 values = np.zeros(extents, TYPES[tensor.entry_type].name)
@@ -191,12 +208,18 @@ class _Interpreter:
     def run(self, plans: Sequence[Plan]) -> dict[str, dict[str, Array]]:
         with np.errstate(all="ignore"):
             for group, plan in zip(self.program.groups, plans, strict=True):
-                self.statement(group, plan)
-        return {
-            t.name: {v.name: self.memories[t.name, v.name].values for v in t.layout.values}
-            for t in self.program.tensors
-            if t.is_output
-        }
+                if group.steps is None:
+                    self.statement(group, plan)
+                else:
+                    self.plan(plan, self.sizes)
+        return {t.name: self.result(t) for t in self.program.tensors if t.is_output}
+
+    def result(self, tensor: Tensor) -> dict[str, Array]:
+        if tensor.name not in self.appended:
+            return {v.name: self.memories[tensor.name, v.name].values for v in tensor.layout.values}
+        entries = self.appended[tensor.name]
+        at = np.array([a for a, _ in entries], np.int64).reshape(len(entries), tensor.layout.rank)
+        return {AT: at, ENTRIES: np.array([v for _, v in entries], tensor.entry_type)}
 
     def statement(self, group: Group, plan: Plan) -> None:
         """Where the target cannot hold what is added to it, the sums are made in a type that can, and cast at last."""
@@ -286,6 +309,8 @@ class _Interpreter:
                 self.append(plan, env)
             case Do():
                 self.do(plan, env)
+            case _ if isinstance(plan, steps.STATEMENTS):
+                steps.statement(self, plan, env)
             case _:
                 raise WrongPlan(plan, "the interpreter does not know this node")
 
@@ -305,6 +330,7 @@ class _Interpreter:
             values = range(first, past)
             with self.watched(watches), self.loop():
                 for value in reversed(values) if plan.down else values:
+                    self.effort.iterations += 1
                     inside = _bound(plan, env, plan.dim, value)
                     for watch in watches:
                         watch.starts(value)
@@ -346,15 +372,23 @@ class _Interpreter:
 
     @contextmanager
     def watched(self, watches: Sequence[Watch]) -> Iterator[None]:
+        before = len(self.watches)
         self.watches.loops += watches
-        yield
-        del self.watches.loops[len(self.watches) - len(watches) :]
+        try:
+            yield
+        finally:
+            del self.watches.loops[before:]
 
     @contextmanager
     def loop(self) -> Iterator[None]:
+        """What is inside may break."""
         self.ended.append({})
-        yield
-        self.ended.pop()
+        try:
+            yield
+        except steps.Broken:
+            pass
+        finally:
+            self.ended.pop()
 
     def guard(self, plan: Guard, env: Env) -> None:
         """A condition that ends the loop does not hold again in it."""
@@ -402,12 +436,14 @@ class _Interpreter:
         positions = [*range(low, high)]
         calls = plan.calls()
         if plan.key is not None:
+            self.effort.finds += 1
             positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
         self.given(plan, [*range(low, high)], env)
         kinds = _claims(plan, plan.parallel, plan.share)
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
+                self.effort.iterations += 1
                 inside = _bound(plan, env, plan.dim, position)
                 for watch in kinds:
                     watch.starts(position)
@@ -496,6 +532,7 @@ class _Interpreter:
     def table(self, plan: Table, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         extent = self.number(plan, plan.extent, env)
+        self.effort.cells += max(0, high - low) + (0 if plan.kind == "hash map" else extent)
         keys = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
         positions: dict[int, list[int]] = {}
         for position, key in zip(range(low, high), keys, strict=True):
@@ -518,6 +555,7 @@ class _Interpreter:
     def segment(self, plan: Segment, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         value = self.number(plan, plan.key.value, env)
+        self.effort.finds += 1
         positions = [*range(low, high)]
         values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in positions]
         self.sorted(plan, values, plan.key.descending, plan.key.unique)
@@ -530,6 +568,7 @@ class _Interpreter:
     def bound(self, plan: Bound, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         value = self.number(plan, plan.value, env)
+        self.effort.finds += 1
         values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
         self.sorted(plan, values, plan.descending)
         there = (
@@ -614,6 +653,8 @@ class _Interpreter:
     def clear(self, plan: Clear, env: Env) -> None:
         part, body = plan.part, plan.body
         if part is None:
+            if plan.tensor in self.appended:
+                self.appended[plan.tensor].clear()
             for (tensor, _), memory in self.memories.items():
                 if tensor == plan.tensor:
                     for place in np.ndindex(memory.values.shape):
@@ -658,6 +699,9 @@ class _Interpreter:
     def append(self, plan: Append, env: Env) -> None:
         """An entry, by any thread; those at one place add up."""
         self.done += 1
+        if plan.tensor in self.appended:
+            steps.append(self, plan, env)
+            return
         does = plan.as_do
         own = self.kinds[plan.tensor]
         value = self.value(plan, does.value, self.kind(does.value, own), env)
@@ -760,7 +804,9 @@ class _Interpreter:
             case Var(name):
                 if name not in env:
                     raise WrongPlan(plan, f"{name} is used before it is bound")
-                return env[name]
+                if isinstance(env[name], steps.Box):
+                    return int(steps.read_scalar(self, plan, name, env))
+                return int(env[name])
             case Call(function, arguments):
                 return self.load(plan, function, tuple(self.number(plan, a, env) for a in arguments))
             case Bin(op, left, right):
@@ -872,7 +918,9 @@ def _entries(table: dict[Any, Any], values: Mapping[Any, Any]) -> Iterator[None]
     """Entries that are there for a while."""
     before = {k: table[k] for k in values if k in table}
     table.update(values)
-    yield
-    for key in values:
-        del table[key]
-    table.update(before)
+    try:
+        yield
+    finally:
+        for key in values:
+            del table[key]
+        table.update(before)

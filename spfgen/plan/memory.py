@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,16 @@ class Memory:
         self.seen[place] = what
 
 
+class Shared(Protocol):
+    """What iterations of a loop may have in common: an array, sums, a scalar, a table."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def born(self) -> int: ...
+
+
 @dataclass(eq=False)
 class Sums:
     """Sums of an array `of` a tensor that are kept apart from memory, by their places."""
@@ -165,11 +175,11 @@ class Watches:
     def __len__(self) -> int:
         return len(self.loops)
 
-    def reads(self, memory: Memory, place: tuple[int, ...]) -> None:
+    def reads(self, memory: Shared, place: tuple[int, ...]) -> None:
         for watch in self._sharing(memory.born):
             watch.reads((id(memory), place), f"{memory.name}{[*place]}")
 
-    def writes(self, memory: Memory | Sums, place: tuple[int, ...], adds: bool) -> None:
+    def writes(self, memory: Shared, place: tuple[int, ...], adds: bool) -> None:
         for watch in self._sharing(memory.born):
             watch.writes((id(memory), place), f"{memory.name}{[*place]}", adds)
 

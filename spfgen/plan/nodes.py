@@ -40,7 +40,6 @@
            | Collect(name, body)   entries in a hash table
            | Entry(name, at, value) one of them
            | Emptied(name)         the table has none any more
-           | Counted(name)         there will be no more of them
            | Probe(dim, name, at)  dim is the entry at these coordinates, or -1
 
 Expressions are those of facts/formula.py over dimension names. Every decision says why in `because`.
@@ -666,7 +665,8 @@ class Refuse(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Collect(Plan):
-    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate."""
+    """The entries that the body makes are kept in a hash table, under the name of a tensor: one at each coordinate.
+    With an empty body it begins empty, and entries come and go."""
 
     name: str
     type: str
@@ -691,13 +691,6 @@ class Entry(Plan):
 @dataclass(frozen=True, slots=True)
 class Emptied(Plan):
     """The table has no entries any more."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Counted(Plan):
-    """The table is complete: from here on the rest of the block reads its entries."""
 
     name: str
 

@@ -18,7 +18,6 @@ from spfgen.plan.nodes import (
     Choose,
     Clear,
     Collect,
-    Counted,
     Define,
     Do,
     Emptied,
@@ -232,8 +231,6 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"entry of {name} at ({', '.join(map(show, at))}): {old} becomes {show_value(value)}")
         case Emptied(name):
             add(f"empty {name}")
-        case Counted(name):
-            add(f"{name} is complete")
         case Probe(dim, name, at):
             add(f"let {dim} be the entry of {name} at ({', '.join(map(show, at))})", "it is looked up in a hash table")
         case _:

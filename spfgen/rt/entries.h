@@ -1,11 +1,25 @@
+/* Counts so many bytes more, or less; false where there would be too many. */
+static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
+    spfgen_entries *const whole = entries->whole ? entries->whole : entries;
+    int64_t taken;
+    #pragma omp atomic capture
+    taken = whole->taken += bytes;
+    if (bytes > 0 && whole->most > 0 && taken > whole->most) {
+        #pragma omp atomic
+        whole->taken -= bytes;
+        return false;
+    }
+    return true;
+}
 /* Memory for so many entries of `rank` coordinates with values of `size` bytes; false where there is not enough: then no
    more are taken. */
 static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int rank, size_t size) {
     if (entries->failed || wanted <= entries->capacity) {
         return !entries->failed;
     }
-    const size_t largest = size > sizeof(int64_t) ? size : sizeof(int64_t);
-    if ((uint64_t)wanted > SIZE_MAX / 2 / largest) {
+    const size_t each = (size_t)rank * sizeof(int64_t) + size;
+    const int64_t more = (int64_t)((uint64_t)wanted > INT64_MAX / 2 / each ? 0 : (size_t)(wanted - entries->capacity) * each);
+    if (more == 0 || !spfgen_entries_count(entries, more)) {
         entries->failed = 1;
         return false;
     }
@@ -34,6 +48,7 @@ static inline bool spfgen_entries_room(spfgen_entries *entries, int rank, size_t
 }
 /* The entries of all parts behind those that are there, in the order of the parts, which are freed. */
 static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, int64_t count, int rank, size_t size) {
+    const int64_t each = (int64_t)((size_t)rank * sizeof(int64_t) + size);
     int64_t total = entries->count, filled = 0, last = 0;
     for (int64_t p = 0; p < count; p++) {
         total += parts[p].count;
@@ -42,9 +57,16 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
         last = parts[p].count > 0 ? p : last;
     }
     if (!entries->failed && entries->count == 0 && filled == 1 && parts[last].count >= entries->capacity) {
+        spfgen_entries_count(entries, -entries->capacity * each);
+        const int64_t most = entries->most, taken = entries->taken;
+        spfgen_entries *const whole = entries->whole;
         const spfgen_entries moved = parts[last];
         parts[last] = *entries;
+        parts[last].capacity = 0; /* counted already */
         *entries = moved;
+        entries->most = most;
+        entries->taken = taken;
+        entries->whole = whole;
     } else if (spfgen_entries_reserve(entries, total, rank, size)) {
         int64_t at = entries->count;
         for (int64_t p = 0; p < count; p++) {
@@ -56,11 +78,13 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
                 memcpy((char *)entries->values + (size_t)at * size, parts[p].values, more * size);
             }
             at += parts[p].count;
+            spfgen_entries_count(entries, -parts[p].capacity * each);
             spfgen_entries_free(&parts[p]);
         }
         entries->count = total;
     }
     for (int64_t p = 0; p < count; p++) {
+        spfgen_entries_count(entries, -parts[p].capacity * each);
         spfgen_entries_free(&parts[p]);
     }
 }

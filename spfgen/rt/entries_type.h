@@ -9,6 +9,9 @@ typedef struct spfgen_entries {
     int64_t count;    /* entries */
     int64_t capacity; /* how many there is memory for */
     int64_t failed;   /* there was no memory for all; the kernel returns SPFGEN_ERROR_MEMORY then, and none are left */
+    int64_t most;     /* bytes that may be allocated for them, and for the workspaces of rows; 0: as many as there are */
+    int64_t taken;    /* bytes that are allocated now */
+    struct spfgen_entries *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
     int64_t *at[SPFGEN_ENTRIES_RANK];
     void *values;
 } spfgen_entries;
@@ -19,6 +22,6 @@ static inline void spfgen_entries_free(spfgen_entries *entries) {
     }
     free(entries->values);
     entries->values = NULL;
-    entries->count = entries->capacity = entries->failed = 0;
+    entries->count = entries->capacity = entries->failed = entries->taken = 0;
 }
 #endif

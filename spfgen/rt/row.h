@@ -9,14 +9,26 @@ typedef struct spfgen_row {
     int32_t *place;
     int shift;
     int failed;
+    int64_t bytes;           /* that it takes */
+    spfgen_entries *counted; /* where they are counted */
 } spfgen_row;
 
+/* So many bytes more; false where there would be too many. */
+static bool spfgen_row_count(spfgen_row *row, int64_t bytes) {
+    const bool may = spfgen_entries_count(row->counted, bytes);
+    row->bytes += may ? bytes : 0;
+    return may;
+}
+
 /* For keys below `extent`; a table where there would be too many of them. */
-static bool spfgen_row_start(spfgen_row *row, int64_t extent, bool hashed) {
+static bool spfgen_row_start(spfgen_row *row, spfgen_entries *entries, int64_t extent, bool hashed) {
     if (!row->place && !row->failed) {
+        row->counted = entries->whole ? entries->whole : entries;
         row->shift = hashed ? 58 : 0;
         row->slots = hashed ? 64 : extent > 0 ? extent : 1;
-        row->place = (int32_t *)calloc((size_t)row->slots, sizeof(int32_t));
+        if (spfgen_row_count(row, 4 * row->slots)) {
+            row->place = (int32_t *)calloc((size_t)row->slots, sizeof(int32_t));
+        }
         row->failed = !row->place;
     }
     return !row->failed;
@@ -24,6 +36,9 @@ static bool spfgen_row_start(spfgen_row *row, int64_t extent, bool hashed) {
 
 static void spfgen_rows_free(spfgen_row *rows, int64_t count) {
     for (int64_t k = 0; k < count; k++) {
+        if (rows[k].counted) {
+            spfgen_entries_count(rows[k].counted, -rows[k].bytes);
+        }
         free(rows[k].keys);
         free(rows[k].values);
         free(rows[k].words);
@@ -46,7 +61,8 @@ static inline int64_t spfgen_row_slot(const spfgen_row *row, int64_t key) {
 /* Room for twice as many. */
 static bool spfgen_row_grow(spfgen_row *row, size_t size) {
     const int64_t room = row->room ? 2 * row->room : 32;
-    int64_t *const keys = room < INT32_MAX ? (int64_t *)realloc(row->keys, (size_t)room * sizeof(int64_t)) : NULL;
+    const bool may = room < INT32_MAX && spfgen_row_count(row, (room - row->room) * (int64_t)(24 + size));
+    int64_t *const keys = may ? (int64_t *)realloc(row->keys, (size_t)room * sizeof(int64_t)) : NULL;
     row->keys = keys ? keys : row->keys;
     char *const values = keys ? (char *)realloc(row->values, (size_t)room * size) : NULL;
     row->values = values ? values : row->values;
@@ -56,7 +72,8 @@ static bool spfgen_row_grow(spfgen_row *row, size_t size) {
     row->spare = spare ? spare : row->spare;
     bool done = spare != NULL;
     if (done && row->shift && 2 * room > row->slots) {
-        int32_t *const place = (int32_t *)calloc((size_t)(2 * row->slots), sizeof(int32_t));
+        const bool more = spfgen_row_count(row, 4 * row->slots);
+        int32_t *const place = more ? (int32_t *)calloc((size_t)(2 * row->slots), sizeof(int32_t)) : NULL;
         done = place != NULL;
         if (done) {
             free(row->place);

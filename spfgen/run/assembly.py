@@ -26,6 +26,9 @@ class EntriesStruct(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("capacity", ctypes.c_int64),
         ("failed", ctypes.c_int64),
+        ("most", ctypes.c_int64),
+        ("taken", ctypes.c_int64),
+        ("whole", ctypes.c_void_p),
         ("at", ctypes.c_void_p * MOST_RANK),
         ("values", ctypes.c_void_p),
     )
@@ -44,13 +47,15 @@ def is_pending(tensor: Tensor) -> bool:
 class Assembly:
     """How entries become a tensor: its layout, the types of its index arrays, and whether these are fixed; else they
     are wide where the extents or the number of entries need it. `prune`: what equals the fill value is left out.
-    `update`: numpy's name of the operator that combines entries at one place."""
+    `update`: numpy's name of the operator that combines entries at one place. `most`: the bytes that entries and
+    workspaces may take (0: as many as there are)."""
 
     layout: Layout
     index_types: Mapping[str, str]
     is_fixed: bool
     prune: bool = False
     update: str = "add"
+    most: int = 0
 
     def tensor(self, name: str, entries: Coordinates, dtype: np.dtype[Any], threads: int) -> Tensor:
         """Raises DataError where the layout has no place for an entry, or there is no memory."""

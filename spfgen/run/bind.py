@@ -22,7 +22,7 @@ from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import sorted_entries
-from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.run.elsewhere import settled
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken, trust
@@ -59,8 +59,7 @@ def bind(
     An output is never copied: its arrays must be the layout's own. `validate` says when index arrays are checked.
     """
     try:
-        if is_elsewhere(value):
-            value = own(value)
+        value = settled(value)
         if isinstance(value, Tensor):
             return _tensor(layout, value, name, index_types, output, value_type is not None, validate)
         if value_type is not None and _is_plain(value) and not (output and layout.rank):
@@ -159,8 +158,7 @@ def coordinates(value: object, name: str, fill: Any = 0) -> Coordinates:
 
     What scipy does not store is nothing at all: it becomes `fill`. PyData/Sparse has a fill value of its own.
     """
-    if is_elsewhere(value):
-        value = own(value)
+    value = settled(value)
     if isinstance(value, Coordinates):
         return value
     if is_scipy(value):

@@ -227,6 +227,8 @@ class Bound:
             if status := self._function(*self._arguments):
                 self._fail(status)
             return
+        for own in self._assembled:
+            getattr(own.struct, FIELD).most = own.assembly.most if own.assembly is not None else 0
         with ExitStack() as stack:
             status = self._function(*self._arguments)
             found = [stack.enter_context(taken(a.struct, a.pending.shape, a.entry_type)) for a in self._assembled]
@@ -241,6 +243,10 @@ class Bound:
         """The other codes report what was checked before the call."""
         if status == MEMORY:
             what = "the entries or a workspace" if self._assembled else "a workspace"
+            most = max([a.assembly.most for a in self._assembled if a.assembly is not None], default=0)
+            if most:
+                message = f"expected entries and workspaces of `{self.program.name}` that take at most {most} bytes"
+                raise DataError(f"{message}, but they take more", None, ("`max_workspace` says how many they may",))
             raise DataError(f"expected memory for {what} of `{self.program.name}`, but there is not enough")
         if status == RANGE:
             raise DataError(

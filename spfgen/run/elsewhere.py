@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COMPRESSED = tuple("csr csc".split())
 DENSE = "strided"
+LAZY = "spfgen.run.arrays.lazy"
 FORMS = (*COMPRESSED, *"coo strided".split())
 """Of torch, by its own names."""
 
@@ -26,6 +27,19 @@ FORMS = (*COMPRESSED, *"coo strided".split())
 def is_elsewhere(value: object) -> bool:
     """Whether it is an array of torch or jax."""
     return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib") and hasattr(value, "dtype")
+
+
+def is_lazy(value: object) -> bool:
+    """Whether it is an array of spfgen that is to be computed."""
+    return type(value).__module__ == LAZY and hasattr(value, "compute")
+
+
+def settled(value: Any) -> Any:
+    """What an operand stands for: lazy arrays are computed, arrays of torch and jax are brought into numpy's or
+    scipy's form."""
+    if is_lazy(value):
+        value = value.compute()
+    return own(value) if is_elsewhere(value) else value
 
 
 def own(value: Any) -> Any:

@@ -15,8 +15,7 @@ from spfgen.layout.fill import differs, fits, same_fill, typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.run.bind import converted, coordinates, is_pydata, is_scipy, packed
 from spfgen.run.conversion import pads
-from spfgen.run.elsewhere import is_elsewhere
-from spfgen.run.elsewhere import own as of_elsewhere
+from spfgen.run.elsewhere import settled
 from spfgen.run.foreign import candidates
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
@@ -36,8 +35,7 @@ def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | 
     wanted = None if shape is None else _shape(shape)
     found: Coordinates | Tensor
     layout: Layout | None = None
-    if is_elsewhere(obj):
-        obj = of_elsewhere(obj)
+    obj = settled(obj)
     if isinstance(obj, tuple):
         found = _pair(obj, wanted)
     elif isinstance(obj, Tensor):

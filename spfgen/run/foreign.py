@@ -21,7 +21,7 @@ from spfgen.lang.spec import SOLVED, builtin, builtins_binding
 from spfgen.layout.from_lang import extents_as_written
 from spfgen.layout.nodes import SCALAR, Binding, Layout
 from spfgen.run.bind import attribute, coordinates, is_pydata, is_scipy, packed, warn_copied
-from spfgen.run.elsewhere import is_elsewhere, own
+from spfgen.run.elsewhere import settled
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.seen import broken
@@ -95,11 +95,11 @@ def tensor_of(value: object, name: str, validate: str = "once") -> Tensor:
     Raises DataError for what is no tensor, and for index arrays out of their ranges.
     """
     try:
+        if not isinstance(value, Tensor):
+            value = settled(value)
         if isinstance(value, Tensor):
             check_unchanged(value, validate)
             return value
-        if is_elsewhere(value):
-            value = own(value)
         if is_scipy(value):
             return _of_scipy(value, name, validate)
         if isinstance(value, Coordinates) or is_pydata(value):

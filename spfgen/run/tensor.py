@@ -275,9 +275,14 @@ class Tensor(Operators):
         return complex(self.item())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """What numpy.asarray makes of it: a new dense array. numpy's functions do not ask for it by themselves."""
+        """What numpy.asarray makes of it: a dense array, which is its own one where it has one. numpy's functions do
+        not ask for it by themselves."""
+        if not copy and any(b.library == "numpy" for b in self.layout.bindings):
+            from spfgen.run.arrays.eager import in_place
+
+            return np.asarray(in_place(self), dtype=dtype, copy=copy)
         if copy is False:
-            raise ValueError("a tensor becomes a dense array by a copy only")
+            raise ValueError("a tensor that is not dense becomes a dense array by a copy only")
         from spfgen.run.arrays.eager import dense_of
 
         dense = dense_of(self)

@@ -44,8 +44,11 @@ class Normal:
     concats: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     called: dict[str, str] = field(default_factory=dict)
     """What each index was written as."""
+    scalars: set[str] = field(default_factory=set)
+    """Names of `let`."""
 
     def steps(self, steps: Sequence[Any], names: Mapping[str, str]) -> tuple[Any, ...]:
+        self.scalars |= {s.name for s in steps if isinstance(s, lang.Let)}
         return tuple(self.step(s, names) for s in steps)
 
     def step(self, step: Any, names: Mapping[str, str]) -> Any:
@@ -56,9 +59,10 @@ class Normal:
             case lang.For(indices, body, where):
                 own = {**names, **{i: self.new(i) for i in indices}}
                 condition = None if where is None else rename(where, own)
-                return replace(
+                loop = replace(
                     step, indices=tuple(own[i] for i in indices), body=self.steps(body, own), where=condition
                 )
+                return self.ended_at_once(loop)
             case lang.If(condition, then, otherwise):
                 return replace(
                     step,
@@ -73,6 +77,18 @@ class Normal:
             case lang.Break():
                 return step
         raise InternalError(f"no normal form of {step!r}")
+
+    def ended_at_once(self, loop: lang.For) -> lang.For:
+        """A `break` ends the loop over all of its indices: where they are several, each of these loops."""
+        if len(loop.indices) < 2 or not any(isinstance(s, lang.Break) for s in _own_steps(loop.body)):
+            return loop
+        *outer, last = loop.indices
+        name = fresh("ended", self.taken | self.scalars)
+        self.scalars.add(name)
+        inner = replace(loop, indices=(last,), body=_told(loop.body, lang.Set(name, "=", lang.Constant(True))))
+        ends = lang.If(lang.Local(name), (lang.Break(),), ())
+        body = (lang.Let(name, lang.Constant(False)), inner, ends)
+        return self.ended_at_once(replace(loop, indices=tuple(outer), body=body, where=None))
 
     def new(self, name: str) -> str:
         found = fresh(name, self.taken)
@@ -241,6 +257,27 @@ class Normal:
         for name, place in reversed(at):
             result = Gathered(name, place, result, access.span)
         return result
+
+
+def _own_steps(steps: Sequence[Any]) -> Iterator[Any]:
+    """The steps that belong to a loop, not to one further in."""
+    for step in steps:
+        yield step
+        if isinstance(step, lang.If):
+            yield from _own_steps((*step.then, *step.otherwise))
+
+
+def _told(steps: Sequence[Any], telling: lang.Set) -> tuple[Any, ...]:
+    """The steps of a loop, with that one before each `break` that ends it."""
+    result: list[Any] = []
+    for step in steps:
+        match step:
+            case lang.Break():
+                result.append(telling)
+            case lang.If(_, then, otherwise):
+                step = replace(step, then=_told(then, telling), otherwise=_told(otherwise, telling))
+        result.append(step)
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)

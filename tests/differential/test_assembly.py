@@ -356,6 +356,47 @@ def test_memory_is_ones_own_and_calls_can_be_repeated() -> None:
     assert all(x.flags.owndata or x.base is not None for x in first.arrays.values())
 
 
+def test_a_pattern_is_computed_once() -> None:
+    """It is filled again with other values, in the same arrays."""
+    kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr")
+    a, b = csr(A.copy()), csr(B.copy())
+    made = kernel.symbolic(A=a, B=b)
+    check(made.result, A @ B, A @ B)
+    values = made.result.arrays["val"]
+    a.data *= 3
+    assert made.numeric() is made.result
+    check(made.result, 3 * A @ B, A @ B)
+    assert made.numeric(B=csr(2 * B)) is made.result
+    check(made.result, 6 * A @ B, A @ B)
+    assert made.result.arrays["val"] is values
+    with pytest.raises(DataError, match="stores nothing"):
+        made.numeric(A=csr(np.ones((6, 5))))
+    with pytest.raises(UsageError, match="is given"):
+        kernel.symbolic(A=a, B=b, C=made.result)
+    with pytest.raises(UsageError, match="there is none"):
+        spfgen.compile("y[i] = A[i,j]", A="csr", y="dense").symbolic(A=a)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("text", ["C[i,j] = A[i,k]*B[k,j]", "C[j,i] = A[i,j] + B[j,i]"])
+def test_memory_that_is_limited(text: str, threads: int) -> None:
+    """The call is refused, and can be repeated; a limit that is large enough changes nothing."""
+    a = scipy.sparse.random_array((200, 200), density=0.05, format="csr", rng=np.random.default_rng(1))
+    dense = (a @ a if "k" in text else a.T + a).toarray()
+    compiled = {"A": "csr", "B": "csr", "C": "csr", "threads": threads}
+    few = spfgen.compile(text, max_workspace=4000, **compiled)
+    bound = few.bind(A=a, B=a)
+    for _ in range(2):
+        with pytest.raises(DataError, match="at most 4000 bytes"):
+            bound()
+    enough = spfgen.compile(text, max_workspace=10**7, **compiled).bind(A=a, B=a)
+    for _ in range(2):
+        enough()
+        check(enough.tensors["C"], dense, dense)
+    with pytest.raises(UsageError, match="number of bytes"):
+        spfgen.compile(text, max_workspace=-1, **compiled)
+
+
 def test_a_kernel_from_a_pickle() -> None:
     kernel = pickle.loads(pickle.dumps(spfgen.compile("C[i,j] = A[i,j]*2", A="csr", C="coo", prune=True)))
     check(kernel(A=csr(SQUARE)), 2 * SQUARE, SQUARE)
@@ -410,6 +451,8 @@ def test_operands_with_the_names_of_options() -> None:
 def test_what_explain_says() -> None:
     kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csc")
     assert "C : csc, float64, output, its pattern is computed" in kernel.explain()
+    assert "at most A.nnz*B.nnz/A.ncol entries of C, 24 bytes each" in kernel.explain()
+    assert "4*B.ncol bytes for the rows of each thread" in kernel.explain()
     assert [t["assembled"] for t in kernel.explain(json=True)["tensors"]] == [False, False, True]
 
 

@@ -120,6 +120,12 @@ def test_equations(case: str, level: int) -> None:
     assert found.shape == expected.shape
 
 
+def first_of_all(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The first column, from 1 on, in the first row that has any; 0 in the other rows."""
+    at = np.argwhere(found)[0]
+    return np.where(np.arange(len(found)) == at[0], at[1] + 1, 0)
+
+
 KERNELS: dict[str, Case] = {
     "a loop that a sum decides on": (
         """tensor A : csr  tensor x : sv  tensor B, C : dense
@@ -137,6 +143,11 @@ KERNELS: dict[str, Case] = {
         for i { let first = -1  for j { if A[i,j] > 0.3 { first = j  break } }  f[i] = first }""",
         {"A": A}, {"A": "csr"},
         lambda A: {"f": np.array([next((j for j in range(7) if r[j] > 0.3), -1) for r in A])},
+    ),
+    "the first one of all": (
+        """tensor A : csr  tensor f : dense<int64>
+        for i, j { if A[i,j] > 0.3 { f[i] = j + 1  break } }""",
+        {"A": A}, {"A": "csr"}, lambda A: {"f": first_of_all(A > 0.3)},
     ),
     "while": (
         """tensor x, y : dense

@@ -17,6 +17,7 @@ from spfgen import folder, kept
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_statements
 from spfgen.pipeline import generate
+from spfgen.run import evaluate
 
 CODE = """
 import sys
@@ -132,3 +133,15 @@ def test_a_kernel_from_the_disk_explains_itself(cache) -> None:
         assert repr(made) == "<spfgen.Kernel kernel: y[i] = A[i, j]*x[j]>"
         assert "iteration space" in made.explain()
         assert made.source == made.generated.source
+
+
+def test_a_fill_value_that_was_computed_is_kept(cache) -> None:
+    """The result is declared in csr, and where nothing is stored it is True."""
+    dense = np.array([[0, 2.0, 1], [1, 0, 0]])
+    given = {"A": spfgen.pack(dense, "csr"), "B": spfgen.pack(dense[:, ::-1], "csr")}
+    for _ in range(2):
+        evaluate._KERNELS.clear()
+        found = spfgen.evaluate("C[i, j] = A[i, j] == B[i, j]", **given, out="csr")
+        assert found.fill
+        assert np.array_equal(found.to_numpy(), dense == dense[:, ::-1])
+    assert len(entries(cache)) == 1

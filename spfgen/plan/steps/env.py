@@ -29,7 +29,7 @@ class Reads(lang.Apply):
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
     known to store nothing; whether loops may run on several threads; what was `loaded` from index arrays, or computed,
-    further out."""
+    further out; whether steps run `again`, as those of `while` do."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)

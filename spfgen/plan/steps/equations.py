@@ -25,7 +25,7 @@ class Equations(Hoisting):
         target = self.tensors[eq.target]
         if eq.at:
             return self.scattered(eq, env)
-        if eq.target in self.assembled:
+        if eq.target in self.assembled or eq.target in self.collected:
             return self.to_entries(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         if eq.target not in self.dense or eq.within:
@@ -120,17 +120,24 @@ class Equations(Hoisting):
         """A result whose pattern is computed: what may differ from its fill is an entry."""
         access = lang.Access(eq.target, eq.subscripts, eq.span)
         tensor = self.tensors[eq.target]
+        if eq.target in self.collected:
+            env = replace(env, parallel=False)  # one table, which grows
         first, eq = self.tabled(eq, env)
         fill = tensor.layout.fill
-        found, own = self.regions.of(eq.value), self.regions.fill(eq.value)
-        neutral = own
+        found, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)
+        neutral = fill_of_value
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[tensor.value_type])
-        same = own is not None and neutral is not None and fill_text(own) == fill_text(neutral)
+        same = fill_of_value is not None and neutral is not None and fill_text(fill_of_value) == fill_text(neutral)
         if eq.updates is None:
-            same = own is not None and fill_text(number_of(own, tensor.value_type).value) == fill_text(fill)
+            stored_fill = None if fill_of_value is None else number_of(fill_of_value, tensor.value_type).value
+            same = stored_fill is not None and fill_text(stored_fill) == fill_text(fill)
         spoken = {s.name for s in eq.subscripts if isinstance(s, Var)}
-        again = eq.updates is None and not (env.known & set(self.extents)) <= spoken
+        kept = eq.target in self.collected
+        whole = (
+            eq.updates is None and eq.where is None and len(spoken) == len(eq.subscripts) and spoken <= {*eq.indices}
+        )
+        again = eq.updates is None and not whole and not (env.known & set(self.extents)) <= spoken
         everywhere = found is None or not same or again
         conditions = () if eq.where is None else tuple(conjuncts(eq.where))
 
@@ -138,14 +145,15 @@ class Equations(Hoisting):
             lines, value = self.point_value(eq.value, inner)
             stored = self.stored(eq, access, value, inner)
             if everywhere and eq.updates is None and not again:
-                kept = Scalar(self.fresh("value"), tensor.value_type)
-                lines = [*lines, Let(kept.name, kept.type, cast(value, kept.type))]
-                differs = self.differs(kept, fill)
-                stored = [If(differs, Block(tuple(self.stored(eq, access, kept, inner))))]
+                own = Scalar(self.fresh("value"), tensor.value_type)
+                lines = [*lines, Let(own.name, own.type, cast(value, own.type))]
+                stored = [If(self.differs(own, fill), Block(tuple(self.stored(eq, access, own, inner))))]
             return Block((*lines, *stored))
 
         regions = [Region(())] if everywhere else found or []
         emptied: list[Plan] = []
-        if eq.updates is None and not env.known and eq.target in self.collected:
+        if kept and (whole or (eq.updates is None and not env.known)):
             emptied = [Emptied(self.collected[eq.target])]
+        if kept:  # one thread adds to a table
+            env = replace(env, parallel=False)
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]

@@ -10,9 +10,10 @@ from spfgen.errors import InternalError
 from spfgen.facts.formula import Expr, Var, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Assign, Block, Break, Clear, Counted, If, Let, Plan, Refuse, Repeat
+from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.equations import Equations
 from spfgen.space.nodes import Read
@@ -28,8 +29,8 @@ class Loops(Equations):
         self.before += [Clear(name, "what it held before") for name in sorted(self.assembled)]
         parts = [p for s in self.steps.body for p in self.step(s, Env())]
         for name in self.collected:
-            parts.append(Counted(self.collected[name]))
-            parts += self.delivered(name)
+            if name in self.assembled:
+                parts += self.delivered(name)
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
             parts.append(Refuse(OUTSIDE))
@@ -99,7 +100,7 @@ class Loops(Equations):
         accesses += [lang.Access(n.target, n.subscripts) for s in step.body for n in walk(s) if isinstance(n, Equation)]
         own = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Let)}
         sets = {n.name for s in step.body for n in walk(s) if isinstance(n, lang.Set)}
-        local = {t.name for t in self.program.temporaries}
+        local = {t.name for t in self.program.temporaries} | {*self.collected, *self.collected.values()}
         if not accesses or not sets <= own or any(a.tensor in local for a in accesses):
             return None
         for index in step.indices:
@@ -124,6 +125,12 @@ class Loops(Equations):
             case Equation(updates=updates, value=value, indices=indices) if updates is not None and not step.at:
                 neutral = updates.operator.identity_of(TYPES[self.kinds[step.target]])
                 if neutral is not None and self.regions.fill(value) == neutral:
+                    return self.outer(self.regions.of(value), known)
+            case Equation(target=target, updates=None, value=value) if target in self.entries and not step.at:
+                spoken = {s.name for s in step.subscripts if isinstance(s, Var)}
+                own = self.regions.fill(value)
+                fill = self.tensors[target].layout.fill
+                if own is not None and fill_text(own) == fill_text(fill) and set(known) & set(self.extents) <= spoken:
                     return self.outer(self.regions.of(value), known)
             case lang.Set(_, op, value) if op != "=":
                 operator = lang.Apply(operator_name(op), (), function=step.function).operator

@@ -33,7 +33,7 @@ from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.scan import Step, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
-from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, key_of
+from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
@@ -58,8 +58,13 @@ class Nests(State):
         """The leaf at each point that the region has. Links lead from what drives to the indices, or back."""
         conditions = (*conditions, *region.where)
         lines, env = self.linked(region.links, env, partly=True)
+        found = self.at_hand(region.accesses, env)
+        if found is None:
+            return []
+        before, flags, rest, env = found
+        lines += before
         pending = [link for link in region.links if not set(link.names) <= env.known]
-        own = {v for a in region.accesses for s in a.subscripts for v in variables(s) if v in self.indices}
+        own = {v for a in rest for s in a.subscripts for v in variables(s) if v in self.indices}
         more = [p for k in pending if isinstance(k, Link) and own & set(k.parts) for p in k.parts if p not in own]
         reached = self.reached(env.known | own | set(more), pending)
         more += [i for i in indices if i not in reached]
@@ -74,14 +79,41 @@ class Nests(State):
             body = leaf(inner)
             tests = [*guards, *(Holds(c) for c in later)]
             if tests:
-                condition = tests[0]
-                for test in tests[1:]:
-                    condition = lang.Apply("logical_and", (condition, test))
-                body = If(condition, body)
+                body = If(joined("logical_and", tests), body)
             return Block((*solved, body)) if solved else body
 
-        made = self.nests(region.accesses, tuple(more), now, inside, env, None if pending else distinct)
+        if not rest and not more and not now:
+            made: list[Plan] = [inside(env)]
+        else:
+            made = self.nests(rest, tuple(more), now, inside, env, None if pending else distinct)
+        if flags:
+            made = [If(joined("logical_and", flags), Block(tuple(made)))]
         return [*lines, *made]
+
+    def at_hand(
+        self, accesses: Sequence[lang.Access], env: Env
+    ) -> tuple[list[Plan], list[Any], tuple[lang.Access, ...], Env] | None:
+        """Which accesses need a nest: not those of which it is known that they store something, nor those that a
+        question settles: the questions come with what is done for them first. None where one stores nothing."""
+        lines: list[Plan] = []
+        flags: list[Any] = []
+        rest: list[lang.Access] = []
+        for access in accesses:
+            key = key_of(access)
+            if key in env.absent:
+                return None
+            is_table = access.tensor in self.tables.values() and self.indices_in(access) <= env.known
+            if key not in env.values and not is_table:
+                rest.append(access)
+                continue
+            more, flag, env = self.looked_up(access, env)
+            lines += more
+            flags += [] if flag == lang.Constant(True) else [flag]
+        return lines, flags, tuple(rest), env
+
+    def looked_up(self, access: lang.Access, env: Env) -> tuple[list[Plan], Any, Env]:
+        """The value of an access where its indices are known; whether anything is stored there: values.py."""
+        raise NotImplementedError
 
     def reached(self, known: set[str] | frozenset[str], links: Sequence[Link | Tie]) -> set[str]:
         """The names that links lead to."""

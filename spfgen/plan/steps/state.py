@@ -48,9 +48,11 @@ class State:
             self.sizes[name] = extent
         for index, extent in steps.extents.items():
             self.extents[index] = self.size(index, extent)
+        self.tables: dict[str, str] = {}
+        """The tables of entries, by the tensors whose entries they hold."""
         self.kinds = dict(context.types)
         self.written = {n.target for s in steps.body for n in walk(s) if isinstance(n, Equation)}
-        for tensor in program.temporaries:
+        for tensor in (t for t in program.temporaries if not t.layout.indexes):
             self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
         self.scalars.update(scalar_types(steps.body, self.types.leaf))
 

@@ -24,15 +24,20 @@ class Tables(Nests):
 
     def __init__(self, steps: Steps, program: Program, context: Context) -> None:
         super().__init__(steps, program, context)
-        self.tables: dict[str, str] = {}
-        """The tables of entries, by the tensors whose entries they hold."""
         self.steps = replace(steps, body=tuple(self.once(s) for s in steps.body))
         self.assembled = {t.name for t in program.tensors if t.assembled is not None}
         """Results whose pattern is computed."""
         self.collected: dict[str, str] = {}
-        """Those of them whose entries are kept in a table until all are there, and its name."""
+        """Those of them whose entries are kept in a table until all are there, and sparse tensors that the kernel has
+        for itself; and the names of the tables."""
         for name in sorted(self.assembled):
             self.collect(name)
+        for tensor in program.temporaries:
+            if tensor.layout.indexes:
+                self.keep(tensor.name)
+        self.entries = self.assembled | self.collected.keys()
+        """Tensors that are written as entries: only those that are not their fill."""
+        self.steps = replace(self.steps, body=tuple(self.from_tables(s) for s in self.steps.body))
         lets = [n for s in self.steps.body for n in walk(s) if isinstance(n, lang.Let)]
         changed = {n.name for s in self.steps.body for n in walk(s) if isinstance(n, lang.Set)}
         names = [n.name for n in lets]
@@ -43,14 +48,28 @@ class Tables(Nests):
         found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
         alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
         if not alone:
-            table = self.collected[name] = self.fresh(f"{name}_kept")
-            tensor = self.tensors[name]
-            self.tensors[table] = entries_of(table, tensor)
-            self.kinds[table] = tensor.value_type
-            self.labels.add(table)
-            self.tables[table] = table
-            why = f"the entries of {name} until all are there"
-            self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), why))
+            self.keep(name)
+
+    def keep(self, name: str) -> None:
+        """The entries of a tensor are kept in a table."""
+        table = self.collected[name] = self.fresh(f"{name}_kept")
+        tensor = self.tensors[name]
+        self.tensors[table] = entries_of(table, tensor)
+        self.kinds[table] = tensor.value_type
+        self.labels.add(table)
+        self.tables[table] = table
+        self.written.add(table)
+        self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, Block(()), f"the entries of {name}"))
+
+    def from_tables(self, step: Any) -> Any:
+        """What is kept in tables is read there."""
+
+        def rule(node: Any) -> Any:
+            if isinstance(node, lang.Access) and node.tensor in self.collected:
+                return replace(node, tensor=self.collected[node.tensor])
+            return None
+
+        return rewrite(rule, step)
 
     def once(self, step: Any) -> Any:
         """Tensors that may store a coordinate several times are read from tables in which it stands once."""

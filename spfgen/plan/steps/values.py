@@ -157,6 +157,8 @@ class Values(Tables):
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        if access.tensor in self.collected.values():
+            return self.probed(access, env)
         if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
             return self.probed(access, env)
         plain = self.plainly(found, name)

@@ -35,6 +35,9 @@ from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
 ENOUGH = 20_000
 """Sums of fewer stored elements are not worth a compilation."""
 
+MUCH = 1_000_000
+"""Dense copies of fewer elements are made without a thought."""
+
 
 def is_operand(value: object) -> bool:
     """Whether it is a tensor, an array, a number or a list of numbers."""
@@ -244,6 +247,9 @@ def product(left: Any, right: Any) -> Any:
     labels = product_labels(np.shape(left), np.shape(right))
     tensors = [o for o in (left, right) if isinstance(o, Tensor)]
     if any(t.fill_value != 0 for t in tensors):
+        kernel = _product_by_kernel(left, right)
+        if kernel is not None:
+            return kernel
         dense = np.matmul(*[dense_of(o) if isinstance(o, Tensor) else o for o in (left, right)])
         return dense[()] if not dense.ndim else dense
     full = [t.layout for t in tensors if is_full(t.layout)]
@@ -259,6 +265,16 @@ def product(left: Any, right: Any) -> Any:
     if len(tensors) < 2 or not np.ndim(result):
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     return tensor_from(_of_array(result), full)
+
+
+def _product_by_kernel(left: Any, right: Any) -> Any:
+    """With a fill value that is not 0: by a kernel where a dense copy would be large."""
+    from spfgen.run.arrays.graph import Leaf, Product
+    from spfgen.run.arrays.lazy import by_kernel
+
+    if max(t.size for t in (left, right)) < MUCH:
+        return None
+    return by_kernel(Product(Leaf(left), Leaf(right)), always=True)
 
 
 def _of_array(array: Array) -> Entries:

@@ -166,9 +166,7 @@ def aslinearoperator(a: object) -> LinearOperator:
 
 
 def _tensor(value: Any) -> Tensor:
-    from spfgen.run.arrays.lazy import LazyArray
-
-    return tensor_of(value.compute() if isinstance(value, LazyArray) else value, "the operand")
+    return tensor_of(value, "the operand")
 
 
 def _one(value: object, layout: AnyLayout | None, function: Callable[[Entries], Entries]) -> Tensor:

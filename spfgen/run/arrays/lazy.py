@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported
+from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import eager
 from spfgen.run.arrays.elementwise import decided
@@ -204,10 +205,10 @@ def _placed(value: Any, layout: Any) -> Any:
     return in_layout(of_dense(value, value.dtype.type(0)), layout) if np.ndim(value) else value
 
 
-def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False) -> Any | None:
-    """The value by one kernel of the whole tree; None where that is not worth it, or cannot be: who goes step by step
-    then words what is wrong. `sparse`: only where the result is sparse."""
-    if stored(node) < ENOUGH:
+def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: bool = False) -> Any | None:
+    """The value by one kernel of the whole tree; None where that is not worth it (`always`: it is), or cannot be: who
+    goes step by step then words what is wrong. `sparse`: only where the result is sparse."""
+    if not always and stored(node) < ENOUGH:
         return None
     said, pattern = fused(node), _pattern(node)
     if said is None or (sparse and pattern is None):
@@ -223,18 +224,20 @@ def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False) -> Any | 
 
 def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -> Any:
     """Raises SpfgenError where there is no such kernel."""
-    from spfgen.api import handle_of
+    from spfgen.api import filled, handle_of
     from spfgen.run.evaluate import evaluate
 
-    if layout is None and pattern is not None:
-        layout = pattern.layout
-    if layout is None or not node.shape:
+    where = pattern.layout if layout is None and pattern is not None else layout
+    if where is None or not node.shape:
         found = evaluate(said.text, said.operands, said.sizes)
         return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
-    handle = handle_of(layout)
-    if pattern is None or pattern.fill != 0 or handle.layout(len(node.shape)).fill != 0:
-        raise Unsupported("expected a result with the fill value 0")
-    return evaluate(said.text, said.operands, said.sizes, out={TARGET: handle}, prune=True)
+    if pattern is None:
+        raise Unsupported("expected a sparse result")
+    handle = handle_of(where)
+    found = evaluate(said.text, said.operands, said.sizes, out={TARGET: filled(handle, pattern.fill)}, prune=True)
+    wanted = None if layout is None else handle.tree.fill_of(handle.use)
+    is_so = wanted is None or fill_text(wanted) == fill_text(pattern.fill)
+    return found if is_so else in_layout(entries_of(found), layout)
 
 
 class _Pattern:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import DataError, UsageError
+from spfgen.lang.fills import plain_fill
+from spfgen.layout.fill import typed_fill
 from spfgen.run.arrays.contract import contracted
 from spfgen.run.arrays.elementwise import elementwise, expanded
 from spfgen.run.arrays.entries import MOST, Entries, normal, numbered, same
@@ -35,8 +37,11 @@ def of_dense(array: Array, fill: Any) -> Entries:
 
 
 def refilled(entries: Entries, fill: Any) -> Entries:
-    """The same elements with another fill value: what was the fill is stored where it is another number."""
-    number = np.asarray(fill).astype(entries.dtype)[()]
+    """The same elements with another fill value: what was the fill is stored where it is another number.
+
+    Raises DataError for a number that the type does not have.
+    """
+    number = typed_fill(plain_fill(fill), entries.dtype)
     if same(np.asarray(entries.fill), number):
         return entries
     return of_dense(entries.to_dense(), number)

@@ -363,3 +363,22 @@ def test_a_family_of_the_user_keeps_its_rank() -> None:
     tensor = spfgen.pack(np.array([0, 1.0, 0, 2]), spfgen.parse(text).layouts["mine"])
     assert (tensor * 2).layout.name == "mine"
     assert tensor[None].layout.name == "coo"
+
+
+def test_a_large_product_with_a_fill_value() -> None:
+    """Without a dense copy."""
+    n = 3000
+    tensor = spfgen.pack(([[1, 2], [3, 4]], [5.0, 6.0]), "csr", shape=(n, n), fill=2)
+    found = tensor @ np.ones(n)
+    assert found[:4].tolist() == [2 * n, 2 * n + 3, 2 * n + 4, 2 * n]
+
+
+def test_a_dense_tensor_is_its_array() -> None:
+    own = np.arange(6.0).reshape(2, 3)
+    for tensor in (spfgen.tensor("dense", val=own), spfgen.tensor("dense_col", val=own.T.copy())):
+        agrees(np.asarray(tensor), own)
+        assert np.shares_memory(np.asarray(tensor), tensor.arrays["val"])
+        assert not np.shares_memory(np.array(tensor), tensor.arrays["val"])
+        assert not np.shares_memory(tensor.to_numpy(), tensor.arrays["val"])
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(spfgen.pack(own, "csr"), copy=False)

@@ -155,3 +155,34 @@ def test_solvers_of_scipy() -> None:
     assert svds(operator, k=1, return_singular_vectors=False)[0] == pytest.approx(np.linalg.norm(dense, 2))
     with pytest.raises(DataError, match="matrix"):
         spfgen.aslinearoperator(spfgen.pack(X, "sv"))
+
+
+@pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+def test_fill_values(enough, monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    first, second = np.where(A == 0, 1, A), np.where(B == 0, np.inf, B)
+    one, two = spfgen.pack(first, "csr", fill=1), spfgen.pack(second, "csc", fill=np.inf)
+    for tree, expected, fill in [
+        (lambda a, b: a + 2, first + 2, 3),
+        (lambda a, b: np.minimum(a, b), np.minimum(first, second), 1),
+        (lambda a, b: a * 3 + b, first * 3 + second, np.inf),
+        (lambda a, b: a < b, first < second, True),
+    ]:
+        found = tree(spfgen.asarray(one), spfgen.asarray(two))
+        for got in (found.compute(), found.compute(layout="dcsr")):
+            assert got.fill == fill
+            agrees(got, expected)
+        if found.dtype != bool:
+            assert found.compute(layout="csr fill 7").fill == 7
+            agrees(found.compute(layout="csr fill 7"), expected)
+    with pytest.raises(DataError, match="fill value that bool has"):
+        found.compute(layout="csr fill 7")
+    agrees((spfgen.asarray(one) @ X).compute(), first @ X)
+
+
+def test_lazy_arrays_are_operands() -> None:
+    one = spfgen.asarray(spfgen.pack(A, "csr"))
+    agrees(spfgen.evaluate("y[i] = A[i, j]*x[j]", A=one + one, x=spfgen.asarray(X)), 2 * A @ X)
+    agrees(spfgen.pack(one * 2, "csc"), 2 * A)
+    for both in (spfgen.pack(B, "csr") + one, np.add(spfgen.pack(B, "csr"), one), X + one, one + X):
+        assert isinstance(both, spfgen.LazyArray)

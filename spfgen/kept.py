@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen import folder
-from spfgen.errors import SpecError, our_bugs
+from spfgen.errors import our_bugs
 from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
@@ -105,12 +105,6 @@ def layout_of(declaration: LayoutDecl, settings: Mapping[str, int], fill: Any = 
 
 def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
     """The layout with another fill value, one object for each: nothing that is checked of a layout depends on it."""
-    if own.turned and fill == fill and fill != 0:
-        raise SpecError(
-            f"expected the fill value 0 or nan for layout `{own.name}`, which turns what it stores, but it is "
-            f"{fill_text(fill)}",
-            own.span,
-        )
     key = (id(declaration), own.constants, fill_text(fill))
     found = _LAYOUTS.get(key)
     if found is None or found[0] is not declaration:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from spfgen.errors import Span
+from spfgen.errors import DataError, Span
 from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
 from spfgen.lang.fills import fill_text, plain_fill
 
@@ -117,6 +117,12 @@ class Layout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
         object.__setattr__(self, "fill_text", fill_text(self.fill))
+        if self.turned and self.fill_text not in ("0", "nan"):
+            raise DataError(
+                f"expected the fill value 0 or nan for layout `{self.name}`, which turns what it stores, but it is "
+                f"{self.fill_text}",
+                self.span,
+            )
 
     @property
     def rank(self) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.errors import DataError, SpecError
+from spfgen.errors import DataError
 
 RANDOM = np.random.default_rng(0)
 B = np.where(RANDOM.random((7, 7)) < 0.5, RANDOM.integers(-3, 4, (7, 7)), 0).astype(float)
@@ -67,7 +67,17 @@ def test_kernels(name: str, optimize: int) -> None:
 def test_what_cannot_be_turned() -> None:
     with pytest.raises(DataError, match="stores -val, but they are bool"):
         spfgen.pack(ANTISYMMETRIC != 0, "antisym_lower")
-    with pytest.raises(SpecError, match="the fill value 0 or nan for layout `antisym_csr`"):
+    with pytest.raises(DataError, match="the fill value 0 or nan for layout `antisym_csr`"):
         spfgen.pack(ANTISYMMETRIC, "antisym_csr fill inf")
     tensor = spfgen.pack(np.where(ANTISYMMETRIC == 0, np.nan, ANTISYMMETRIC), "antisym_csr fill nan")
     assert tensor.nse == np.count_nonzero(LOWER)
+
+
+def test_functions_of_numpy_see_the_values_and_not_what_is_stored() -> None:
+    tensor = spfgen.pack(ANTISYMMETRIC, "antisym_csr")
+    np.testing.assert_allclose(np.exp(tensor).to_numpy(), np.exp(ANTISYMMETRIC))
+    np.testing.assert_allclose((2 * tensor).to_numpy(), 2 * ANTISYMMETRIC)
+    np.testing.assert_allclose(abs(tensor).to_numpy(), abs(ANTISYMMETRIC))
+    pattern = spfgen.pack(ANTISYMMETRIC, "csr_pattern")
+    np.testing.assert_array_equal((3 * pattern).to_numpy(), 3 * (ANTISYMMETRIC != 0))
+    np.testing.assert_array_equal(np.logical_not(pattern).to_numpy(), ANTISYMMETRIC == 0)

@@ -208,11 +208,11 @@ def layout_names(context: click.Context, parameter: click.Parameter, begun: str)
 
 def kernel_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """FILE.spf, -k, --schedule, --find and -O."""
-    how = f"How a position is found, in place of what the schedule says: `A.pj=hash`. One of {', '.join(FINDS)}."
+    how = f"The search algorithm for a position, instead of the schedule's: `A.pj=hash`. One of {', '.join(FINDS)}."
     find = click.option("--find", multiple=True, metavar="POSITION=NAME", help=how)
     which = "The kernel, when there are several."
     option = click.option("-k", "--kernel", "kernel_name", metavar="KERNEL", help=which, shell_complete=kernels)
-    clauses = "The schedule, in place of the kernel's own: `tile i by 32; parallel i_tile`."
+    clauses = "A schedule to use instead of the kernel's own: `tile i by 32; parallel i_tile`."
     schedule = click.option("--schedule", metavar="CLAUSES", help=clauses)
     levels = " ".join(f"{k}: {text}" for k, text in LEVELS.items())
     how_much = f"The level of optimisation (default: SPFGEN_OPT, or 2). {levels}"
@@ -271,7 +271,7 @@ def chosen(file: str, kernel_name: str | None) -> Any:
     help="The folder of KERNEL.c and KERNEL.h; or a file: FILE.c has all in one, FILE.h the header; `-` is stdout.",
 )
 @click.option(
-    "--stop-after", metavar="PASS", default="", help="The last pass that rewrites plans: the same with less speed."
+    "--stop-after", metavar="PASS", default="", help="Stop the optimisation after this pass: same result, less speed."
 )
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def generate(
@@ -332,10 +332,10 @@ def _differs(path: Path, content: bytes, force: bool) -> bool:
 
 @command.command()
 @kernel_arguments
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what is not so.")
-@click.option("--html", metavar="FILE.html", shell_complete=files, help="All of it, with the C, as a page.")
-@click.option("--smt", metavar="DIR", shell_complete=files, help="Write what Z3 was asked there, an SMT-LIB file each.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
+@click.option("--details", is_flag=True, help="Times of the proofs, and counterexamples to what does not hold.")
+@click.option("--html", metavar="FILE.html", shell_complete=files, help="Write all of it, with the C, as a web page.")
+@click.option("--smt", metavar="DIR", shell_complete=files, help="Write the questions to Z3 there, as SMT-LIB files.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def explain(
     file: str,
@@ -436,12 +436,14 @@ def run_command(
     shell_complete=kernels,
 )  # fmt: skip
 @data_arguments
-@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="How long to look.")
-@click.option("--forget", is_flag=True, help="Drop what was found before, and measure nothing.")
 @click.option(
-    "--layouts", multiple=True, metavar="NAME", help="An operand whose layout to choose, in place of schedules."
+    "--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Time limit of the search."
 )
-@click.option("--save", multiple=True, metavar="NAME=FILE.npz", help="Write such an operand in its new layout.")
+@click.option("--forget", is_flag=True, help="Delete the stored schedule, and measure nothing.")
+@click.option(
+    "--layouts", multiple=True, metavar="NAME", help="Choose the layout of this operand, instead of a schedule."
+)
+@click.option("--save", multiple=True, metavar="NAME=FILE.npz", help="Write the converted operand.")
 @click.option("--force", is_flag=True, help="Overwrite such files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
 def tune_command(
@@ -459,14 +461,15 @@ def tune_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Measure schedules of a kernel on your data, and keep the fastest; or layouts of its operands.
+    """Measure schedules of a kernel on your data and keep the fastest; or measure layouts of its operands.
 
-    What is found of schedules is used wherever these statements are compiled for these layouts and this number of
-    threads without a schedule of their own: by `run`, `generate`, and from Python. SPFGEN_TUNED=off leaves it alone.
+    The fastest schedule is stored. `run`, `generate` and Python then use it for kernels with the same statements,
+    layouts and number of threads that have no schedule of their own. SPFGEN_TUNED=off ignores it. Ctrl-C ends the
+    search and keeps what was found.
 
-    With --layouts the operand is converted to all layouts that hold its entries in at most four times the memory that
-    it takes now, and the kernel measured in each. The report ends with the lines for the spec file; --save writes the
-    operand as it is then, for `--data A=a.npz`.
+    With --layouts, the operand is converted to every layout that can hold it in at most four times its memory, and the
+    kernel is measured with each. The report ends with the lines for the spec file. --save writes the converted operand,
+    for `--data A=a.npz`.
 
     \b
     spfgen tune kernels.spf -k spmv --data A=matrix.mtx --data x=random
@@ -549,14 +552,14 @@ def whole_number(option: str, text: str) -> int:
 @command.command()
 @click.argument("file", metavar="FILE.spf", shell_complete=files)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def check(file: str, seed: int, as_json: bool) -> None:
-    """Check the layouts and kernels of a file: what is proved, what contradicts, and random data.
+    """Check the layouts and kernels of a file: proofs, contradictions, and runs on random data.
 
-    Of a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether it can be
-    packed, what nothing uses. Then C is run on random data, under sanitizers where the compiler has them, and compared
-    with the dense meaning. The exit code is 1 when something FAILED; when a kernel cannot be compiled, it is that of
-    `generate`.
+    For a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether data can
+    be packed into it, and what is unused. Then C runs on random data, under sanitizers if the compiler has them, and
+    the results are compared with numpy. The exit code is 1 if something FAILED; if a kernel cannot be compiled, it is
+    that of `generate`.
 
     \b
     spfgen check mine.spf
@@ -586,9 +589,9 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @click.argument("name", required=False, shell_complete=layout_names)
 @click.option("-s", "--spec", metavar="FILE.spf", shell_complete=files, help="The spec file that declares the layout.")
 @click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen or those of a file, or show one; levels, as MLIR writes them, are one too.
+    """List the layouts that come with spfgen, or those of a file; or show one. Levels, as in MLIR, are layouts, too.
 
     \b
     spfgen layouts
@@ -682,9 +685,9 @@ def example(folder: str, force: bool) -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def doctor(as_json: bool) -> None:
-    """Show versions, the C compiler, OpenMP and the cache folder: all that a bug report needs.
+    """Show versions, C compiler, OpenMP and cache folder: what a bug report needs.
 
     \b
     spfgen doctor
@@ -702,9 +705,9 @@ def doctor(as_json: bool) -> None:
 
 @command.group()
 def cache() -> None:
-    """Look after the cache of compiled kernels.
+    """Manage the cache of compiled kernels.
 
-    It is kept in the folder that SPFGEN_CACHE_DIR names; SPFGEN_CACHE=off keeps nothing.
+    SPFGEN_CACHE_DIR says where it is; SPFGEN_CACHE=off switches it off.
 
     \b
     spfgen cache ls
@@ -714,11 +717,11 @@ def cache() -> None:
 
 
 @cache.command()
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def ls(as_json: bool) -> None:
-    """List what is kept, the newest first.
+    """List what is in the cache, the newest first.
 
-    A line says when it was made, its size, the beginning of its key, and what it is.
+    Each line has the time, the size, the beginning of the key, and what it is.
 
     \b
     spfgen cache ls
@@ -766,7 +769,7 @@ def cache_path() -> None:
 @cache.command()
 @click.option("--tuned", is_flag=True, help="The schedules that `tune` measured too.")
 def clear(tuned: bool) -> None:
-    """Remove what is kept. Kernels that are loaded go on working, and those that are being compiled stay.
+    """Empty the cache. Kernels in use keep working.
 
     \b
     spfgen cache clear
@@ -791,7 +794,7 @@ def clear(tuned: bool) -> None:
     "--draw", metavar="PICTURE", shell_complete=files, help="Draw where entries are: .png .pdf .svg (needs matplotlib)."
 )
 @click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def inspect(
     file: str,
     spec: str | None,
@@ -801,7 +804,7 @@ def inspect(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show facts about a matrix or tensor, and the memory that each layout would take.
+    """Show facts about a matrix or tensor, and how much memory each layout needs.
 
     Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of
     several: file.npz:NAME).

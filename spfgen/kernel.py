@@ -509,10 +509,13 @@ class _Calls:
     def _typed(self, types: Mapping[str, Any]) -> Mapping[str, str]:
         if not self.program.steps:
             return dict.fromkeys(self.outputs, _result_type(self.kernel, [d.name for d in types.values()]))
+        from spfgen.lang.types import ALIASES
         from spfgen.space.result_types import result_types
 
         known = {n: d.name for n, d in types.items() if n not in self.outputs}
-        return result_types(self.kernel, known)
+        said = {d.name: d.use.value_type for d in self.kernel.tensors if d.use.value_type}
+        own = {name: ALIASES.get(kind, kind) for name, kind in said.items()}
+        return {**own, **result_types(self.kernel, {**own, **known})}
 
     def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
         """An output that was not given. Raises UsageError when it cannot be made."""

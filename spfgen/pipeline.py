@@ -5,11 +5,22 @@
 | parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
-| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/check.py   |
-| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       |                 |
+| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
+| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
+
+Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
+and `if`) part from it in `join` and meet it again in `print`:
+
+| pass     | result | what it is                                      | where                | verified by     |
+|----------|--------|-------------------------------------------------|----------------------|-----------------|
+| join     | space  | steps in normal form: unique indices, explicit  | space/from_steps.py, | tests beside    |
+|          |        | sums, views as relations of indices             | space/normal.py      | lang/interpret.py |
+| plan     | plan   | region by region one tensor drives, others are  | plan/from_steps.py,  | plan/check.py   |
+|          |        | looked up; sorted ones are merged               | plan/steps/          | (each nest)     |
+| lower    | cir    | C as a tree                                     | cir/from_steps.py    | cir/check.py    |
 
 The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an
 expression; tests carry plans out after each of them (plan/interpret.py). Each pass has a level of optimisation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 from docs.made import papers
 from docs.made.pages import ROOT
@@ -45,13 +46,14 @@ def commands() -> Made:
     from spfgen.cli import command
 
     parts = []
+    names: dict[str, Any] = {"help_option_names": command.context_settings["help_option_names"]}  # click remembers them
     for name in sorted(command.commands):
         found = command.commands[name]
         inner = [found, *found.commands.values()] if isinstance(found, click.Group) else [found]
         parts.append(f"## {name}\n")
         for one in inner:
             path = f"spfgen {name}" if one is found else f"spfgen {name} {one.name}"
-            context = click.Context(one, info_name=path, terminal_width=100, max_content_width=100)
+            context = click.Context(one, info_name=path, terminal_width=100, max_content_width=100, **names)
             parts.append(f"```text\n{one.get_help(context)}\n```\n")
     return "\n".join(parts), {}
 

@@ -73,6 +73,7 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.prefetch import places_of
+from spfgen.plan.steady import side_by_side
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
@@ -461,7 +462,7 @@ class Lowering(Values):
         if taken is not None:
             return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
         found = sums.summing(plan, scope)
-        if found is not None and sums.side_by_side(plan):
+        if found is not None and side_by_side(plan):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]

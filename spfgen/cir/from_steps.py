@@ -29,6 +29,7 @@ from spfgen.plan.nodes import (
     Repeat,
     Store,
 )
+from spfgen.plan.steps.env import OUTSIDE
 from spfgen.space.nodes import Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
@@ -51,6 +52,9 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return [low.declare(dim, low.expr(value, scope))]
         case Let(name, kind, value):
             return [c.Declare(TYPES[kind].c, low.names[name], typed_as(low, value, scope, TYPES[kind]))]
+        case Assign(name, kind, value) if name == OUTSIDE:  # several threads may say so
+            told = c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))
+            return [c.Pragma("omp atomic write"), told]
         case Assign(name, kind, value):
             return [c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))]
         case Store(target, value):

@@ -16,21 +16,20 @@ from spfgen.cir.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
-from spfgen.ir import rewrite, walk
+from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan import prefetch
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Scan, Seq, Sums, Together, chain
+from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Rounds, Scan, Seq, Sums, Together, chain
 from spfgen.plan.runs import written_out
 from spfgen.plan.simplify import without_unused
-from spfgen.space.nodes import Operand, Read
+from spfgen.plan.steady import side_by_side
+from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
 TIMES = 4
 """Values in a round."""
-VERY_SHORT = 4
-"""Places of a segment, on the average: very short ones must nearly all be of one length."""
 NEARLY, MOSTLY = 0.05, 0.15
 """By how much neighbours may differ, on the average: very short ones, and others."""
 SHORT = 16
@@ -132,13 +131,6 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         c.If(c.Bin("<=", c.Int(prefetch.LONG), minus(end, first)), several),
         downwards(position, first, at, body, TWICE) if plan.down else loop(position, at, end, body, TWICE),
     ]
-
-
-def side_by_side(plan: Scan) -> bool:
-    """Whether all that changes in the loop are values that stand one behind the other."""
-    reads = (n.operand for n in walk(plan.body) if isinstance(n, Read))
-    looked_up = any(isinstance(n, Load | Find | Guard) for n in chain(plan.body))
-    return not looked_up and all(stands_in_order(r, plan.dim) for r in reads)
 
 
 def vector(names: Iterable[str]) -> str:
@@ -266,8 +258,8 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     body = _in_turn(low, plan, scope, name, kind, (first, end))
-    steady = _steady(low, plan, scope)
-    if steady is not None:
+    if plan.rounds is not None:
+        steady = _steady(low, plan.rounds, scope)
         body = [
             c.If(steady, c.Block(tuple(_in_rounds(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body)))
         ]
@@ -276,20 +268,15 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
-def _steady(low: Lowering, plan: Scan, scope: Scope) -> c.Expr | None:
-    """Whether segments are long, or about as long as their neighbours, as samples say; None where nothing tells."""
-    long = plan.ahead.long if plan.ahead is not None else None
-    if not isinstance(long, Compare) or not variables(long) <= low.program.size_of.keys():
-        return None
-    assert plan.ahead is not None
-    question = low.condition(long, scope)
-    if plan.ahead.begins is None:
+def _steady(low: Lowering, rounds: Rounds, scope: Scope) -> c.Expr:
+    """Whether segments are long, or about as long as their neighbours, as samples say."""
+    question = low.condition(rounds.long, scope)
+    if rounds.begins is None:
         return low.chosen("const bool", "steady", question, "segments are long, on the average")
-    first, rows = low.expr(plan.ahead.begins, scope), low.expr(plan.ahead.rows, scope)
+    first, rows = low.expr(rounds.begins, scope), low.expr(rounds.rows, scope)
     assert isinstance(first, c.Load)
-    shorter = c.Bin("<", low.expr(long.left, scope), c.Bin("*", c.Int(VERY_SHORT), rows))
-    most = c.Select(shorter, c.Float(NEARLY), c.Float(MOSTLY))
-    samples = c.Call(f"spfgen_steady_{low.element_type(plan.ahead.begins).name}", (first.array, rows, most))
+    most = c.Select(low.condition(rounds.very_short, scope), c.Float(NEARLY), c.Float(MOSTLY))
+    samples = c.Call(f"spfgen_steady_{low.element_type(rounds.begins).name}", (first.array, rows, most))
     why = "segments are long, on the average, or about as long as their neighbours"
     return low.chosen("const bool", "steady", c.Bin("||", question, samples), why)
 
@@ -549,9 +536,3 @@ def lanes_added(vector: c.Name, width: int) -> c.Expr:
         half = len(sums) // 2
         sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
     return sums[0]
-
-
-def stands_in_order(read: Operand, dim: str) -> bool:
-    """Whether it is the same in a loop over this dimension, or its neighbours stand side by side."""
-    *others, last = [dim in variables(p) for p in read.place] or [False]
-    return not any(others) and (not last or read.place[-1] == Var(dim))

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from spfgen.errors import UsageError
 
 LEVELS: Mapping[int, str] = {
-    0: "The scan as it is derived, on one thread; what is looked for is compared with everything.",
-    1: "Proved finds, the loop order of least work, parallel loops, sums in variables: C to be read.",
-    2: "Versions tuned for sizes and processors besides.",
+    0: "Loops as derived, serial; every search is a linear scan.",
+    1: "Proved search algorithms, the loop order of least work, parallel loops, scalar sums: C to be read.",
+    2: "Also versions tuned for sizes and processors.",
 }
 """The levels, each in a sentence; each has what those before it have."""
 

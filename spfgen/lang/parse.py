@@ -16,7 +16,9 @@ from spfgen.lang.functions import read_function
 from spfgen.lang.levels import Levels, declaration, parse_levels
 from spfgen.lang.nodes import (
     Access,
+    For,
     Function,
+    If,
     Import,
     Kernel,
     LayoutAlias,
@@ -28,6 +30,7 @@ from spfgen.lang.nodes import (
     SpecFile,
     Statement,
     TensorDecl,
+    While,
 )
 from spfgen.lang.schedule import Schedule, doubled, read_schedule, with_schedule
 from spfgen.lang.statements import read_steps
@@ -247,7 +250,7 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
             hint = f"the first one is in line {first.line}" if first else "give it another name"
             yield SpecError(f"expected a new name, but `{name}` is defined already", span, (hint,))
         seen.setdefault(name, span)
-    for let in (n for n in _nodes_of(kernel) if isinstance(n, Let) and n.name in seen):
+    for let in (n for n in _lets_of(kernel.statements) if n.name in seen):
         hint = f"`{let.name}` is a tensor of the kernel: give the scalar another name"
         yield SpecError(f"expected a new name, but `{let.name}` is defined already", let.span, (hint,))
     yield from doubled(Schedule(kernel.order, kernel.finds, kernel.directives))
@@ -256,6 +259,18 @@ def _doubled(reader: Reader, kernel: Kernel, sizes: Sequence[Any]) -> Iterator[S
 def _nodes_of(kernel: Kernel) -> Iterator[Any]:
     """All nodes of the kernel's steps."""
     return (n for step in kernel.statements for n in walk(step))
+
+
+def _lets_of(steps: Sequence[Any]) -> Iterator[Let]:
+    """The scalars of the kernel's own steps; those of functions have names of their own."""
+    for step in steps:
+        match step:
+            case Let():
+                yield step
+            case If(_, then, otherwise):
+                yield from _lets_of((*then, *otherwise))
+            case For(_, body) | While(_, body):
+                yield from _lets_of(body)
 
 
 def _statements_of(kernel: Kernel) -> Iterator[Statement]:

@@ -52,7 +52,7 @@ def _distinct_by(instance: Instance, loop: str, steps: Sequence[Step], fixed: se
     names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
     if not any(names.keys() & variables(p) for p in places) or not any(n in fixed for n in instance.calls):
         return False
-    one = _holds(instance, steps, fixed)
+    one = known_of_points(instance, steps, fixed)
     two = [rename(f, names) for f in one]
     same = [Compare("=", p, rename(p, names)) for p in places]
     ordered = Compare("<", Var(loop), Var(names[loop]))
@@ -299,7 +299,7 @@ def _asked(
     answers = []
     for fixed in [near, everything] if near < everything else [near]:
         names = {n: f"{n}'" for n in fixed - set(instance.sizes)}
-        one = _holds(instance, steps, fixed)
+        one = known_of_points(instance, steps, fixed)
         two = [rename(f, names) for f in one]
         places = zip(pair[0].subscripts, pair[1].subscripts, strict=True)
         same = [Compare("=", a, rename(b, names)) for a, b in places]
@@ -311,7 +311,7 @@ def _asked(
     return answers
 
 
-def _holds(instance: Instance, steps: Sequence[Step], fixed: set[str]) -> list[Formula]:
+def known_of_points(instance: Instance, steps: Sequence[Step], fixed: set[str]) -> list[Formula]:
     """What is known of a point of the scan, in these dimensions."""
     result: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
     for constraint in steps[-1].known.project({*fixed, *instance.sizes}).constraints():

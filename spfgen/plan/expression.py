@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import InternalError, SpecError, Unsupported
 from spfgen.facts.formula import ZERO, Compare, Var, variables
 from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan import parts
-from spfgen.plan.check import Wanted, check_all
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
 from spfgen.plan.last import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
-from spfgen.plan.meaning import Path, compare_all
+from spfgen.plan.meaning import Fault, Path, Wanted, compare_all
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
@@ -360,11 +359,13 @@ class _Fusion:
         """The plan, read back: the value and each sum at their points, in the loops that they share."""
         wanted = [w for n in self.nests for w in n.wanted()]
         wanted += [Wanted(p.instance, p.does) for p in self.found if p.place == AFTER]
-        wanted = [replace(w, beside=(*w.beside, self.point)) for w in wanted]
         does = next(n for n in walk(self.stored(value)) if isinstance(n, Do))
         self.known: set[tuple[Path, ...]] = set()
         self.wanted = [*wanted, Wanted(self.point, does)]
-        check_all(plan, self.wanted)
+        try:
+            self.verify(plan)
+        except Fault as fault:
+            raise InternalError(str(fault)) from None
         return plan
 
     def verify(self, plan: Plan) -> None:

@@ -1,9 +1,10 @@
-"""What a nest does after its rewrites: the plain loops that its nodes stand for, compared with what is asked for.
+"""What a nest does: the plain loops that its nodes stand for, compared with what is asked for (DESIGN.md §11).
 
-The nest as it was scanned is checked dimension by dimension (check.py). A rewrite may drop dimensions, give one the
-name of another, split a loop or put copies of its body side by side. So what is compared then are relations: an
-iteration of the nest belongs to the points of the instance that have its names, its places and what it loads. Each one
-has to belong to exactly one point, and each point to exactly one iteration (DESIGN.md §11).
+The nest is read back independently of how it was made: as it was scanned, and after each rewrite. A rewrite may drop
+dimensions, give one the name of another, split a loop or put copies of its body side by side. So what is compared are
+relations: an iteration of the nest belongs to the points of the instance that have its names, its places and what it
+loads. Each one has to belong to exactly one point, and each point to exactly one iteration. Where an index array is
+read, what is enforced so far must keep the subscript within the array.
 
 Nodes that are there for speed are read as what they stand for, whatever pass has made them.
 """
@@ -14,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, conjuncts, rename, show, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Constant
-from spfgen.plan.check import Wanted
 from spfgen.plan.nodes import (
     PLANS,
     Append,
@@ -63,6 +64,14 @@ class Fault(Exception):
 
 class Difference(Fault):
     """What a nest does wrong, with an example."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a plan is to do, once at each point of the instance."""
+
+    instance: Instance
+    does: Do
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,14 @@ def begins(plan: Plan, tensor: str) -> bool:
     return False
 
 
+def check_nest(instance: Instance, nest: Plan) -> None:
+    """Raises InternalError where it is not proved that the nest does what is asked for."""
+    try:
+        compare(instance, nest, set())
+    except Fault as fault:
+        raise InternalError(str(fault)) from None
+
+
 def compare(instance: Instance, nest: Plan, known: set[Path]) -> None:
     """Raises Fault where what the nest does differs from what is asked for; `known` are paths that do not."""
     for path in paths(nest):
@@ -199,6 +216,7 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
     every = tuple(map(_without_unused, paths(plan)))
     if every in known:
         return
+    sizes = tuple(dict.fromkeys(s for w in wanted for s in w.instance.sizes))
     missing = [replace(w.instance, target=w.does.target, value=w.does.value) for w in wanted]
     for path in every:
         tensor = path.does.target.tensor
@@ -206,7 +224,7 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
         for own in [i for i in missing if i.target.tensor == tensor]:
             found = None
             try:
-                _Comparison(own, path).compare()
+                _Comparison(own, path, sizes).compare()
             except Fault as fault:
                 found = fault
                 continue
@@ -222,16 +240,19 @@ def compare_all(wanted: Sequence[Wanted], plan: Plan, known: set[tuple[Path, ...
 class _Comparison:
     """Iterations of a path beside points of the instance, in one space: names of both are the same dimension."""
 
-    def __init__(self, instance: Instance, path: Path) -> None:
+    def __init__(self, instance: Instance, path: Path, sizes: Sequence[str] = ()) -> None:
+        """`sizes` are those of what runs beside."""
         own = instance.domain.space.names
         made = [n for node in path.nodes for n in _defined(node) if n not in instance.domain.space.position]
+        made += [n for n in sizes if n not in instance.domain.space.position]
         self.instance, self.path = instance, path
         self.space = Space(dict.fromkeys((*own, *made))) if made else instance.domain.space
         self.facts = self.space.of(comparisons(instance.facts))
         domain = instance.domain.reordered(self.space) if made else instance.domain
         self.wanted = self.with_all(domain.intersect(self.facts), comparisons(path.when))
         self.done = self.space.universe()
-        self.defined = set(instance.sizes)
+        self.sizes = {*instance.sizes, *sizes}
+        self.defined = {*self.sizes}
         self.linked: set[str] = set()
         self.links: list[Compare] = []
         self.products: list[tuple[str, Compare]] = []
@@ -243,13 +264,14 @@ class _Comparison:
         self.same_value()
         for node in self.path.nodes:
             self.read(node)
+        self.use(*(p for o in _operands(self.path.does) for p in o.place))
         self.same_products()
         self.same_guards()
         self.done = self.with_all(self.done, self.left_out())
         done = self.done.intersect(self.facts)
         both = self.wanted.intersect(self.done)
         self.is_within(done, both, self.defined, "the plan visits a point that was not asked for")
-        own = {*self.instance.domain.space.names}
+        own = {*self.instance.domain.space.names, *self.sizes}
         self.is_within(self.wanted, both, own, "the plan leaves out a point")
         for known, what in (
             (self.defined, "an iteration stands for several points"),
@@ -316,9 +338,11 @@ class _Comparison:
     def read(self, node: Plan) -> None:
         match node:
             case Scan(dim, low, high):
+                self.use(*low, *high)
                 self.define(dim)
                 self.between(dim, low, high)
             case Find(dim, low, high, loads, conditions, key=key, given=given):
+                self.use(*low, *high, *(() if key is None else (key.value,)))
                 self.define(dim)
                 self.between(dim, low, high)
                 inside = [f for f in given if variables(f) <= self.space.position.keys()]
@@ -327,21 +351,33 @@ class _Comparison:
                     self.load(name, call)
                 if key is not None:
                     self.require(Compare("=", Var(key.dim), key.value))
+                self.use(*conditions)
                 self.require(*inside, *conditions)
             case Locate(dim, value):
+                self.use(value)
                 self.define(dim)
                 self.require(Compare("=", Var(dim), value))
             case Load(dim, call):
                 self.load(dim, call)
             case Guard(conditions):
+                self.use(*conditions)
                 self.require(*conditions)
-            case Bound(name, dim, low, high, condition=condition):
+            case Bound(name, dim, low, high, value=value, condition=condition):
+                self.use(*low, *high, value)
                 self.between(dim, low, high)
                 self.require(condition)
                 self.searched.add(name)
-            case Segment(start=start, end=end):
+            case Segment(start=start, end=end, low=low, high=high, key=key):
+                self.use(*low, *high, key.value)
                 self.searched |= {start, end}
                 self.segments[start] = node
+
+    def use(self, *parts: Expr | Formula) -> None:
+        """What the plan speaks of has to have a value there."""
+        for part in parts:
+            unknown = variables(part) - self.defined - self.searched
+            if unknown:
+                raise Fault(f"the plan does not define {', '.join(sorted(unknown))}, but uses it in {show(part)}")
 
     def require(self, *formulas: Formula) -> None:
         self.done = self.with_all(self.done, comparisons(formulas))
@@ -359,8 +395,6 @@ class _Comparison:
                     self.within(dim, self.segments[bound.name])
                 elif variables(bound) <= self.space.position.keys():
                     self.require(Compare(op, Var(dim), bound))
-                elif not variables(bound) <= self.space.position.keys() | self.searched:
-                    raise Fault(f"a bound of {dim} is not known: {show(bound)}")
 
     def within(self, dim: str, segment: Segment) -> None:
         """All positions of a segment hold its key."""
@@ -372,12 +406,15 @@ class _Comparison:
 
     def load(self, dim: str, call: Call) -> None:
         """It is one of the instance's calls, whose arguments lie within the array by what is known here."""
+        self.use(call)
         name, own = self.same_call(dim, call)
         for mine, theirs in zip(call.arguments, own.arguments, strict=True):
             self.tie(dim, mine, theirs)
         known = self.known()
         for formula in self.instance.domains[name]:
-            for constraint in comparisons(conjuncts(formula)):
+            made = sorted(variables(formula) & self.defined)  # a quotient that the plan computes has to be it here
+            meanings = [c for n in made for c in self.instance.meaning(n, self.defined)]
+            for constraint in (*comparisons(conjuncts(formula)), *meanings):
                 if not known.implies(constraint):
                     raise Fault(f"{dim} may be read outside its array: {show(formula)} is not enforced")
         self.define(dim)
@@ -415,9 +452,11 @@ class _Comparison:
             raise Fault(f"{dim} is read at {show(mine)}, which need not be {show(theirs)}")
 
     def known(self) -> Piece:
-        """What is enforced so far, and what is declared or follows by definition of that."""
+        """What is enforced so far, and what is declared or follows by definition of that; not what it means that a
+        quotient is one which the plan computes in some other way."""
         names = {*self.defined, *self.linked}
-        made = [c for q in self.instance.quotients for c in self.instance.meaning(q, names)]
+        left = [q for q in self.instance.quotients if q not in self.defined]
+        made = [c for q in left for c in self.instance.meaning(q, names)]
         names |= {q for q, (numerator, _) in self.instance.quotients.items() if variables(numerator) <= names}
         declared = [c for c in comparisons(self.instance.facts) if c.value.names() <= names]
         return self.with_all(self.done, [*made, *declared])
@@ -474,9 +513,8 @@ class _Comparison:
         does, instance = self.path.does, self.instance
         if _shape(does.value) != _shape(instance.value):
             raise Fault("the plan computes another value")
-        reads = [n.operand for n in walk(does.value) if isinstance(n, Read)]
-        asked = [n.operand for n in walk(instance.value) if isinstance(n, Read)]
-        for one, other in zip((does.target, *reads), (instance.target, *asked), strict=True):
+        asked = replace(does, target=instance.target, value=instance.value)
+        for one, other in zip(_operands(does), _operands(asked), strict=True):
             if (one.tensor, one.array, len(one.place)) != (other.tensor, other.array, len(other.place)):
                 raise Fault(f"the plan works on {one.tensor} in place of {other.tensor}")
             for mine, theirs in zip(one.place, other.place, strict=True):
@@ -520,6 +558,10 @@ def _number(expr: Expr, point: Mapping[str, int]) -> int | None:
     if not value.names() <= point.keys():
         return None
     return value.constant + sum(k * point[str(name)] for name, k in value.terms)
+
+
+def _operands(does: Do) -> list[Operand]:
+    return [does.target, *(n.operand for n in walk(does.value) if isinstance(n, Read))]
 
 
 def _defined(node: Plan) -> Iterator[str]:

@@ -103,6 +103,18 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """A loop over segments adds four values in each round where the `rows` segments are `long`, or samples of where
+    they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
+    else the four come in turn, and any may be the last. `very_short`: then nearly all have to be of one length."""
+
+    long: Formula
+    begins: Call | None
+    rows: Expr
+    very_short: Formula
+
+
+@dataclass(frozen=True, slots=True)
 class Weight:
     """What an iteration i of a loop costs: f(i + 1) - f(i) for the array `pointer`, which are the iterations of the
     loop inside, and `each` more (until it is known what an iteration clears: the nanoseconds that one of those takes).
@@ -153,7 +165,7 @@ class Scan(Plan):
     ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
     loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
-    summed first; `chained`: index arrays say which earlier iterations one needs."""
+    summed first; `chained`: index arrays say which earlier iterations one needs; `rounds`: when it is in rounds."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -170,6 +182,7 @@ class Scan(Plan):
     share: Share | None = None
     runs: tuple[Call, ...] = ()
     chained: bool = False
+    rounds: Rounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Expr, rename, variables
-from spfgen.plan.check import check_nest
 from spfgen.plan.context import Context
 from spfgen.plan.cost import mean_ratio
 from spfgen.plan.drivers import driven, rough
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.meaning import check_nest
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     Do,

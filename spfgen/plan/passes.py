@@ -13,23 +13,22 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from spfgen.errors import InternalError
-from spfgen.ir import walk
 from spfgen.plan import left_out
 from spfgen.plan.blocks import fetched
 from spfgen.plan.blocks_apart import blocks_apart
-from spfgen.plan.check import check_nest
 from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
 from spfgen.plan.ending import with_ends
 from spfgen.plan.legal import annotated
 from spfgen.plan.meaning import Difference, Fault, Path, begins, compare
-from spfgen.plan.nodes import PLANS, Choose, Find, Plan, Seq, Variant, chain
+from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
 from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.runs import with_runs
 from spfgen.plan.scan import Step
 from spfgen.plan.share import measured, on_threads
 from spfgen.plan.simplify import simplify
 from spfgen.plan.small import with_sums
+from spfgen.plan.steady import in_rounds
 from spfgen.plan.tile import tiled
 from spfgen.plan.together import together
 from spfgen.plan.transpose import with_transposed
@@ -122,20 +121,6 @@ def of_each(rewrite: Callable[[Given, Plan], Plan]) -> Callable[[Given, Nests], 
     return lambda given, nests: nests.with_nests([rewrite(given, nest) for nest in nests.nests])
 
 
-def _checked(given: Given, nests: Nests) -> Nests:
-    """The nests checked against the domain. Those that only differ in how they find what they find are checked once."""
-    checked: set[object] = set()
-    for nest in nests.nests:
-        finds = [n for n in walk(nest, PLANS) if isinstance(n, Find)]
-        enforced = tuple(
-            (f.low, f.high, f.loads, f.conditions, f.given, f.key and (f.key.dim, f.key.value)) for f in finds
-        )
-        if enforced not in checked:
-            check_nest(given.instance, nest)
-            checked.add(enforced)
-    return nests
-
-
 class Verified:
     """The check after each pass: what a nest does is compared with what is asked for, unless it has been already. What
     is cleared or stored at first stays so."""
@@ -179,12 +164,12 @@ def _transposed(given: Given, nests: Nests) -> Nests:
 
 PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
-    Pass("check", _checked, 0),
     Pass("clear inside", _cleared_inside, 1),
     Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
     Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
     Pass("tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
     Pass("fetch ahead", of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass("rounds", of_each(lambda given, nest: in_rounds(nest, given.instance.sizes, given.context.types)), 2),
     Pass("fetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
     Pass("threads", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
     Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
@@ -195,6 +180,6 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("together", of_each(lambda given, nest: together(nest)), 2, fixed=False),
 )
 """All passes, the first one first."""
-APPENDING = ("measure", "check", "simplify", "schedule", "fetch ahead", "threads", "ends")
+APPENDING = ("measure", "simplify", "schedule", "fetch ahead", "threads", "ends")
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
 """The same for nests that deliver entries: the others are about places in memory, of which these have none."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from spfgen.facts.formula import rename, variables
 from spfgen.ir import rewrite
-from spfgen.plan.check import Wanted, fault
+from spfgen.plan.meaning import Fault, Wanted, compare_all
 from spfgen.plan.nodes import Find, Guard, Load, Locate, Plan, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.parts import Part, renamed, renamed_all
 from spfgen.plan.scan import Step, wrapped
@@ -37,11 +37,10 @@ class Nest:
 
     def wanted(self) -> list[Wanted]:
         """What it must do."""
-        own = self.carrier.instance
-        result = [Wanted(own, self.carrier.does)]
+        result = [Wanted(self.carrier.instance, self.carrier.does)]
         for rider in self.riders:
             does = rename(rider.part.does, rider.names)
-            result.append(Wanted(renamed(rider.part.instance, rider.names), does, (own,)))
+            result.append(Wanted(renamed(rider.part.instance, rider.names), does))
         return result
 
     def whole(self) -> Plan:
@@ -121,7 +120,11 @@ def _with_rider(nest: Nest, rider: Part, outer: int) -> Nest | None:
     if body is None:
         return None
     result = replace(nest, body=body, riders=(*nest.riders, Ride(rider, names)))
-    return None if fault(result.whole(), result.wanted()) else result
+    try:
+        compare_all(result.wanted(), result.whole(), set())
+    except Fault:
+        return None
+    return result
 
 
 def _with_value(body: Plan, dim: str, value: Plan) -> Plan | None:

@@ -95,6 +95,9 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Scan(dim, low, high, body, parallel, why, share=share):
             shared = _shared(share) if parallel else ""
             add(f"scan {dim} in {interval(low, high)}{shared}{_marks(plan)}", why)
+            if plan.rounds is not None:
+                alike = " or neighbours are about as long" if plan.rounds.begins is not None else ""
+                add(f"  four in each round if {show(plan.rounds.long)}{alike}, else in turn for two sums")
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)

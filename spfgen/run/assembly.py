@@ -61,6 +61,8 @@ class Assembly:
         """Raises DataError where the layout has no place for an entry, or there is no memory."""
         try:
             made = self._packed(name, entries, threads)
+            if made.dtype != entries.values.dtype:
+                return self._of_what_differs(name, entries, threads)
             if self.prune:
                 made = self._pruned(name, made, dtype, threads)
         except DataError as error:
@@ -74,6 +76,15 @@ class Assembly:
 
         combine: Any = "sum" if self.update == "add" else getattr(np, self.update)
         return packed(self.layout, entries, name, self.index_types, self.is_fixed, combine, threads)
+
+    def _of_what_differs(self, name: str, entries: Coordinates, threads: int) -> Tensor:
+        """In a layout that has no values of its own: what is stored differs from the fill, and nothing else does."""
+        from spfgen.run.entries import summed
+
+        found = summed(entries, self.update)
+        kept = found.values != found.values.dtype.type(self.layout.fill)
+        columns = tuple(c[kept] for c in found.coords)
+        return self._packed(name, Coordinates(found.shape, columns, found.values[kept]), threads)
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
         from spfgen.run.entries import own_entries

@@ -111,6 +111,19 @@ def own_entries(tensor: Tensor) -> Coordinates:
     return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept], entries.fill)
 
 
+def summed(entries: Coordinates, update: str) -> Coordinates:
+    """The entries with those at one coordinate combined by numpy's operator of that name."""
+    if not entries.coords or not entries.values.size:
+        return entries
+    order = np.lexsort(entries.coords[::-1])
+    columns = [c[order] for c in entries.coords]
+    new = np.ones(order.size, bool)
+    new[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
+    first = np.flatnonzero(new)
+    values = getattr(np, update).reduceat(entries.values[order], first)
+    return Coordinates(entries.shape, tuple(c[first] for c in columns), values)
+
+
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
     extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
     return tuple(size_number(f"shape[{k}]", n) for k, n in enumerate(extents))

@@ -64,7 +64,7 @@ class Operators:
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", True)
     __mod__, __rmod__ = _binary("remainder"), _binary("remainder", True)
     __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", True)
-    __pow__, __rpow__ = _binary("power"), _binary("power", True)
+    __rpow__ = _binary("power", True)
     __matmul__, __rmatmul__ = _binary("matmul"), _binary("matmul", True)
     __and__, __rand__ = _binary("bitwise_and"), _binary("bitwise_and", True)
     __or__, __ror__ = _binary("bitwise_or"), _binary("bitwise_or", True)
@@ -77,6 +77,15 @@ class Operators:
     __hash__ = object.__hash__
     __neg__, __pos__, __abs__ = _unary("negative"), _unary("positive"), _unary("absolute")
     __invert__ = _unary("invert")
+
+    def __pow__(self, other: object) -> Any:
+        import numpy as np
+
+        if not self._goes_with(other):
+            return NotImplemented
+        if type(other) is int and other == 2:  # as numpy does it
+            return self._called(np.square, (self,), {})
+        return self._called(np.power, (self, other), {})
 
     @property
     def T(self) -> Self:  # noqa: N802

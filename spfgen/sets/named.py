@@ -233,14 +233,18 @@ class Piece:
         return Piece(Space(names), basic).reordered(space)
 
     def gist(self, known: Piece) -> Piece:
-        """Fewer constraints, equal to these wherever `known` holds: first without those that are known word for word,
-        since isl looks at each for long."""
+        """Fewer constraints, equal to these where `known` holds. isl looks for long at each, and at all that is known:
+        it is not asked where what is known word for word, or implies the last two, leaves one or none."""
         if self.has_floors() or known.has_floors():
             return Piece(self.space, self.basic.gist(known.basic))
         said = _strictest(known.listed())
         left = [c for c in self.listed() if not _is_said(c, said)]
+        if len(left) == 2:
+            left = [c for c in left if not known.implies(c)]
+        if len(left) == 1 and known.implies(left[0]):
+            left = []
         piece = self if len(left) == len(self.listed()) else self.space.of(left)
-        return Piece(self.space, piece.basic.gist(known.basic)) if left else piece
+        return piece if len(left) < 2 else Piece(self.space, piece.basic.gist(known.basic))
 
     def hull(self) -> Piece:
         """The equalities that hold."""

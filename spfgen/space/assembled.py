@@ -91,7 +91,8 @@ def _is_everywhere(access: lang.Access, layouts: Mapping[str, Layout]) -> bool:
 
 
 def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> frozenset[str]:
-    """Results that do not share a pattern, are not read, and whose layout has index arrays or sizes of its own. Where a
+    """Results that do not share a pattern, are not read, and whose layout has index arrays or sizes of its own, or
+    places that cannot be written by coordinate. Where a
     statement is computed `within` the target, or the schedule speaks of positions of it, its pattern is given."""
     stated = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Statement)]
     targets = {s.target.tensor for s in stated}
@@ -105,9 +106,16 @@ def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> froz
         layout = layouts.get(declared.name)
         own = declared.shares is None and not declared.local
         if declared.name in targets - given and own and layout is not None:
-            found += [declared.name] if layout.indexes or layout.sizes else []
+            found += [declared.name] if layout.indexes or layout.sizes or _only_packs(layout) else []
     owners = {d.shares.tensor for d in kernel.tensors if d.shares is not None}
     return frozenset(found) - owners
+
+
+def _only_packs(layout: Layout) -> bool:
+    """Whether a tensor cannot be written by coordinate: a place stands for two of them, say."""
+    from spfgen.layout.proofs import as_output
+
+    return layout.rank > 0 and as_output(layout) is not None
 
 
 def update_of(kernel: lang.Kernel, name: str) -> str:

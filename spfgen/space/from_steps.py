@@ -70,7 +70,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     found.bounding = [a for s in body for a in _bounding(s)]
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for n in nodes(body) if isinstance(n, Equation)):
-        if not any(d.assembled and d.name == equation.target for d in kernel.tensors):
+        if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
             _check_output(equation, layouts[equation.target])
     tensors = with_fills(body, tensors, local, said)
     needed = found.needed(body)

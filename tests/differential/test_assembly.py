@@ -14,6 +14,7 @@ import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.interpret import interpret
+from tests.fuzz.programs import known_layouts
 
 MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)", "dia", "ell"]
 EXACT = ["csr", "csc", "coo", "dcsr"]
@@ -183,6 +184,33 @@ def test_other_ranks(layout: str) -> None:
         np.testing.assert_array_equal(result, A @ B)
     else:
         check(spfgen.evaluate("y[i] = A[i,j]*x[j]", out=layout, A=csr(A), x=np.ones(5)), A.sum(1), A.sum(1))
+
+
+SHIPPED = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
+
+
+@pytest.mark.parametrize(("rank", "name"), SHIPPED)
+def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
+    """The same as dense numpy, packed: what the layout stores, refused where it has no place for it."""
+    random = np.random.default_rng(rank)
+    shape = (6, 6, 4)[:rank]
+    a, b = (np.where(random.random(shape) < 0.4, random.integers(1, 9, shape), 0).astype(float) for _ in range(2))
+    text = "C[{0}] = A[{0}] + 2*B[{0}]".format(", ".join("ijk"[:rank]))
+    operand = {1: "sv", 2: "csc", 3: "coo"}[rank]
+    kernel = spfgen.compile(text, A=operand, B=operand, C=name)
+    given = {"A": spfgen.pack(a, operand), "B": spfgen.pack(b, operand)}
+    if "C" not in kernel.assembled:  # nothing to be computed: the layout says all that it stores
+        return
+    try:
+        wanted = spfgen.pack(a + 2 * b, name)
+    except (DataError, Unsupported):
+        with pytest.raises((DataError, Unsupported)):
+            kernel(**given)
+        return
+    result = kernel(**given)
+    assert result.dtype == wanted.dtype
+    check(result, (a + 2 * b).astype(wanted.dtype))
+    assert stored(result) == stored(wanted)
 
 
 @pytest.mark.parametrize("layout", MATRICES)
@@ -400,6 +428,22 @@ def test_memory_that_is_limited(text: str, threads: int) -> None:
 def test_a_kernel_from_a_pickle() -> None:
     kernel = pickle.loads(pickle.dumps(spfgen.compile("C[i,j] = A[i,j]*2", A="csr", C="coo", prune=True)))
     check(kernel(A=csr(SQUARE)), 2 * SQUARE, SQUARE)
+
+
+def test_a_pattern_without_values() -> None:
+    """What cancels out is not there: all that such a layout stores is true."""
+    both = spfgen.evaluate("C[i,j] = A[i,j] - B[i,j]", out="csr_pattern", A=csr(SQUARE), B=csr(OTHER))
+    assert both.dtype == bool
+    np.testing.assert_array_equal(both.to_numpy(), SQUARE != OTHER)
+
+
+def test_a_symmetric_result() -> None:
+    """The two halves are one; what is not symmetric has no place."""
+    a = csr(SQUARE)
+    result = spfgen.evaluate("C[i,j] = A[k,i]*A[k,j]", out="sym_lower", A=a)
+    np.testing.assert_allclose(result.to_numpy(), SQUARE.T @ SQUARE)
+    with pytest.raises(DataError):
+        spfgen.evaluate("C[i,j] = 1*A[i,j]", out="sym_lower", A=a)
 
 
 def test_layouts_that_only_a_computed_pattern_can_have() -> None:

@@ -218,3 +218,22 @@ def test_the_choice_goes_with_the_property() -> None:
     assert "hash table" not in sorted_
     assert "hash table" in unsorted or "plain loop" in unsorted
     assert "by binary search" not in unsorted
+
+
+def test_merges_go_with_the_order() -> None:
+    """Rows that are proved to be sorted are merged, others are looked for one in the other."""
+    text = "C[i,j] = maximum(A[i,j], B[i,j])"
+    assert "merged" in spfgen.compile(text, A="csr", B="csr", C="csr").explain()
+    for layout in ("csr_unsorted", "csc"):
+        assert "merged" not in spfgen.compile(text, A="csr", B=layout, C="csr").explain()
+
+
+@pytest.mark.parametrize("result", ["dense", "csr", "coo"])
+@pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("dcsr", "coo", "csr"), ("csr", "csr_unsorted", "bcsr2")])
+def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> None:
+    text = "D[i,j] = where(A[i,j] > 0, maximum(A[i,j], B[i,j]), C[i,j] - B[i,j])"
+    operands = {"A": A, "B": B, "C": sparse(6, 7)}
+    kernel = spfgen.compile(text, D=result, **dict(zip("ABC", layouts, strict=True)))
+    found = kernel(**packed(operands, dict(zip("ABC", layouts, strict=True))))
+    expected = np.where(A > 0, np.maximum(A, B), operands["C"] - B)
+    np.testing.assert_allclose(found if result == "dense" else found.to_numpy(), expected, rtol=1e-12)

@@ -154,9 +154,8 @@ def python_step(step: Node, indent: str, more: str) -> Iterator[str]:
     inner = indent + more
     match step:
         case ("for", indices, steps):
-            for depth, index in enumerate(indices):
-                yield f"{indent}{more * depth}for {index} in range({EXTENT_OF[index]}):"
-            inner = indent + more * len(indices)
+            ranges = ", ".join(f"range({EXTENT_OF[i]})" for i in indices)  # one loop, which a break ends as a whole
+            yield f"{indent}for {', '.join(indices)}, in product({ranges}):"
             yield f"{inner}pass"
             yield from _steps(steps, python_step, inner, more)
         case ("if", condition, then, otherwise):

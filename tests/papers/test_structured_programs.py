@@ -211,6 +211,20 @@ def test_fig_16_gustavson(check: Check, workspace: str, layouts: str) -> None:
     check(GUSTAVSON.format(workspace), lambda A, B: A @ B, PRODUCT, [f"{layouts}; C: dense"])
 
 
+@pytest.mark.parametrize("workspace", ["dense", "coo", "csr"])
+def test_fig_16_outer_products(check: Check, workspace: str) -> None:
+    check(
+        f"""
+        local tensor w : {workspace}
+        for k, j, i {{ w[i, j] += A[i, k]*B[k, j] }}
+        for j, i {{ C[i, j] = w[i, j] }}
+        """,
+        lambda A, B: A @ B,
+        PRODUCT,
+        ["A: csc; B: csr; C: dense", "A: coo; B: csr; C: dense"],
+    )
+
+
 # --- 6.3: graphs --------------------------------------------------------------------------------------
 
 GRAPH = {"A": bools("n n"), "F": bools("n"), "V": bools("n", density=0.3), "P": ints("n", 0, 0)}
@@ -361,6 +375,34 @@ def test_fig_20_erosion_of_whole_images(check: Check, layout: str) -> None:
 @pytest.mark.parametrize("layout", few(["dense", "csr_rle"]))
 def test_section_6_4_opening(check: Check, layout: str) -> None:
     check(OPENING, lambda p: dilated(eroded(p)), {"p": IMAGE}, [f"p: {layout}; q: dense"])
+
+
+def test_fig_20_erosion_of_words(check: Check) -> None:
+    """Bits of 64 pixels in each word, without what is left and right; a mask leaves out the words that are 0."""
+
+    def expected(p: Array, m: Array, all_ones: Array, one: Array) -> Array:
+        padded = np.pad(p, ((1, 1), (0, 0)), constant_values=all_ones)
+        t = np.where(m, padded[:-2] & p & padded[2:], 0).astype(p.dtype)
+        return np.where(m, (t << one) & t & (t >> one), 0).astype(p.dtype)
+
+    check(
+        """
+        local tensor t : dense<int64>
+        for y {
+            for x { t[x] = 0 }
+            for x { if m[y, x] { t[x] = coalesce(p[y - 1, x], all_ones) & p[y, x] & coalesce(p[y + 1, x], all_ones) } }
+            for x { if m[y, x] { let c = t[x]  q[y, x] = (c << one) & c & (c >> one) } }
+        }
+        """,
+        expected,
+        {
+            "p": ints("n m", 0, 2**40),
+            "m": bools("n m", density=0.7),
+            "all_ones": ints("", -1, -1),
+            "one": ints("", 1, 1),
+        },
+        ["p: dense; m: csr_rle; q: dense", "p: csr; m: csr; q: dense"],
+    )
 
 
 def test_fig_20_histogram(check: Check) -> None:

@@ -13,6 +13,17 @@ import pytest
 from tests.papers.support import Data, bools, few, floats, full, ints, positive
 
 Check = Callable[..., None]
+GCD = """
+function gcd_of(x, y) {
+    case x, 0 : abs(x)
+    case 0, y : abs(y)
+    let a = abs(x)
+    let b = abs(y)
+    while a != 0 { let t = a  a = b % a  b = t }
+    return b
+    space x or y
+}
+"""
 BOTH = """
 function both(x, y) {
     return x & y
@@ -51,6 +62,16 @@ def test_fig_2_masked_power_of_ones(check: Check) -> None:
         lambda B, C, D: np.power(B, C) * ~D,
         {"B": positive("n m", fill=1.0), "C": positive("n m"), "D": bools("n m")},
         ["B: csr; C: csr; D: csr; A: dense", "B: coo; C: csc; D: csc; A: dense"],
+    )
+
+
+def test_fig_5_gcd(check: Check) -> None:
+    check(
+        "a[i] = gcd_of(b[i], c[i])",
+        lambda b, c: np.gcd(b, c),
+        {"b": ints("n"), "c": ints("n")},
+        vectors("sv sv", "sv_unsorted sv", "dense sv", "sv_decreasing coo_unsorted"),
+        functions=GCD,
     )
 
 
@@ -182,6 +203,15 @@ def test_section_5_2_power_is_not_commutative(check: Check) -> None:
         {"a": positive("n"), "b": positive("n", fill=1.0)},
         ["a: sv; b: sv; c: dense", "a: sv; b: sv_unsorted; c: dense", "a: dense; b: sv; c: dense"],
     )
+
+
+def test_fig_14_sum_times_and_bitwise_and_of_gcd(check: Check) -> None:
+    data = {"b": ints("n"), "c": ints("n"), "d": ints("n")}
+    layouts = ["b: sv; c: sv; d: sv; a: dense", "b: sv_unsorted; c: dense; d: coo_unsorted; a: dense"]
+    check("a[i] = (b[i] + c[i])*d[i]", lambda b, c, d: (b + c) * d, data, layouts)
+    check("a[i] = bitwise_and(gcd(b[i], c[i]), d[i])", lambda b, c, d: np.gcd(b, c) & d, data, layouts)
+    text = "a[i] = both(gcd_of(b[i], c[i]), d[i])"
+    check(text, lambda b, c, d: np.gcd(b, c) & d, data, layouts[:1], functions=GCD + BOTH)
 
 
 @pytest.mark.parametrize(

@@ -768,7 +768,7 @@ def test_draw_what_is_wrong(run, arguments, code, words) -> None:
         (["inspect", "x.mtx", "--spec", "x"], ["file,x"]),
         (["run", KERNELS, "-k", "sp"], ["plain,spmv"]),
         (["run", "nowhere.spf", "-k", "s"], []),
-        (["layouts", "csr"], ["plain,csr", "plain,csr_rle", "plain,csr_unsorted"]),
+        (["layouts", "dcs"], ["plain,dcsc", "plain,dcsr"]),
         (["inspect", "x.mtx", "-l", "bcs"], ["plain,bcsr", "plain,bcsr2", "plain,bcsr_unsorted"]),
         (["run", "--thr"], ["plain,--threads"]),
     ],

@@ -41,6 +41,14 @@ class Broken(Exception):
     """`break` was met."""
 
 
+class Endless(Exception):
+    """A loop of a function that seems to have no end, as Euclid's with a nan."""
+
+
+MOST_TURNS = 1000
+"""Of a loop of a function, for one value."""
+
+
 def call(op: str, function: n.Function | None, values: Sequence[Any]) -> Any:
     """A function of arrays and literals. One of literals alone is a literal."""
     if function is not None:
@@ -111,9 +119,13 @@ def _run_body(steps: Sequence[Any], scalars: dict[str, Any]) -> None:
             case n.If(condition, then, otherwise):
                 _run_body(then if bool(evaluate_scalar(condition, scalars)) else otherwise, scalars)
             case n.While(condition, body):
+                turns = 0
                 try:
                     while bool(evaluate_scalar(condition, scalars)):
                         _run_body(body, scalars)
+                        turns += 1
+                        if turns > MOST_TURNS:
+                            raise Endless
                 except Broken:
                     pass
             case n.Break():

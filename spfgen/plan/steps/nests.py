@@ -23,12 +23,12 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.check import check_nest
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import driven
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.injective import with_equal_positions
+from spfgen.plan.meaning import check_nest
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.scan import Step, with_quotients, wrapped
@@ -221,10 +221,7 @@ class Nests(State):
         distinct: Sequence[Expr] | None,
     ) -> Plan:
         instance = with_equal_positions(instance)
-        place = tuple(Var(i) for i in unknown)
-        target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
-        reads = Reads("add", tuple(value_of(o) for o in instance.reads))
-        instance = replace(instance, target=target, value=reads)
+        instance = self.pointed(instance, unknown)
         plan = self.arranged(instance, env, distinct)
         plan = simplify(plan, (*unknown, *sorted(env.known), *self.context.named))
         nodes = list(chain(plan))
@@ -245,6 +242,12 @@ class Nests(State):
             if not (isinstance(node, Load | Locate) and node.dim in env.loaded):  # the same was done further out
                 result = with_body(node, result)
         return result
+
+    def pointed(self, instance: Instance, unknown: Sequence[str]) -> Instance:
+        """The instance with the values of indices, and what it reads, as what is done at its points."""
+        place = tuple(Var(i) for i in unknown)
+        target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
+        return replace(instance, target=target, value=Reads("add", tuple(value_of(o) for o in instance.reads)))
 
     def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with

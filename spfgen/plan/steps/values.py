@@ -14,7 +14,7 @@ from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
-from spfgen.plan.steps.tables import Tables
+from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
 from spfgen.space.regions import Region
@@ -22,7 +22,7 @@ from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
 
 
-class Values(Tables):
+class Values(Merging):
     """Values at a point: what drives is at hand, all else is looked up, and its fill where nothing is found."""
 
     def passes(
@@ -35,6 +35,9 @@ class Values(Tables):
         distinct: Sequence[Expr] | None = None,
     ) -> list[Plan]:
         """The leaf once at each point of the indices that any of the regions has and where the conditions hold."""
+        merged = self.merged(found, indices, conditions, leaf, env, distinct)
+        if merged is not None:
+            return merged
         parts: list[Plan] = []
         for k, region in enumerate(found):
             earlier = found[:k]

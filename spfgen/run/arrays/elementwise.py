@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.errors import DataError
+from spfgen.lang.fills import fill_text
 from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import element_type
 from spfgen.run.arrays.entries import Entries, found_at, normal, numbered, same
@@ -63,7 +64,7 @@ def decided(function: np.ufunc | None, operands: Sequence[Any]) -> dict[int, Any
     for place, fill in fills.items():
         kind = element_type(kinds[place].name)
         for where, value, result in operator.known_of(kind, stored=False) if kind is not None else ():
-            if where == place and same(np.asarray(fill), value):
+            if where == place and fill_text(fill) == fill_text(value):
                 found[place] = result
     return found
 

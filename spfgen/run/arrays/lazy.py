@@ -18,7 +18,7 @@ from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import eager
 from spfgen.run.arrays.elementwise import decided
-from spfgen.run.arrays.entries import Entries, entries_of
+from spfgen.run.arrays.entries import Entries, entries_of, in_c
 from spfgen.run.arrays.graph import (
     Call,
     Cast,
@@ -307,11 +307,11 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
         case Leaf(value=value):
             return value
         case Call(function=function, options=options, part=part):
-            if not any(isinstance(o, Tensor) for o in operands):
-                found = function(*operands, **dict(options))
-            else:
+            if any(isinstance(o, Tensor) for o in operands):
                 found = eager.applied(function, operands, dict(options))
-            return found[part] if isinstance(found, tuple) else found
+                return found[part] if isinstance(found, tuple) else found
+            found = function(*operands, **dict(options))
+            return in_c(found[part] if isinstance(found, tuple) else found, 0)[0]
         case Product():
             return eager.product(*operands) if any(isinstance(o, Tensor) for o in operands) else np.matmul(*operands)
     (operand,) = operands

@@ -26,9 +26,11 @@ def tensor_from(entries: Entries, layouts: Iterable[Layout]) -> Any:
         own = at_rank(layout, entries.ndim)
         if own is not None and (not own.is_pattern or entries.values.dtype == bool):
             try:
-                return packed_in(own, entries)
+                found = packed_in(own, entries)
             except (DataError, Unsupported):
                 continue
+            if found.dtype == entries.dtype:  # a pattern has no other values than its own
+                return found
     return packed_in(of_coordinates(entries.ndim), entries)
 
 

@@ -114,7 +114,7 @@ KERNELS: dict[str, tuple[str, dict[str, str], list[str]]] = {
     "columns": ("C[i, j] = A[i, j]*B[i, j]", {"A": "csr", "B": "csc", "C": "dense"}, []),
     "blocks": ("C[i, j] = A[i, j]*B[i, j]", {"A": "bcsr", "B": "bcsr(R=3, C=2)", "C": "dense"}, []),
     "three": ("s = x[i]*A[i, j]*y[j]", {"x": "sv", "A": "csr", "y": "sv"}, []),
-    "sparse result": ("C[i, k] = A[i, j]*B[j, k]", {"A": "csr", "B": "csr", "C": "csr"}, []),
+    "sparse result": ("C[i, k] = A[i, j]*B[j, k] within C", {"A": "csr", "B": "csr", "C": "csr"}, []),
 }
 
 

@@ -16,9 +16,11 @@ from spfgen.run.bind import packed
 from spfgen.run.form import refilled
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Tensor
-from tests.unit.layout.test_pack import LAYOUTS as ALL
+from tests.unit.layout.test_pack import LAYOUTS as EVERY
 from tests.unit.layout.test_pack import label, storable
 
+LAYOUTS = [x for x in EVERY if not x.is_pattern]
+PATTERNS = [x for x in EVERY if x.is_pattern]
 SHAPES = {1: (9,), 2: (5, 6), 3: (3, 4, 2)}
 MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr", "dia", "ell", "csr_unsorted", "dense", "dense_col"]
 BINARY = (
@@ -26,8 +28,6 @@ BINARY = (
     *(operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge),
 )
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in.*:RuntimeWarning")
-
-LAYOUTS = [x for x in ALL if not x.is_pattern]
 
 
 def drawn(layout, seed=0, shape=None, kind="float64"):
@@ -385,3 +385,37 @@ def test_a_dense_tensor_is_its_array() -> None:
         assert not np.shares_memory(tensor.to_numpy(), tensor.arrays["val"])
     with pytest.raises(ValueError, match="copy"):
         np.asarray(spfgen.pack(own, "csr"), copy=False)
+
+
+def test_types_of_results() -> None:
+    """Of all types, with fills that decide and fills that do not: what numpy gives."""
+    random = np.random.default_rng(4)
+    kinds = "bool int8 uint8 int32 int64 uint64 float32 float64 complex64 complex128".split()
+    arrays = {k: (random.integers(0, 3, (4, 4)) * (random.random((4, 4)) < 0.6)).astype(k) for k in kinds}
+    tensors = {k: spfgen.pack(a, "csr") for k, a in arrays.items()}
+    for k in kinds:
+        for name in ("sum", "prod", "max", "any", "mean", "argmax"):
+            agrees(getattr(tensors[k], name)(axis=0), getattr(arrays[k], name)(axis=0))
+        agrees(tensors[k] ** 2, arrays[k] ** 2)
+        agrees(abs(tensors[k]), abs(arrays[k]))
+        for other in kinds:
+            for function in (np.add, np.multiply, np.maximum, np.equal, np.logical_and, np.matmul):
+                agrees(function(tensors[k], tensors[other]), function(arrays[k], arrays[other]))
+        for number in (2, 2.5, True, np.float32(2), np.int8(1)):
+            agrees(tensors[k] * number, arrays[k] * number)
+            agrees(number + tensors[k], number + arrays[k])
+
+
+@pytest.mark.parametrize("layout", PATTERNS, ids=label)
+def test_patterns(layout) -> None:
+    """They have the values that they say, and a result with others is in another layout."""
+    dense = (np.random.default_rng(3).random(SHAPES[layout.rank]) < 0.4).astype(float)
+    dense = storable(layout, dense.shape, dense) != 0
+    tensor = of_array(layout, dense)
+    assert tensor.nnz == np.count_nonzero(dense)
+    for use in (lambda a: a * 2.5, lambda a: a + a, lambda a: a & a, lambda a: ~a, lambda a: a.sum(0), lambda a: a.T,
+                lambda a: a[::-1], lambda a: a.astype(float), lambda a: a * 1.0, lambda a: a.argmax(),
+                lambda a: a | (a > 3), lambda a: a @ np.ones(a.shape[-1])):  # fmt: skip
+        agrees(use(tensor), use(dense))
+    assert (tensor & tensor).layout.name == layout.name
+    agrees(spfgen.flip(tensor), np.flip(dense))

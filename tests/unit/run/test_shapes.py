@@ -10,8 +10,8 @@ from spfgen.errors import DataError, SpfgenError, UsageError
 from spfgen.run.arrays.eager import dense_of
 from spfgen.run.form import refilled
 from spfgen.run.tensor import Tensor
-from tests.unit.layout.test_pack import LAYOUTS, label
-from tests.unit.run.test_arrays import agrees, drawn
+from tests.unit.layout.test_pack import label
+from tests.unit.run.test_arrays import LAYOUTS, agrees, drawn
 
 SQUARE = ["csr", "csc", "coo", "bcsr", "dia", "ell", "dcsr", "vbl", "jds"]
 

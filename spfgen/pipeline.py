@@ -6,6 +6,7 @@
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
+|          |        | the same of kernels of steps                    | plan/from_steps.py   | check_steps.py  |
 | passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
@@ -52,6 +53,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out, passes
+from spfgen.plan.check_steps import check_steps
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
@@ -151,7 +153,9 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     for group in program.groups:
         try:
             if group.steps is not None:
-                plans.append(plan_steps(group.steps, program, context))
+                plan = plan_steps(group.steps, program, context)
+                check_steps(plan, program)
+                plans.append(plan)
             else:
                 plans.append(plan_group(group, context))
         except SpfgenError as error:

@@ -39,6 +39,7 @@ from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
 from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
+from spfgen.space.assembled import without_shared
 
 MOST_MEMORY = 4.0
 """So many times the memory of the layout that the operand is in now."""
@@ -244,6 +245,8 @@ def _started(
         written = kernel.parsed
     else:
         raise UsageError(f"expected a kernel, or statements as a text, but this is a {type(what).__name__}")
+    # A result with the pattern of an operand is assembled, so that the operand may be stored otherwise.
+    written = without_shared(replace(written, tensors=kernel.parsed.tensors))
     bare = replace(written, order=(), finds=(), directives=())
     if bare != written and kernel.tuned is None:
         message = f"expected a kernel without a schedule, but `{kernel.name}` has one, for the layouts that it has now"

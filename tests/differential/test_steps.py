@@ -126,6 +126,12 @@ def first_of_all(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where(np.arange(len(found)) == at[0], at[1] + 1, 0)
 
 
+def several_roots(A: np.ndarray[Any, Any], x: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    for _ in range(count):
+        x = np.sqrt(A @ x)
+    return x
+
+
 KERNELS: dict[str, Case] = {
     "a loop that a sum decides on": (
         """tensor A : csr  tensor x : sv  tensor B, C : dense
@@ -154,6 +160,16 @@ KERNELS: dict[str, Case] = {
         for i { let c = 0  let v = abs(x[i]) + 1  while v < 100 { v = v*2  c += 1 }  y[i] = c }""",
         {"x": X}, {}, lambda x: {"y": np.ceil(np.log2(100 / (abs(x) + 1))).astype(int)},
     ),
+    "again and again, by columns": (
+        """tensor A : csc  tensor x, y : dense
+        let n = 0  while n < 3 { y[i] = sqrt(sum(j: A[i,j]*x[j]))  x[i] = y[i]  n += 1 }""",
+        {"A": abs(S), "x": np.ones(6)}, {"A": "csc"}, lambda A, x: {"y": several_roots(A, x, 3)},
+    ),
+    "a sparse result again and again": (
+        """tensor A, B : csr  tensor x : dense
+        let n = 0  while n < 3 { B[i,k] = sqrt(sum(j: A[i,j]*A[j,k]))*x[i]  x[i] = x[i] + 1  n += 1 }""",
+        {"A": abs(S), "x": abs(Y)}, {"A": "csr"}, lambda A, x: {"B": np.sqrt(A @ A)*(x + 2)[:, None]},
+    ),
     "edges that are relaxed": (
         """tensor A : csc fill inf  tensor d, e : dense  tensor f, g : dense<bool>
         for j { if f[j] { for i { let n = d[j] + A[i,j]  e[i] min= n  g[i] or= n < d[i] } } }""",
@@ -173,7 +189,9 @@ def test_kernels(case: str, level: int) -> None:
     kernel = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile(optimize=level)
     found = kernel(**packed(operands, layouts))
     for name, expected in meaning(**operands).items():
-        np.testing.assert_allclose(found[name] if isinstance(found, dict) else found, expected, rtol=1e-12)
+        result = found[name] if isinstance(found, dict) else found
+        dense = result.to_numpy() if hasattr(result, "to_numpy") else result
+        np.testing.assert_allclose(dense, expected, rtol=1e-12)
 
 
 def test_functions_of_the_user() -> None:

@@ -10,7 +10,7 @@ from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Block, Collect, Entry, If, Plan
+from spfgen.plan.nodes import Block, Collect, Emptied, Entry, If, Plan
 from spfgen.plan.steps.env import Env, accumulator, cast, number_of
 from spfgen.plan.steps.stores import Stores
 from spfgen.space.own import entries_of, own_tensor
@@ -31,7 +31,7 @@ class Hoisting(Stores):
 
         def rule(node: Any) -> Any:
             if isinstance(node, lang.Reduce) and self.is_scattered(node, eq):
-                more, access = self.of_all_points(node)
+                more, access = self.of_all_points(node, env.again)
                 parts.extend(more)
                 return access
             return None
@@ -61,8 +61,9 @@ class Hoisting(Stores):
         self.labels = labels
         return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
 
-    def of_all_points(self, node: lang.Reduce) -> tuple[list[Plan], lang.Access]:
-        """The reduction at all points of the indices around it, into memory of the kernel's."""
+    def of_all_points(self, node: lang.Reduce, again: bool) -> tuple[list[Plan], lang.Access]:
+        """The reduction at all points of the indices around it, into memory of the kernel's, which holds what was there
+        before where this runs `again`."""
         indices = tuple(sorted(self.free(node)))
         kind = self.types.reduced(node)
         neutral, fill = self.types.identity(node), self.regions.fill(node.value)
@@ -99,7 +100,12 @@ class Hoisting(Stores):
         conditions = self.conditions(node)
         found = self.regions.of(node.value)
         assert found is not None
-        parts = self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
+        parts: list[Plan] = []
+        for access, start in ((total, 0 if neutral is None else neutral), (count, 0)) if again else ():
+            if access.tensor:
+                number = number_of(start, self.kinds[access.tensor])
+                parts += self.filled(Equation(access.tensor, subscripts, indices, None), access, number, Env())
+        parts += self.passes(found, (*indices, *node.indices), conditions, leaf, Env(), subscripts)
         if counter:
             whole = self.whole(node.indices)
 
@@ -127,7 +133,7 @@ class Hoisting(Stores):
             found = self.regions.of(node.value)
             if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
                 return None
-            more, access = self.as_table(node, tuple(sorted(free)), found)
+            more, access = self.as_table(node, tuple(sorted(free)), found, env.again)
             parts.extend(more)
             return access
 
@@ -135,7 +141,7 @@ class Hoisting(Stores):
         return (parts, replace(eq, value=value)) if parts else ([], eq)
 
     def as_table(
-        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region]
+        self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region], again: bool
     ) -> tuple[list[Plan], lang.Access]:
         """A table of the points at which a reduction has anything to combine."""
         kind, neutral = self.types.reduced(node), self.types.identity(node)
@@ -157,6 +163,9 @@ class Hoisting(Stores):
 
         body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, Env(parallel=False))
         why = f"{node.op} at the points at which there is anything to combine"
+        if again:
+            self.before.append(Collect(name, kind.name, len(indices), Block(()), why))
+            return [Emptied(name), *body], lang.Access(name, subscripts)
         return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
 
 

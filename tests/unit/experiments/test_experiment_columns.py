@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from experiments import mttkrp, sddmm, spmm, spmspm, ttm
+from experiments import add, mttkrp, sddmm, spgemm, spmm, spmspm, ttm
 from experiments.data import made, tensors
 from experiments.harness.case import OURS, Case
 from experiments.harness.race import MISSING, RIGHT, Entry, Outcome, run_case
@@ -26,6 +26,8 @@ CASES = {
     "sddmm by columns": sddmm.case("small", MATRIX, "by columns", 19, 2),
     "mttkrp": mttkrp.case("small", TREE, 19, 2),
     "spmspm": spmspm.case("small", partial(made.uniform, 30, 30, 4), "csr", "csr", 2),
+    "spgemm": spgemm.case("small", partial(spgemm.gram, MATRIX), 2),
+    "add": add.case("small", partial(add.pair, made.uniform, 30, 20, 4), 2),
     "spmspm, blocks": spmspm.case("small", partial(made.uniform, 30, 30, 4), "coo", "bcsr", 2),
 }
 

@@ -140,7 +140,7 @@ TTM = "kernel ttm { tensor A : csf3 tensor B : dense tensor C : csf3 %s  C[i, j,
 def test_ttm_shares_its_fibres() -> None:
     """With the fibres shared no fibre is looked for, only the element in it; without, the fibre is searched as well."""
     shared = spfgen.parse(TTM % "shares A on i, j").kernels["ttm"].compile()
-    alone = spfgen.parse(TTM % "").kernels["ttm"].compile()
+    alone = spfgen.parse(TTM % "").kernels["ttm"].compile().with_given(["C"])
     searched: Callable[[spfgen.Kernel], set[str]] = lambda k: {f.dim for f in of_kind(k, Find)}  # noqa: E731
     assert not searched(shared) & {"C.p_1", "C.p_2"}
     assert {"C.p_1", "C.p_2"} & searched(alone)

@@ -15,6 +15,8 @@ LARGEST_WHOLE = 2.0**64
 def plain_fill(value: Any) -> int | float | complex:
     """The number, of the simplest type of Python that holds it. Raises TypeError for what is no number."""
     found = value.item() if hasattr(value, "item") else value
+    if not isinstance(found, int | float | complex) and hasattr(found, "__float__"):
+        found = complex(found) if hasattr(found, "__complex__") else float(found)  # a long double
     if isinstance(found, int):
         return int(found)
     if isinstance(found, complex):

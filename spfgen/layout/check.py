@@ -20,6 +20,7 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import walk
 from spfgen.layout.nodes import Layout
+from spfgen.layout.proofs import apart
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.named import Piece, Space, pieces
@@ -36,6 +37,12 @@ def check_layout(layout: Layout) -> None:
     """
     for value in layout.values:
         _affine(layout, Encoder(), value.when)
+    if layout.turned and not apart(layout):
+        raise SpecError(
+            f"expected alternatives of layout `{layout.name}` that do not meet: they do different things to the value",
+            layout.span,
+            ("say in each what the others are not: `j < i` in one, `i < j` in the other",),
+        )
     found = list(islice(_alternatives(layout.relation), ALTERNATIVES + 1))
     for relation in found if len(found) <= ALTERNATIVES else [layout.relation]:
         _check_alternative(layout, relation)

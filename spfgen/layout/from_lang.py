@@ -36,7 +36,7 @@ from spfgen.ir import children, fresh, walk
 from spfgen.lang.expressions import SHORT_FORMS, Reader, counted, did_you_mean, raise_all, rebound, there_are
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import read_fill
-from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, ValueArray
+from spfgen.layout.nodes import HINT_FUNCTIONS, Binding, Hint, IndexArray, Layout, Property, Turned, ValueArray
 
 _EXTENT_HINT = "an extent is made of sizes: declare `size {name}`, or take an extent of the header"
 _POSITION_HINT = "only sizes and the positions of the relation's first tuple can stand here"
@@ -139,6 +139,7 @@ class _Parts:
             hints,
             _doc(self.clauses),
             declaration.span,
+            self.turned,
         )
 
     def raise_errors(self) -> None:
@@ -158,6 +159,7 @@ class _Parts:
         reader, tree = found[0]
         first = None
         alternatives = []
+        turned: list[Turned] = []
         for mapping in tree.children:
             positions, coordinates, formula = self.mapping(reader, mapping, rank)
             if first is None:
@@ -172,9 +174,27 @@ class _Parts:
             self.check_mapping(formula, positions, coordinates)
             self.check_bounded(reader, mapping, formula)
             alternatives.append(rename(formula, {a: b for a, b in names.items() if a != b}))
+            turned.append(Turned(alternatives[-1], self.operators(reader, mapping)))
+        self.turned = tuple(turned) if any(t.operators for t in turned) else ()
         assert first is not None
         formula = alternatives[0] if len(alternatives) == 1 else Or(tuple(alternatives))
         return first[0], first[1], formula
+
+    def operators(self, reader: Reader, mapping: Tree[Any]) -> tuple[str, ...]:
+        """What is done to the stored value: `as -val`, `as conj(val)`, `as -conj(val)`."""
+        tree = mapping.children[3]
+        if tree is None:
+            return ()
+        sign, name, argument = tree.children
+        arrays = [r.name(t.children[0]) for r, t in self.of_kind("value")]
+        array = str(name) if argument is None else reader.name(argument)
+        hint = "write for instance `as -val` or `as conj(val)`"
+        if argument is not None and str(name) != "conj":
+            self.errors.append(reader.fail(f"expected `conj`, but found `{name}`", tree, hint))
+        elif arrays != [array]:
+            message = f"expected the only value array of the layout, but found `{array}`"
+            self.errors.append(reader.fail(message, tree, hint))
+        return (*(["conjugate"] if argument is not None else []), *(["negative"] if sign == "-" else []))
 
     def check_mapping(self, formula: Formula, positions: tuple[str, ...], coordinates: tuple[str, ...]) -> None:
         own = {*positions, *coordinates}
@@ -211,7 +231,7 @@ class _Parts:
 
     def mapping(self, reader: Reader, tree: Tree[Any], rank: int) -> tuple[tuple[str, ...], tuple[str, ...], Formula]:
         """One `[positions] -> [coordinates] : formula`. A coordinate may be an expression of the positions."""
-        left, right, formula_tree = tree.children
+        left, right, formula_tree, _ = tree.children
         positions = tuple(n for n, _ in reader.names(left))
         images = reader.exprs(right)
         self.define_tuple(reader.names(left))

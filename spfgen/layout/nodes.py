@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from spfgen.errors import Span
+from spfgen.errors import DataError, Span
 from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
 from spfgen.lang.fills import fill_text, plain_fill
 
@@ -68,6 +68,15 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Turned:
+    """An alternative of the relation, and what is done to the stored value there: names of operators (lang/ops.py) of
+    one argument that undo themselves, `negative` and `conjugate`, the first one first."""
+
+    relation: Formula
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """In which order packing numbers a position, where the relation leaves that open: `pack q by -count(i), i`.
 
@@ -101,11 +110,19 @@ class Layout:
     hints: tuple[Hint, ...] = ()
     doc: str = ""
     span: Span | None = _span()
+    turned: tuple[Turned, ...] = ()
+    """Where some alternatives say what becomes of the value there: all of them."""
     fill_text: str = field(default="0", init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
         object.__setattr__(self, "fill_text", fill_text(self.fill))
+        if self.turned and self.fill_text not in ("0", "nan"):
+            raise DataError(
+                f"expected the fill value 0 or nan for layout `{self.name}`, which turns what it stores, but it is "
+                f"{self.fill_text}",
+                self.span,
+            )
 
     @property
     def rank(self) -> int:
@@ -115,6 +132,11 @@ class Layout:
     def is_pattern(self) -> bool:
         """Whether it stores no values: what it stores is 1 (True)."""
         return any(v.implied for v in self.values)
+
+    @property
+    def alternatives(self) -> tuple[Turned, ...]:
+        """The relation in parts that do the same with all values."""
+        return self.turned or (Turned(self.relation),)
 
     @property
     def facts(self) -> tuple[Property, ...]:

@@ -31,6 +31,7 @@ from spfgen.layout.points import (
     rows_of,
     shape_of,
     sorted_order,
+    turned,
     value_places,
 )
 from spfgen.layout.refusals import NoPlace
@@ -820,6 +821,8 @@ def _store_values(state: Entries) -> None:
     if not stored.all():
         state.keep(stored)
         places = {n: p[stored] for n, p in places.items()}
+    if layout.turned:
+        state.values = turned(layout, state.values, state.known, state.arrays)
     done = np.zeros(state.count, dtype=bool)
     for value in layout.values:
         rows = np.flatnonzero((places[value.name] >= 0) & ~done)

@@ -512,6 +512,22 @@ def value_places(
     return {v.name: _places(v, sizes, columns, arrays, count) for v in layout.values}
 
 
+def turned(layout: Layout, values: Array, columns: Columns, arrays: Mapping[str, Array]) -> Array:
+    """Stored values to those at their coordinates, or back: what the alternatives of the relation do undoes itself.
+
+    A 0 keeps its sign. Raises DataError where the type of the values has no such operator.
+    """
+    for alternative in layout.turned:
+        if not alternative.operators:
+            continue
+        rows = holds(alternative.relation, columns, arrays, len(values)) & (values != 0)
+        for operator in alternative.operators:
+            if operator == "negative" and values.dtype.kind == "b":
+                raise DataError(f"expected numbers in layout `{layout.name}`, which stores -val, but they are bool")
+            values = np.where(rows, getattr(np, operator)(values), values)
+    return values
+
+
 def _places(
     value: ValueArray, sizes: Mapping[str, int], columns: Columns, arrays: Mapping[str, Array], count: int
 ) -> Array:
@@ -580,6 +596,12 @@ def to_coordinates(
         for v, r in zip(layout.values, rows, strict=True)
     ]
     everything = np.concatenate(rows)
+    if layout.turned:
+        columns: dict[str, Any] = {**sizes, **{n: c[everything] for n, c in points.columns.items()}}
+        return (
+            tuple(points.columns[c][everything] for c in layout.coordinates),
+            turned(layout, np.concatenate(found), columns, arrays),
+        )
     return tuple(points.columns[c][everything] for c in layout.coordinates), np.concatenate(found)
 
 

@@ -5,7 +5,7 @@ The sets decide what they can; Z3 the rest. Remembered per layout.
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 from spfgen.facts.formula import (
     ZERO,
@@ -14,6 +14,7 @@ from spfgen.facts.formula import (
     Compare,
     Formula,
     Num,
+    Or,
     Var,
     calls,
     conjunction,
@@ -24,9 +25,21 @@ from spfgen.facts.formula import (
 from spfgen.facts.prove import Answer, Facts, implied, remembered
 from spfgen.layout.nodes import Layout, ValueArray
 
+NEVER = Or(())
+
 
 def facts_of(layout: Layout) -> Facts:
     return Facts(tuple(p.formula for p in layout.facts), {a.name: a.extents for a in layout.indexes})
+
+
+def apart(layout: Layout) -> bool:
+    """No position has one coordinate by two alternatives that do different things to the value."""
+    about = f"{layout.name}: alternatives do not meet"
+    return all(
+        implied([one.relation, other.relation], facts_of(layout), NEVER, thorough=True, about=about).proved
+        for one, other in combinations(layout.turned, 2)
+        if one.operators != other.operators
+    )
 
 
 @remembered

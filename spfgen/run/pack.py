@@ -87,7 +87,7 @@ def coordinates(
 ) -> tuple[tuple[Array, ...], Array]:
     """As layout.points.to_coordinates, faster (the order of the entries may differ)."""
     stored = _stored(layout, arrays)
-    if stored >= small:
+    if stored >= small and not layout.turned:
         with suppress(ToolError):
             return _coordinates(layout, sizes, arrays, _threads(threads, stored))
     values = {v.name: arrays[v.name] for v in layout.values}
@@ -171,7 +171,7 @@ def _converted(
     Raises Fall, NoKey, ToolError.
     """
     stored = _stored(source, arrays)
-    if stored > MOST:
+    if stored > MOST or source.turned or target.turned:
         raise Fall
     form = form_of(source)
     own = _contiguous(form, arrays)

@@ -78,9 +78,14 @@ def _computed(kernel: lang.Kernel, tensor: Tensor, tensors: Sequence[Tensor]) ->
     return as_assembled(tensor, promoted(sorted({combined_type(s, by_name) for s in own})).name)
 
 
+def _is_summed(layout: Layout) -> bool:
+    """What is not stored is 0, and what is stored the value, perhaps with another sign."""
+    return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.turned)
+
+
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored."""
-    if any(d.local for d in kernel.tensors) or any(layout.fill != 0 for layout in layouts.values()):
+    if any(d.local for d in kernel.tensors) or any(not _is_summed(layout) for layout in layouts.values()):
         return False
     return first_beyond(kernel.statements) is None

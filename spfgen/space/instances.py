@@ -34,7 +34,7 @@ from spfgen.facts.instances import instances
 from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
-from spfgen.layout.nodes import ValueArray
+from spfgen.layout.nodes import Turned, ValueArray
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Piece, Space
@@ -48,6 +48,7 @@ from spfgen.space.nodes import (
     Tensor,
     Value,
     size_values,
+    value_of,
 )
 
 
@@ -87,7 +88,10 @@ def make_instances(
         label = fresh(access.tensor, taken | set(tensors) - {access.tensor})
         taken = taken | {label} if taken or labels is None else {label, *labels}
         tensor = tensors[access.tensor]
-        choices.append([_choice(access, label, tensor, v, ranges) for v in tensor.layout.values])
+        layout = tensor.layout
+        choices.append(
+            [_choice(access, label, tensor, v, a, ranges) for v in layout.values for a in layout.alternatives]
+        )
     if labels is not None:
         labels |= taken
     indices = _indices(statement, everything, ranges, over)
@@ -135,11 +139,13 @@ def _unbound(statement: lang.Statement, index: Var) -> SpecError:
     )
 
 
-def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, ranges: Ranges) -> _Choice:
+def _choice(
+    access: lang.Access, label: str, tensor: Tensor, value: ValueArray, part: Turned, ranges: Ranges
+) -> _Choice:
     layout = tensor.layout
     quantified = [
         n
-        for formula in (layout.relation, value.when)
+        for formula in (part.relation, value.when)
         for q in walk(formula)
         if isinstance(q, Exists | Forall)
         for n in q.variables
@@ -169,8 +175,9 @@ def _choice(access: lang.Access, label: str, tensor: Tensor, value: ValueArray, 
         tuple(positions.values()),
         access.subscripts,
         bool(calls(layout.relation)),
+        part.operators,
     )
-    formula = conjunction([here(layout.relation), here(value.when), *inside])
+    formula = conjunction([here(part.relation), here(value.when), *inside])
     return _Choice(
         operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved
     )
@@ -324,7 +331,8 @@ def _value(term: lang.Value | AtTarget, operands: Iterator[Operand], encoder: En
         case lang.Constant():
             return term
         case lang.Access():
-            return Read(_placed(next(operands), encoder))
+            read: Value = value_of(_placed(next(operands), encoder))
+            return read
         case lang.Apply(op, arguments):
             return lang.Apply(op, tuple(_value(a, operands, encoder, target) for a in arguments))
     raise InternalError(f"no value for {term!r}")

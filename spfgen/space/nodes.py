@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from spfgen.errors import Span
 from spfgen.facts.formula import Call, Expr, Formula, Num, Var, conjuncts, variables
@@ -73,11 +74,21 @@ class Operand:
     positions: tuple[str, ...]
     subscripts: tuple[Expr, ...]
     sparse: bool
+    turned: tuple[str, ...] = ()
+    """Operators for what is stored there, to have the value at the coordinate, the first one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     operand: Operand
+
+
+def value_of(operand: Operand) -> Any:
+    """The value at the coordinate of an access."""
+    value: Any = Read(operand)
+    for operator in operand.turned:
+        value = Apply(operator, (value,))
+    return value
 
 
 Value = Constant | Read | Apply

@@ -37,7 +37,7 @@ from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
-from spfgen.space.nodes import Instance, Read
+from spfgen.space.nodes import Instance, value_of
 from spfgen.space.regions import Region
 from spfgen.space.steps import Link, Tie
 from spfgen.space.typed import Holds
@@ -247,7 +247,7 @@ class Nests(State):
         """The instance with the values of indices, and what it reads, as what is done at its points."""
         place = tuple(Var(i) for i in unknown)
         target = replace(instance.target, place=place, extents=tuple(ONE for _ in unknown))
-        return replace(instance, target=target, value=Reads("add", tuple(Read(o) for o in instance.reads)))
+        return replace(instance, target=target, value=Reads("add", tuple(value_of(o) for o in instance.reads)))
 
     def arranged(self, instance: Instance, env: Env, distinct: Sequence[Expr] | None) -> Plan:
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with

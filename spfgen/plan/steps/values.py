@@ -15,7 +15,7 @@ from spfgen.layout.proofs import stored_once
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
-from spfgen.space.nodes import Operand, Read
+from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Gathered, Linked
@@ -144,7 +144,7 @@ class Values(Merging):
             return [], flag, env
         if not tensor.layout.rank:
             (instance,) = self.instances((access,), (), (), env)
-            return [], lang.Constant(True), env.having({key: Read(instance.reads[0])})
+            return [], lang.Constant(True), env.having({key: value_of(instance.reads[0])})
         name = self.fresh(f"{access.tensor}_value")
         flag_name = self.fresh(f"{access.tensor}_there")
         once = stored_once(tensor.layout).proved

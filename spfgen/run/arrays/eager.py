@@ -172,10 +172,11 @@ def layouts_of(operands: Sequence[Any], function: np.ufunc | None = None) -> lis
 
 def with_values(tensor: Tensor, call: Callable[[Any], Any], fill: Any = None) -> Tensor | None:
     """The same pattern with the values, and without `fill` the fill, that a function gives. None where a coordinate may
-    have several entries: a function of their sum is not the sum of its values."""
+    have several entries (a function of their sum is not the sum of its values), and where a layout does not store the
+    values as they are."""
     from spfgen.layout.proofs import stored_once
 
-    if tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
+    if tensor.layout.turned or tensor.layout.is_pattern or not stored_once(tensor.layout).proved:
         return None
     check_unchanged(tensor)
     if fill is None:

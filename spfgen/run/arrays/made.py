@@ -24,7 +24,7 @@ def tensor_from(entries: Entries, layouts: Iterable[Layout]) -> Any:
         return entries.to_dense()[()]
     for layout in layouts:
         own = at_rank(layout, entries.ndim)
-        if own is not None:
+        if own is not None and (not own.is_pattern or entries.values.dtype == bool):
             try:
                 found = packed_in(own, entries)
             except (DataError, Unsupported):

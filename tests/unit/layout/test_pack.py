@@ -146,7 +146,7 @@ def all_layouts():
             yield get(name, **({"rank": rank} if free else {}))
 
 
-LAYOUTS = [x for x in all_layouts() if x.name not in (*REFUSED, *SHARED)]
+LAYOUTS = [x for x in all_layouts() if x.name not in (*REFUSED, *SHARED) and not x.turned]
 
 
 def label(layout):

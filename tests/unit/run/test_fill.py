@@ -62,12 +62,14 @@ def dense_for(layout, fill, dtype: str, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_every_layout_keeps_fill_values(layout) -> None:
     fills = [(f, t) for f, t in FILLS if not layout.is_pattern or fill_text(f) not in "01"]
+    if layout.turned:
+        fills = [(f, t) for f, t in fills if fill_text(f) in ("0", "nan")]
     try:
         pack(layout, (0,) * layout.rank, (np.zeros(0, np.int64),) * layout.rank, np.zeros(0))
     except Unsupported:
         pytest.skip("cannot be packed")
     first = LAYOUTS.index(layout) % 3
-    for seed, (fill, dtype) in list(enumerate(fills))[first::3]:
+    for seed, (fill, dtype) in list(enumerate(fills))[first * (len(fills) > 3) :: 3]:
         own, list_ = refilled(layout, fill), refilled(handle_of("coo").layout(layout.rank), fill)
         dense = dense_for(own, fill, dtype, seed)
         tensor = spfgen.pack(dense, own)

@@ -117,7 +117,9 @@ def describe(name: str, file: str | None = None) -> str:
             lines.append(f"            {formula}" + (f"    ({fact.text})" if fact.text != formula else ""))
             if checked[fact] != ONE_BY_ONE:
                 lines.append(f"                {checked[fact]}")
-    for value in layout.values:
+    if layout.is_pattern:
+        lines.append("value     none is stored: 1 (True)")
+    for value in (v for v in layout.values if not v.implied):
         extents = "".join(f"[{show(e)}]" for e in value.extents)
         lines.append(f"value     {value.name}{extents} at [{', '.join(map(show, value.position))}]")
     lines += [f"binds     {_form(b)} : {_bound(b)}" for b in layout.bindings]
@@ -175,7 +177,16 @@ def details(name: str, file: str | None = None) -> dict[str, Any]:
 
 
 def _relation(layout: Layout) -> str:
-    return f"{{ [{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}] : {show(layout.relation)} }}"
+    tuples = f"[{', '.join(layout.positions)}] -> [{', '.join(layout.coordinates)}]"
+    name = layout.values[0].name
+    parts = [f"{tuples} : {show(a.relation)}{_turned(a.operators, name)}" for a in layout.alternatives]
+    return f"{{ {' ; '.join(parts)} }}"
+
+
+def _turned(operators: Sequence[str], name: str) -> str:
+    """What an alternative does to the stored value, as the text says it."""
+    value = f"conj({name})" if "conjugate" in operators else name
+    return f" as {'-' if 'negative' in operators else ''}{value}" if operators else ""
 
 
 def _form(binding: Binding) -> str:

@@ -8,13 +8,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from experiments import ufunc
+from experiments import semiring, shape, ufunc
 from experiments.harness.case import Case, Missing
 from experiments.harness.memory import LEAST_SEEN, peak_bytes
 from experiments.peers.kernels import same
 
 THREADS = 1
-EVERY: Sequence[tuple[ModuleType, str]] = ((ufunc, "sparse result"),)
+EVERY: Sequence[tuple[ModuleType, str]] = ((ufunc, "sparse result"), (semiring, "R-MAT"), (shape, "csr"))
 """Experiments, and which of their small cases are tried here: those whose label has the text."""
 CASES = [c for experiment, part in EVERY for c in experiment.cases(quick=True, threads=THREADS) if part in c.label]
 

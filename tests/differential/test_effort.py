@@ -1,0 +1,96 @@
+"""How much plans do, counted by the interpreter: as much as is stored, whatever the extents are, where the result is
+sparse; as much as the result has places where it is dense. And how long plans are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+
+import spfgen
+from spfgen.ir import walk
+from spfgen.plan.effort import Effort
+from spfgen.plan.nodes import PLANS
+from tests.fuzz.carried import by_the_interpreter
+
+STORED = 12
+
+
+def entries(number: int, rows: int, columns: int) -> coo_array:
+    """So many entries in the upper left 8 by 8 corner of a matrix of any shape."""
+    rng = np.random.default_rng(number)
+    at = rng.choice(64, STORED, replace=False)
+    values = rng.integers(1, 9, STORED).astype(float)
+    return coo_array((values, (at // 8, at % 8)), shape=(rows, columns))
+
+
+SPARSE: dict[str, tuple[str, dict[str, str]]] = {
+    "the larger one": ("C[i,j] = maximum(A[i,j], B[i,j])", {}),
+    "exclusive or": ("C[i,j] = logical_xor(A[i,j], B[i,j])", {}),
+    "a product": ("C[i,j] = ldexp(A[i,j], int64(B[i,j]))", {}),
+    "a mask": ("C[i,j] = where(A[i,j] > 2, B[i,j], 0)", {}),
+    "its complement": ("C[i,j] = where(A[i,j] > 2, 0, B[i,j])", {}),
+    "paths": ("C[i,j] = min(k: A[i,k] + B[k,j])", {"A": "fill inf", "B": "fill inf", "C": "fill inf"}),
+    "a root of a product": ("C[i,j] = sqrt(sum(k: A[i,k]*B[k,j]))", {}),
+    "one above the other": ("C[l,j] = concat((A[i,j], B[k,j]), (i,k) -> l)", {}),
+    "a matrix in a row": ("c[k] = collapse(A[i,j] + B[i,j], (i,j) -> k)", {}),
+    "a part": ("C[i,j] = A[i(1::2), j] * sign(B[i(1::2), j])", {}),
+    "a sum of four": ("C[i,j] = sqrt(A[i,j] + B[i,j] + A[i,j]*B[i,j] + 2*A[i,j])", {}),
+}
+
+
+def effort(text: str, fills: dict[str, str], rows: int, columns: int, operands: str, result: str) -> Effort:
+    target = text[0]
+    layouts = {n: f"{operands} {fills.get(n, '')}".strip() for n in "AB" if f"{n}[" in text}
+    wanted = result if target == "C" or result == "dense" else "sv"
+    found = Effort()
+    with by_the_interpreter(found) as ran:
+        kernel = spfgen.compile(text, **layouts, **{target: f"{wanted} {fills.get(target, '')}".strip()})
+        fill = float(fills.get("A", "fill 0").split()[1])
+        given = {n: spfgen.pack(entries(ord(n), rows, columns), layouts[n], fill=fill) for n in layouts}
+        kernel(**given)
+    assert ran
+    return found
+
+
+@pytest.mark.parametrize("case", SPARSE)
+def test_what_is_stored_decides(case: str) -> None:
+    """The same entries in a matrix of four times the extents: nothing more is visited, looked for or combined. What a
+    table of positions costs, which is chosen for its cost, grows with one extent, never with their product."""
+    text, fills = SPARSE[case]
+    small, large = (effort(text, fills, n, n, "dcsr", "coo") for n in (10, 40))
+    assert replace(small, cells=0) == replace(large, cells=0)
+    assert large.cells - small.cells <= 4 * 30, f"{small} {large}"
+    assert small.total < 400
+
+
+@pytest.mark.parametrize("case", ["the larger one", "a mask", "one above the other"])
+def test_rows_count_where_they_are_gone_through(case: str) -> None:
+    """csr has all rows, whatever is stored in them; columns cost nothing."""
+    text, fills = SPARSE[case]
+    small, wide, long = (effort(text, fills, *shape, "csr", "csr") for shape in ((10, 10), (10, 40), (40, 10)))
+    assert small.total == wide.total, f"{small} {wide}"
+    assert long.total - small.total <= 4 * 30, f"{small} {long}"
+
+
+def test_places_count_where_the_result_is_dense() -> None:
+    text, fills = SPARSE["the larger one"]
+    small, large = (effort(text, fills, n, n, "dcsr", "dense") for n in (10, 40))
+    grown = large.total - small.total
+    assert 1500 <= grown <= 2 * 1500 + 200, f"{small} {large}"
+
+
+def test_the_plan_of_a_sum_grows_with_its_terms() -> None:
+    """Not with the sets of them: eight vectors have 255."""
+    sizes: list[int] = []
+    for count in (2, 4, 8, 16):
+        names = [f"v{k}" for k in range(count)]
+        text = f"y[i] = sqrt({' + '.join(f'{n}[i]' for n in names)})"
+        kernel = spfgen.compile(text, **dict.fromkeys(names, "sv"), y="dense")
+        sizes.append(sum(1 for p in kernel.generated.plans for _ in walk(p, PLANS)))
+    steps: Any = np.diff(sizes)
+    assert steps[1] <= 2.5 * steps[0] + 10, sizes
+    assert steps[2] <= 2.5 * steps[1] + 10, sizes

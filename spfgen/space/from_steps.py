@@ -159,8 +159,8 @@ def with_fills(
     result = []
     for tensor in tensors:
         own = [n for n in nodes(tuple(body)) if isinstance(n, Equation) and n.target == tensor.name]
-        computed = tensor.assembled is not None and tensor.name not in said
-        if computed and len(own) == 1 and own[0].updates is None and own[0] in _everywhere(body):
+        alone = len(own) == 1 and own[0].updates is None and own[0] in _everywhere(body)
+        if tensor.assembled is not None and tensor.name not in said and alone:
             fill = regions.fill(own[0].value)
             if fill is not None:
                 number = plain_fill(np_cast(fill, tensor.value_type))

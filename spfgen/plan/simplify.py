@@ -145,9 +145,17 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
             )
         case Bound(dim=dim, low=low, high=high, call=call, value=value, body=body):
             name, own = _named(dim, body, names, indices)
-            call = _in_terms(rename(call, own), values)
-            body = _renamed(body, names, values, indices)
-            return replace(plan, dim=name, low=many(low), high=many(high), call=call, value=new(value), body=body)
+            call, condition = _in_terms(rename(call, own), values), rename(plan.condition, own)
+            return replace(
+                plan,
+                dim=name,
+                low=many(low),
+                high=many(high),
+                call=call,
+                value=new(value),
+                condition=condition,
+                body=_renamed(body, names, values, indices),
+            )
         case Reach(low=low, high=high, call=call, first=first, last=last, body=body):
             call = _in_terms(rename(call, {**names, plan.dim: plan.dim}), values)
             body = _renamed(body, names, values, indices)

@@ -159,7 +159,8 @@ def with_fills(
     result = []
     for tensor in tensors:
         own = [n for n in nodes(tuple(body)) if isinstance(n, Equation) and n.target == tensor.name]
-        if tensor.assembled is not None and tensor.name not in said and len(own) == 1 and own[0].updates is None:
+        alone = len(own) == 1 and own[0].updates is None and own[0] in _everywhere(body)
+        if tensor.assembled is not None and tensor.name not in said and alone:
             fill = regions.fill(own[0].value)
             if fill is not None:
                 number = plain_fill(np_cast(fill, tensor.value_type))
@@ -167,6 +168,21 @@ def with_fills(
                 tensor = replace(tensor, layout=layout, assembled=assembled)
         result.append(tensor)
     return tuple(result)
+
+
+def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:
+    """The equations that write every place of their target, whatever the data are: under no condition, in no loop that
+    may end early."""
+    for step in steps:
+        match step:
+            case Equation():
+                plain = all(isinstance(s, Var) for s in step.subscripts) and len(set(step.subscripts)) == len(
+                    step.subscripts
+                )
+                if plain and step.where is None and not step.at and not step.within:
+                    yield step
+            case lang.For(_, body, None) if not any(isinstance(n, lang.Break) for n in nodes(tuple(body))):
+                yield from _everywhere(body)
 
 
 def np_cast(number: Any, kind: str) -> Any:

@@ -165,3 +165,10 @@ def test_only_what_differs_is_stored() -> None:
         )
         assert len(found.to_coo().values) == count
         np.testing.assert_array_equal(found.to_numpy(), A + B if sign == "+" else A * B)
+
+
+def test_what_is_not_reached_keeps_the_fill() -> None:
+    """A value under a condition is not what the result is elsewhere."""
+    text = "kernel mark { tensor V : dense<bool>  tensor G : sv<bool>  for k { if V[k] { G[k] = true } } }"
+    found = spfgen.parse(text).kernels["mark"].compile()(V=np.array([False, True, False]))
+    np.testing.assert_array_equal(found.to_numpy(), [False, True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -178,3 +179,18 @@ def test_only_where_positions_are_passed_again_and_again() -> None:
         kernel(A=spfgen.pack(a, "csr"), B=b, **{n: np.array([1.0, 2.0]) for n in others})
         expected_b = a[2:5, 3:7] if "+ 3" in text else np.tril(a[2:5], -1)
         assert np.array_equal(b, expected_b * (3 if others else 1)), text
+
+
+def test_a_window_by_a_dimension_that_gets_another_name() -> None:
+    """What holds within a window is said by the names that the plan keeps: a right program was refused."""
+    rng = np.random.default_rng(3)
+    one, other = (np.where(rng.random((5, 6)) < 0.5, rng.integers(1, 5, (5, 6)), 0).astype(float) for _ in range(2))
+    text = "kernel k { size w  tensor A : vbl  tensor B : csf  tensor y : dense  y[k - w] += A[j, i]*B[k - i, i] }"
+    kernel = spfgen.parse(text).kernels["k"].compile()
+    y = np.zeros(7)
+    kernel(A=spfgen.pack(one, "vbl"), B=spfgen.pack(other, "csf"), y=y, sizes={"w": 1})
+    expected = np.zeros(7)
+    for (j, i), (r, c) in product(np.ndindex(5, 6), np.ndindex(5, 6)):
+        if c == i and 0 <= r + i - 1 < 7:
+            expected[r + i - 1] += one[j, i] * other[r, c]
+    np.testing.assert_allclose(y, expected)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from spfgen.errors import SpecError
 from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
 from spfgen.ir import walk
-from spfgen.lang.nodes import Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
+from spfgen.lang.nodes import Access, Apply, For, Function, If, Index, Let, Reduce, Set, Statement, Step, Value, While
 from spfgen.lang.values import indices_of
 
 REPEATED: Mapping[str, str] = {"=": "add", "+=": "add", "subtract": "add", "divide": "multiply"}
@@ -46,7 +46,32 @@ def _step(step: Step, around: frozenset[str]) -> Step:
     return step
 
 
+def _as_update(statement: Statement) -> Statement:
+    """`y = y + v` as `y += v`, where v does not read y: the term y is no sum, whatever the condition says."""
+    terms = list(_added(statement.value))
+    rest = [t for t in terms if t != statement.target]
+    name = statement.target.tensor
+    others = (n for t in rest for n in walk(t) if isinstance(n, Access) and n.tensor == name)
+    if statement.op != "=" or len(rest) != len(terms) - 1 or not rest or any(others):
+        return statement
+    value = rest[0]
+    for term in rest[1:]:
+        value = Apply("add", (value, term))
+    return replace(statement, op="+=", value=value)
+
+
+def _added(value: Value) -> Iterator[Value]:
+    """The terms of a sum; a difference is one term."""
+    match value:
+        case Apply("add", (left, right), function=None):
+            yield from _added(left)
+            yield from _added(right)
+        case _:
+            yield value
+
+
 def _statement(statement: Statement, around: frozenset[str]) -> Statement:
+    statement = _as_update(statement)
     known = around | indices_of(statement.target)
     inner = _free(statement.value, known)
     parts = list(conjuncts(statement.where)) if statement.where is not None else []

@@ -154,9 +154,8 @@ def test_enumeration_is_what_plain_loops_find(layout):
         rows = list(zip(*columns, strict=True)) if columns else [()] * points.count
         found = dict(zip(rows, zip(*places, strict=True), strict=True))
         assert len(found) == points.count
-        assert found == brute_force(
-            layout, sizes, arrays, max([2, *sizes.values(), *dict(layout.constants).values()]) + 2
-        )
+        small = [c for c in dict(layout.constants).values() if c <= 16]  # of larger ones the arrays hold a beginning
+        assert found == brute_force(layout, sizes, arrays, max([2, *sizes.values(), *small]) + 2)
         seen += points.count
         assert all(c.dtype == np.int64 for c in points.columns.values())
     assert seen

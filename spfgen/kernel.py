@@ -507,15 +507,14 @@ class _Calls:
         return found
 
     def _typed(self, types: Mapping[str, Any]) -> Mapping[str, str]:
-        if not self.program.steps:
-            return dict.fromkeys(self.outputs, _result_type(self.kernel, [d.name for d in types.values()]))
         from spfgen.lang.types import ALIASES
         from spfgen.space.result_types import result_types
 
         known = {n: d.name for n, d in types.items() if n not in self.outputs}
+        given = {n: d.name for n, d in types.items() if n in self.outputs}
         said = {d.name: d.use.value_type for d in self.kernel.tensors if d.use.value_type}
         own = {name: ALIASES.get(kind, kind) for name, kind in said.items()}
-        return {**own, **result_types(self.kernel, {**own, **known})}
+        return {**own, **result_types(self.kernel, {**own, **known}, given)}
 
     def made(self, declared: Declared, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], dtype: str) -> Tensor:
         """An output that was not given. Raises UsageError when it cannot be made."""
@@ -553,27 +552,6 @@ def _number(value: Any, others: Sequence[Tensor]) -> Any:
         return np.asarray(value, dtype=np.result_type(*(t.dtype for t in others), value))
     except OverflowError:
         return value
-
-
-def _result_type(kernel: lang.Kernel, names: list[str]) -> str:
-    """numpy's promotion of all operands; float64 when whole numbers are divided or meet a number with a point. A whole
-    number in the text makes it int64 when it meets truth values, or is too large for the type of the operands."""
-    from spfgen.ir import walk
-    from spfgen.lang.ops import QUOTIENT
-    from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES, promoted
-
-    found = promoted(names).name
-    if TYPES[found].kind not in "biu":
-        return found
-    nodes = [n for s in kernel.statements for n in walk(s.value)]
-    numbers = [n.value for n in nodes if isinstance(n, lang.Constant)]
-    if any(isinstance(n, lang.Apply) and n.operator.result == QUOTIENT for n in nodes) or any(
-        isinstance(n, float) for n in numbers
-    ):
-        return DEFAULT_VALUE
-    largest = {"b": -1, "i": 2 ** (8 * TYPES[found].bytes - 1) - 1, "u": 2 ** (8 * TYPES[found].bytes) - 1}
-    fits = max(numbers, default=-1) <= largest[TYPES[found].kind]
-    return found if fits else promoted([found, DEFAULT_WHOLE]).name
 
 
 def _check_holds(name: str, tensor: Tensor, dtype: str) -> None:

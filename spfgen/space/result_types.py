@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
-from spfgen.lang.typing import Kind, joined, kind_of, reduction_type, scalar_types, settled
+from spfgen.lang.typing import Kind, joined, kind_of, scalar_types, settled
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def result_types(kernel: lang.Kernel, known: Mapping[str, str]) -> dict[str, str]:
-    """The types of all tensors that are written and are not `known`: what all that is stored in one fits."""
-    found: dict[str, Kind] = {n: TYPES[t] for n, t in known.items()}
+def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[str, str] = NOTHING) -> dict[str, str]:
+    """The types of what is stored in the tensors that are written and are not `known`. Where one is `given`, its
+    elements are read with that type; else with the one that is found. Raises SpecError for what numpy refuses."""
+    found: dict[str, Kind] = {}
+    read: dict[str, Kind] = {n: TYPES[t] for n, t in {**known, **given}.items()}
     statements = [s for s in _all(kernel.statements) if isinstance(s, lang.Statement)]
 
     def leaf(value: Any) -> Kind:
         match value:
             case lang.Access(tensor):
-                return found.get(tensor, float)
+                return read.get(tensor) or found.get(tensor, float)
             case lang.Local(name):
                 return scalars.get(name, float)
         raise InternalError(f"no type of {value!r}")
@@ -43,7 +48,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str]) -> dict[str, str
     for step in _all(kernel.statements):
         if isinstance(step, lang.If | lang.While):
             kind_of(step.condition, leaf)
-    return {n: settled(k).name for n, k in found.items() if n not in known}
+    return {n: settled(k).name for n, k in found.items()}
 
 
 def _stored(statement: lang.Statement) -> Any:
@@ -62,6 +67,3 @@ def _all(steps: Sequence[Any]) -> Iterator[Any]:
                 yield from _all((*then, *otherwise))
             case lang.For(_, body) | lang.While(_, body):
                 yield from _all(body)
-
-
-__all__ = ["reduction_type", "result_types"]

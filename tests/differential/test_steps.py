@@ -220,6 +220,16 @@ def test_coordinates_that_are_stored_several_times() -> None:
         np.testing.assert_allclose(spfgen.evaluate(text, **operands), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["sv_unsorted", "sv", "dense"])
+def test_a_place_that_only_one_entry_writes(layout: str) -> None:
+    """The neighbour on the right counts at the first place alone: all iterations of that loop have one place."""
+    for x in (np.array([5.0, 7, 0, 2]), np.array([5.0]), np.zeros(0)):
+        kernel = spfgen.compile("y[i] = coalesce(x[i - 1], x[i + 1], 0)", x=layout, y="dense")
+        y = np.asarray(kernel(x=spfgen.pack(x, layout), y=np.full(x.size, -1.0)))
+        wanted = [x[i - 1] if i else (x[1] if x.size > 1 else 0) for i in range(x.size)]
+        assert np.array_equal(y, wanted)
+
+
 @pytest.mark.parametrize("at", [[3, 7], [0, -1]])
 def test_places_outside_are_refused(at: list[int]) -> None:
     kernel = spfgen.compile("y[i] = x[at[i]]", x="dense", at="dense", y="dense")

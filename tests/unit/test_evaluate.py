@@ -223,6 +223,36 @@ def test_indices_out_of_range(attribute, value) -> None:
 # --- targets and sizes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "int32", "float32"])
+def test_a_sum_has_the_type_that_numpy_gives_it(kind) -> None:
+    """Written sums are those of numpy.sum; implied ones keep the type, as those of numpy.einsum do."""
+    x = np.full(5, 100).astype(kind)
+    for text, wanted in {
+        "s = sum(i: x[i])": x.sum(),
+        "s = sum(i: x[i]*x[i])": np.sum(x.astype(x.sum().dtype) ** 2),
+        "s = sum(i: abs(x[i]))": x.sum(),
+        "s = x[i]": np.einsum("i->", x),
+    }.items():
+        found = spfgen.evaluate(text, x=x)
+        assert (found, found.dtype) == (wanted, wanted.dtype), text
+
+
+def test_each_result_has_a_type_of_its_own() -> None:
+    m, x = np.array([True, False]), np.array([1.5, 2.5])
+    found = spfgen.evaluate("y[i] = m[i]; z[i] = x[i]*m[i]", m=m, x=x)
+    assert found["y"].dtype == bool
+    assert found["z"].dtype == x.dtype
+
+
+@pytest.mark.parametrize("text", ["x[i] = max(x[i], 2)", "x[i] = x[i]*2 + 1", "x[i] += abs(x[i])"])
+@pytest.mark.parametrize("kind", ["int32", "uint8", "float32"])
+def test_a_result_that_is_read_counts_with_its_own_type(text, kind) -> None:
+    x = np.array([1, 3, 2], kind)
+    wanted = {"max": np.maximum(x, 2), "x[i] =": x * 2 + 1, "x[i] +=": x + x}
+    spfgen.evaluate(text, x=x)
+    assert np.array_equal(x, next(v for k, v in wanted.items() if k in text))
+
+
 def test_targets_that_are_given() -> None:
     a, y = matrix(), np.ones(6)
     assert spfgen.evaluate("y[i] += A[i, j]*x[j]", A=a, x=X, y=y) is y

@@ -31,7 +31,7 @@ from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.meaning import check_nest
 from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
-from spfgen.plan.scan import Step, with_quotients, wrapped
+from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
@@ -278,6 +278,8 @@ class Nests(State):
         scans = [s.dim for s in steps if s.kind == "scan"]
         if not scans or self.context.is_serial(scans[0]) or not distinct:
             return None
+        if scans[0] not in sources(steps, {v for place in distinct for v in variables(place)}):
+            return None  # all iterations have one place, which at most one of them writes
         extents = tuple(ONE for _ in distinct)
         written = replace(instance, target=replace(instance.target, place=tuple(distinct), extents=extents))
         if distinct_places(written, scans[0]):

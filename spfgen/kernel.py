@@ -63,7 +63,7 @@ class Kernel:
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
-        self.prune = prune
+        self.prune = checked_prune(prune) or False
         self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
         self._sharing = tuple(d.name for d in kernel.tensors if d.assembled and d.shares is not None)
@@ -217,9 +217,7 @@ class Kernel:
         """`prune` may be the name of an operand, too."""
         if prune is not None and self.takes("prune"):
             operands, prune = {**operands, "prune": prune}, None
-        if prune is not None and not isinstance(prune, bool):
-            raise UsageError(f"expected prune=True or prune=False, but it is {prune!r}")
-        return self.bound(operands, sizes, self.threads, self.validate, prune=prune)
+        return self.bound(operands, sizes, self.threads, self.validate, prune=checked_prune(prune))
 
     def takes(self, name: str) -> bool:
         """Whether an operand or a size has that name."""
@@ -527,6 +525,13 @@ class _Calls:
                 ("pass it (values are overwritten), or its extents with sizes={...}",),
             )
         return made
+
+
+def checked_prune(value: object) -> bool | None:
+    """None where a call does not say it. Raises UsageError."""
+    if value is None or isinstance(value, bool):
+        return value
+    raise UsageError(f"expected prune=True or prune=False, but it is {value!r}")
 
 
 def checked_bytes(value: object) -> int | None:

@@ -6,8 +6,7 @@
 | resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
 | join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
 | plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
-|          |        | the same of kernels of steps                    | plan/from_steps.py   | check_steps.py  |
-| passes   | plan   | the same rewritten, by some 25 named passes     | plan/passes.py       | plan/meaning.py |
+| passes   | plan   | the same rewritten, by some 20 named passes     | plan/passes.py       | plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
 | passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
 | print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
@@ -19,8 +18,8 @@ and `if`) part from it in `join` and meet it again in `print`:
 |----------|--------|-------------------------------------------------|----------------------|-----------------|
 | join     | space  | steps in normal form: unique indices, explicit  | space/from_steps.py, | tests beside    |
 |          |        | sums, views as relations of indices             | space/normal.py      | lang/interpret.py |
-| plan     | plan   | region by region one tensor drives, others are  | plan/from_steps.py,  | plan/check.py   |
-|          |        | looked up; sorted ones are merged               | plan/steps/          | (each nest)     |
+| plan     | plan   | region by region one tensor drives, others are  | plan/from_steps.py,  | plan/check_steps.py;   |
+|          |        | looked up; sorted ones are merged               | plan/steps/          | nests: plan/meaning.py |
 | lower    | cir    | C as a tree                                     | cir/from_steps.py    | cir/check.py    |
 
 The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an

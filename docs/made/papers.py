@@ -36,7 +36,7 @@ PAPERS = {
     ),
     "Henry et al. 2021: compilation of sparse array programming models": (
         Feature("sums of differently sparse operands", "`y[i] = A[i, j]*x[j] + b[i]`: a term at a time", "differential/test_combinations.py::test_combinations"),
-        Feature("unions and complements in one pass over several operands", "`C[i, j] = logical_xor(A[i, j], B[i, j])`", "papers/test_ufunc_model.py::test_iteration_spaces_with_complements"),
+        Feature("unions and complements of several operands (merged if sorted, else looked up)", "`C[i, j] = logical_xor(A[i, j], B[i, j])`", "papers/test_ufunc_model.py::test_iteration_spaces_with_complements"),
         Feature("any function, with its algebraic properties", "`function gcd(x, y) { ... space x or y }`", "papers/test_ufunc_model.py::test_fig_11_greatest_of_three_with_annihilator"),
         Feature("any fill value", "`tensor A : csr fill inf`", "papers/test_ufunc_model.py::test_fig_7_fill_value_of_1"),
         Feature("reductions by any function, over fills too", "`m[i] = min(j: A[i, j])`", "papers/test_ufunc_model.py::test_section_7_2_reductions_over_fills"),

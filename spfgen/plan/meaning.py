@@ -1,4 +1,4 @@
-"""What a nest does: the plain loops that its nodes stand for, compared with what is asked for (DESIGN.md §11).
+"""What a nest does: the plain loops that its nodes stand for, compared with what is asked for.
 
 The nest is read back independently of how it was made: as it was scanned, and after each rewrite. A rewrite may drop
 dimensions, give one the name of another, split a loop or put copies of its body side by side. So what is compared are

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spfgen.api import Kernel, made
 from spfgen.errors import DataError, UsageError
+from spfgen.kernel import Kernel, checked_prune, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.optimization import level_of
@@ -54,10 +54,8 @@ def evaluate(
         given, prune = {**given, "prune": prune}, None
     if out is not None and "out" in _parsed(statements, functions).ranks:
         given, out = {**given, "out": out}, None
-    if prune is not None and not isinstance(prune, bool):
-        raise UsageError(f"expected prune=True or prune=False, but it is {prune!r}")
     kernel, tensors, checked = prepared(statements, {**given, **dict(functions)}, threads, validate, out)
-    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, prune)
+    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, checked_prune(prune))
     bound()
     return kernel.results(bound, given)
 

@@ -45,11 +45,15 @@ class Symbolic:
         """The results with the values that these operands give; those that are not named are the ones of before, with
         the values that they have now. Nothing is allocated but what the kernel needs for itself; operands in the same
         arrays are not looked at again. Raises DataError for a value that the patterns have no place for."""
-        if self._bound is None or any(self._operands.get(n) is not v for n, v in operands.items()):
-            self._operands.update(operands)
-            self._bound = self._kernel.bind(sizes=self._sizes, **{**self._operands, **self.results})
-        self._bound()
-        return self._kernel.results(self._bound, self.results)
+        for name in operands:
+            if name in self.results:
+                raise UsageError(f"expected operands, but `{name}` is a result, which is written in place")
+        bound, wanted = self._bound, {**self._operands, **operands}
+        if bound is None or any(self._operands.get(n) is not v for n, v in operands.items()):
+            bound = self._kernel.bind(sizes=self._sizes, **{**wanted, **self.results})
+        bound()
+        self._bound, self._operands = bound, wanted
+        return self._kernel.results(bound, self.results)
 
     def __repr__(self) -> str:
         return f"<spfgen.Symbolic {self._kernel.name}: {', '.join(f'{n} {t!r}' for n, t in self.results.items())}>"

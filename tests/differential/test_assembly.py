@@ -402,6 +402,11 @@ def test_a_pattern_is_computed_once() -> None:
     assert made.result.arrays["val"] is values
     with pytest.raises(DataError, match="stores nothing"):
         made.numeric(A=csr(np.ones((6, 5))))
+    with pytest.raises(UsageError, match="`Q` is not one"):
+        made.numeric(Q=a)
+    with pytest.raises(UsageError, match="`C` is a result"):
+        made.numeric(C=made.result)
+    check(made.numeric(), 6 * A @ B, A @ B)  # the operands of before what was refused
     with pytest.raises(UsageError, match="is given"):
         kernel.symbolic(A=a, B=b, C=made.result)
     with pytest.raises(UsageError, match="there is none"):
@@ -426,6 +431,8 @@ def test_memory_that_is_limited(text: str, threads: int) -> None:
         check(enough.tensors["C"], dense, dense)
     with pytest.raises(UsageError, match="number of bytes"):
         spfgen.compile(text, max_workspace=-1, **compiled)
+    with pytest.raises(UsageError, match="prune=True or prune=False"):
+        spfgen.compile(text, prune="yes", **compiled)
 
 
 def test_a_kernel_from_a_pickle() -> None:

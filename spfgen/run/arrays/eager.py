@@ -393,7 +393,11 @@ def where(condition: Any, *choices: Any) -> Any:
 
 def clipped(value: Any, low: Any, high: Any, **options: Any) -> Any:
     """numpy.clip."""
-    low, high = options.pop("min", low), options.pop("max", high)
+    low, high, value = options.pop("min", low), options.pop("max", high), operand(value)
+    if not is_number(value) and value.dtype.kind in "iu":  # a number of Python that the type does not have is no bound
+        most = np.iinfo(value.dtype)
+        low = None if type(low) is int and low <= most.min else low
+        high = None if type(high) is int and high >= most.max else high
     if low is not None:
         value = applied(np.maximum, (value, low), dict(options))
     return value if high is None else applied(np.minimum, (value, high), dict(options))

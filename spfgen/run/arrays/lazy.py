@@ -91,7 +91,7 @@ class LazyArray(Operators):
         return LazyArray(turned(self.node, axes))
 
     def __getitem__(self, key: Any) -> LazyArray:
-        return LazyArray(Pick(self.node, key))
+        return LazyArray(Pick(self.node, tuple(map(_places, key)) if isinstance(key, tuple) else _places(key)))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -179,6 +179,12 @@ def _computed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(map(_computed, value))
     return value.compute() if isinstance(value, LazyArray) else value
+
+
+def _places(part: Any) -> Any:
+    """A part of a subscript: the shape follows from what a mask holds."""
+    part = _computed(part)
+    return part.to_numpy() if isinstance(part, Tensor) else part
 
 
 # --- computing ------------------------------------------------------------------------------------------------------
@@ -282,7 +288,8 @@ def _called_pattern(function: np.ufunc, node: Call, operands: Sequence[Node]) ->
         return None
     with np.errstate(all="ignore"):
         values = [n if p is None else p.fill for n, p in zip(numbers, found, strict=True)]
-        return _Pattern(np.asarray(function(*values, **dict(node.options)))[()], own.layout)
+        _, fill = in_c(np.zeros(0, node.dtype), function(*values, **dict(node.options)))
+        return _Pattern(fill, own.layout)
 
 
 def _groups(node: Node) -> Entries | None:

@@ -89,7 +89,7 @@ def _einsum(*arguments: Any, **options: Any) -> Any:
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
     """numpy.linalg.norm of a vector, and those norms of a matrix that need no factors."""
-    absolute = abs(x)
+    absolute = abs(x if x.dtype.kind in "fc" else x.astype(np.float64))
     match ord:
         case None | "fro":
             return np.sqrt((absolute**2).sum(axis, keepdims=keepdims))

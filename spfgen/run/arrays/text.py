@@ -118,6 +118,8 @@ class _Writer:
         operator = OPERATORS.get(node.function.__name__)
         if operator is None or node.options or node.function.nout > 1 or len(node.operands) != operator.arity:
             raise _NotSaid
+        if operator.name == "power" and node.dtype.kind == "i" and not _is_natural(node.operands[1]):
+            raise _NotSaid  # numpy refuses negative exponents when it sees one
         given = [self._broadcast(o, node.shape, own) for o in node.operands]
         match operator.symbol, given:
             case ("", _):
@@ -150,7 +152,8 @@ class _Writer:
         inner = [self.index(n) if d in axes else next(kept) for d, n in enumerate(node.operand.shape)]
         value = self.value(node.operand, inner)
         over = [inner[d] for d in axes]
-        if not over:
+        is_empty = any(node.operand.shape[d] == 0 for d in axes)
+        if not over or (is_empty and getattr(np, node.name).identity is None):  # numpy refuses max() of nothing
             raise _NotSaid
         return f"{REDUCTIONS[node.name]}({', '.join(over)}: {_outermost(value)})"
 
@@ -158,6 +161,11 @@ class _Writer:
 def _sums_as_numpy(node: Node) -> bool:
     """Whether sums in index notation have the type that numpy's have."""
     return node.dtype == np.bool_ or np.asarray(np.zeros(1, node.dtype).sum()).dtype == node.dtype
+
+
+def _is_natural(node: Node) -> bool:
+    number = literal(node)
+    return node.dtype.kind in "bu" if number is None else isinstance(number, int) and number >= 0
 
 
 def _is_plain(value: Any) -> bool:

@@ -220,6 +220,9 @@ def test_functions_of_numpy() -> None:
     agrees(np.where(tensor > 0, tensor, -1.0), np.where(dense > 0, dense, -1.0))
     agrees(np.where(tensor > 0, tensor, tensor * 2), np.where(dense > 0, dense, dense * 2))
     agrees(np.clip(tensor, -1, 2), np.clip(dense, -1, 2))
+    natural = np.array([0, 3, 200, 0], np.uint8)
+    for bounds in ((-1, 2), (-1, 256), (1, None)):
+        agrees(np.clip(spfgen.pack(natural, "sv"), *bounds), np.clip(natural, *bounds))
     agrees(np.dot(tensor, np.ones(4)), dense.sum(1))
     agrees(np.transpose(tensor), dense.T)
     agrees(np.asarray(tensor), dense)
@@ -252,6 +255,10 @@ def test_functions_of_numpy() -> None:
             np.linalg.norm(dense[2], None if order == "fro" else order)
         )
     agrees(np.linalg.norm(tensor, axis=1), np.linalg.norm(dense, axis=1))
+    for kind in ("int8", "bool"):  # whose squares and least number do not fit it
+        small = np.array([[-128, 0, 100], [0, 90, 0]]).astype(kind)
+        for order in (None, 1, np.inf):
+            agrees(np.linalg.norm(spfgen.pack(small, "csr"), order), np.linalg.norm(small.astype(float), order))
     with pytest.raises(TypeError, match="norm"):
         np.linalg.norm(tensor, 2)
     quotient, rest = divmod(tensor, 2)

@@ -180,6 +180,42 @@ def test_fill_values(enough, monkeypatch) -> None:
     agrees((spfgen.asarray(one) @ X).compute(), first @ X)
 
 
+@pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+def test_what_numpy_refuses(enough, monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    nothing = spfgen.asarray(spfgen.pack(np.zeros((0, 4)), "csr"))
+    agrees(nothing.sum(axis=0).compute(), np.zeros(4))
+    agrees(nothing.max(axis=1).compute(), np.zeros(0))
+    for tree in (nothing.max(), nothing.min(axis=0)):
+        with pytest.raises(ValueError, match="zero-size"):
+            tree.compute()
+    whole = np.array([[-2, 0, 3], [0, 1, 0]])
+    tensor = spfgen.asarray(spfgen.pack(whole, "csr"))
+    agrees((tensor**3).compute(), whole**3)
+    for wrong in (lambda: 2**tensor, lambda: np.power(tensor, tensor)):
+        with pytest.raises(ValueError, match="negative integer powers"):
+            wrong().compute()
+
+
+@pytest.mark.parametrize("enough", [0, 10**9], ids=["a kernel", "steps"])
+def test_complex_numbers(enough, monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "ENOUGH", enough)
+    dense = A + 1j * B
+    found = np.conjugate(spfgen.asarray(spfgen.pack(dense, "csc"))).compute()
+    assert (found.layout.name, found.dtype) == ("csc", np.complex128)
+    agrees(found, dense.conj())
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (0, 5)])
+def test_subscripts_of_what_is_not_computed(shape) -> None:
+    dense = A[: shape[0]]
+    one = spfgen.asarray(spfgen.pack(dense, "csr"))
+    for mask in (one > 3, (one > 3).compute()):
+        found = one[mask]
+        assert found.shape == dense[dense > 3].shape
+        agrees(found.compute(), dense[dense > 3])
+
+
 def test_lazy_arrays_are_operands() -> None:
     one = spfgen.asarray(spfgen.pack(A, "csr"))
     agrees(spfgen.evaluate("y[i] = A[i, j]*x[j]", A=one + one, x=spfgen.asarray(X)), 2 * A @ X)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, Statement
+from spfgen.lang.nodes import Access, For, If, Let, Set, Statement, While
 
 
 def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
@@ -17,3 +17,35 @@ def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
 def statements_in(steps: Sequence[Any]) -> Iterator[Statement]:
     """All equations."""
     return (n for s in steps for n in walk(s) if isinstance(n, Statement))
+
+
+def read_first(steps: Sequence[Any], in_loops: bool) -> set[str]:
+    """The tensors that are read before an assignment writes them, in the order of the text. One under a condition does
+    not count, nor does an update: both leave what was there. Assignments within `for` count if `in_loops`."""
+    found: set[str] = set()
+    written: set[str] = set()
+
+    def visit(steps: Sequence[Any], is_sure: bool) -> None:
+        for step in steps:
+            match step:
+                case Statement(target, op, value, where):
+                    read(value, *target.subscripts)
+                    if is_sure and op == "=" and where is None:
+                        written.add(target.tensor)
+                case Let(_, value) | Set(_, _, value):
+                    read(value)
+                case For(_, body, where):
+                    visit(body, is_sure and in_loops and where is None)
+                case While(condition, body):
+                    read(condition)
+                    visit(body, False)
+                case If(condition, then, otherwise):
+                    read(condition)
+                    visit(then, False)
+                    visit(otherwise, False)
+
+    def read(*values: Any) -> None:
+        found.update({a.tensor for a in accesses_in(values)} - written)
+
+    visit(steps, True)
+    return found

@@ -216,7 +216,8 @@ class _Checker:
         self.says_why(plan)
         self.place(plan, scope, plan.place)
         inner = scope.within(plan, plan.parallel) if plan.parallel else scope.within(SEARCHED)
-        inner = self.new(plan, inner, [plan.dim], (*plan.low, *plan.high))
+        sought = [] if plan.key is None else [plan.key.value]
+        inner = self.new(plan, inner, [plan.dim], [*plan.low, *plan.high, *sought, *plan.conditions])
         if plan.parallel:
             inner = replace(inner, varies=inner.varies | {plan.dim})
         for dim, call in plan.loads:
@@ -234,7 +235,7 @@ class _Checker:
         """What was made inside is there from now on; names are not."""
         return replace(scope, arrays=inner.arrays, functions=inner.functions, tables=inner.tables)
 
-    def new(self, plan: Plan, scope: Scope, names: Iterable[str], of: Iterable[Expr] = ()) -> Scope:
+    def new(self, plan: Plan, scope: Scope, names: Iterable[str], of: Iterable[Expr | Formula] = ()) -> Scope:
         names = list(names)
         for name in names:
             if name in scope.names:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from spfgen.facts.formula import Var, variables
-from spfgen.ir import children, walk
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import Layout, as_entries
 from spfgen.space.nodes import Tensor
 
@@ -91,13 +92,13 @@ def _is_everywhere(access: lang.Access, layouts: Mapping[str, Layout]) -> bool:
 
 
 def may_be_assembled(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> frozenset[str]:
-    """Results that do not share a pattern, are not read, and whose layout has index arrays or sizes of its own, or
-    places that cannot be written by coordinate. Where a
-    statement is computed `within` the target, or the schedule speaks of positions of it, its pattern is given."""
-    stated = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Statement)]
+    """Results that do not share a pattern, are not read before they are written, and whose layout has index arrays or
+    sizes of its own, or places that cannot be written by coordinate. Where a statement is computed `within` the target,
+    or the schedule speaks of positions of it, its pattern is given."""
+    stated = [*statements_in(kernel.statements)]
     targets = {s.target.tensor for s in stated}
     given = {s.target.tensor for s in stated if s.within}
-    given |= {name for s in kernel.statements for name in _read(s)}
+    given |= read_first(kernel.statements, in_loops=True)
     said = [o for d in kernel.directives for o in (d.loops if isinstance(d, lang.Directive) else d.old)]
     given |= {o.tensor for o in (*kernel.order, *said) if o.tensor is not None}
     given |= {f.tensor for f in kernel.finds if f.tensor is not None}
@@ -120,22 +121,8 @@ def _only_packs(layout: Layout) -> bool:
 
 def update_of(kernel: lang.Kernel, name: str) -> str:
     """Numpy's name of the operator that updates the tensor; addition where none does."""
-    stated = (n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Statement))
-    found = [s.op for s in stated if s.target.tensor == name and s.op not in ("=", "+=")]
+    found = [s.op for s in statements_in(kernel.statements) if s.target.tensor == name and s.op not in ("=", "+=")]
     return found[0] if found else "add"
-
-
-def _read(node: object) -> Iterator[str]:
-    """The tensors that are read in a statement, or by those inside of it."""
-    match node:
-        case lang.Access(tensor):
-            yield tensor
-        case lang.Statement(target=target):
-            for part in (*target.subscripts, *(n for n in children(node) if n is not target)):
-                yield from _read(part)
-            return
-    for part in children(node):
-        yield from _read(part)
 
 
 def as_assembled(tensor: Tensor, entry_type: str) -> Tensor:

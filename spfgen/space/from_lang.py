@@ -88,4 +88,7 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     operators, of tensors that are 0 where nothing is stored."""
     if any(d.local for d in kernel.tensors) or any(not _is_summed(layout) for layout in layouts.values()):
         return False
-    return first_beyond(kernel.statements) is None
+    if first_beyond(kernel.statements) is not None:
+        return False
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
+    return not any(a.tensor in computed for s in kernel.statements for a in accesses(s.value))

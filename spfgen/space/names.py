@@ -13,6 +13,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean, raise_all, there_are, word_in
 from spfgen.lang.types import LIBRARY, has_meaning_in_c
+from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
 
 
@@ -31,7 +32,7 @@ def check_kernel_name(kernel: lang.Kernel) -> None:
 def check_names(kernel: lang.Kernel) -> None:
     """The kernel's name means nothing in C; sizes are no scalars."""
     check_kernel_name(kernel)
-    for access in (a for s in kernel.statements for a in (s.target, *accesses(s.value))):
+    for access in accesses_in(kernel.statements):
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
             raise SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",))
@@ -49,13 +50,11 @@ def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:
                 ("give it another name",),
             )
         names.add(declaration.name)
-    for statement in kernel.statements:
-        for access in (statement.target, *accesses(statement.value)):
-            if access.tensor not in names and not access.subscripts:
-                names.add(access.tensor)
-                result.append(
-                    lang.TensorDecl(access.tensor, lang.LayoutUse(SCALAR.name, span=access.span), span=access.span)
-                )
+    for access in accesses_in(kernel.statements):
+        if access.tensor not in names and not access.subscripts:
+            names.add(access.tensor)
+            use = lang.LayoutUse(SCALAR.name, span=access.span)
+            result.append(lang.TensorDecl(access.tensor, use, span=access.span))
     return result
 
 
@@ -97,9 +96,8 @@ def check_accesses(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> None:
     if not kernel.statements:
         errors.append(SpecError(f"expected a statement in kernel `{kernel.name}`, but there is none", kernel.span,
                                 ("for instance `y[i] += A[i, j]*x[j]`",)))  # fmt: skip
-    for statement in kernel.statements:
-        for access in (statement.target, *accesses(statement.value)):
-            errors += check_use(access, layouts)
+    for access in accesses_in(kernel.statements):
+        errors += check_use(access, layouts)
     names = {d.name for d in kernel.tensors}
     for declaration in kernel.tensors:
         shares = declaration.shares

@@ -1,8 +1,4 @@
-"""Steps as they were written to steps in normal form: unique indices, explicit sums, views as relations of indices.
-
-What an index of a value that the target does not have means is decided here: in each additive term it is summed over
-the whole term; where the statement updates by another operator, that one combines.
-"""
+"""Steps whose sums are explicit (lang/normalize.py) to normal form: unique indices, views as relations of indices."""
 
 from __future__ import annotations
 
@@ -19,18 +15,14 @@ from spfgen.facts.formula import (
     Formula,
     Num,
     Var,
-    conjunction,
-    conjuncts,
     rename,
     substitute,
-    variables,
 )
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
+from spfgen.lang.values import indices_of
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
-
-ADDITIVE = ("add", "subtract", "negative", "positive")
 
 
 @dataclass
@@ -71,7 +63,7 @@ class Normal:
                     otherwise=self.steps(otherwise, names),
                 )
             case lang.Let(_, value) | lang.Set(_, _, value):
-                return replace(step, value=self.closed(value, names))
+                return replace(step, value=self.value(value, names))
             case lang.While(condition, body):
                 return replace(step, condition=self.value(condition, names), body=self.steps(body, names))
             case lang.Break():
@@ -103,7 +95,7 @@ class Normal:
         own: dict[str, str] = {}
         subscripts: list[Any] = []
         for subscript in target.subscripts:
-            found = self._indices_of_subscript(subscript) - set(names) - set(own)
+            found = indices_of(lang.Access(target.tensor, (subscript,))) - self.sizes - set(names) - set(own)
             own |= {n: self.new(n) for n in sorted(found, key=lambda n: _first(subscript, n))}
         inside = {**names, **own}
         at: list[Place] = []
@@ -118,66 +110,18 @@ class Normal:
                     name = self.new("at")
                     at.append(Place(name, self.value(subscript, inside)))
                     subscripts.append(Var(name))
-        updates = _update(step)
-        conditions = [] if step.where is None else list(conjuncts(step.where))
-        bound = set(inside)
-        outer = [c for c in conditions if variables(c) <= bound | self.sizes]
-        inner = [c for c in conditions if c not in outer]
-        value = self.summed(step.value, inside, inner, updates)
-        where = rename(conjunction(outer), inside) if outer else None
         return Equation(
             target.tensor,
             tuple(subscripts),
             tuple(own.values()),
-            value,
-            updates,
+            self.value(step.value, inside),
+            _update(step),
             tuple(at),
-            where,
+            None if step.where is None else rename(step.where, inside),
             step.within,
             show_statement(step),
             step.span,
         )
-
-    def _indices_of_subscript(self, subscript: Any) -> set[str]:
-        match subscript:
-            case lang.Range(index):
-                return {index}
-            case Expr():
-                return variables(subscript) - self.sizes
-        return free(subscript, self.sizes)
-
-    def summed(
-        self, value: Any, names: Mapping[str, str], conditions: Sequence[Formula], updates: lang.Apply | None
-    ) -> Any:
-        """The value with what it has more indices than `names` combined: added in each additive term, or by the
-        operator that updates."""
-        if updates is not None and updates.op != "add":
-            return self.over(value, names, conditions, updates)
-        match value:
-            case lang.Apply(op, arguments) if op in ADDITIVE and self.unbound(value, names):
-                return replace(value, arguments=tuple(self.summed(a, names, conditions, updates) for a in arguments))
-        return self.over(value, names, conditions, None)
-
-    def over(
-        self, value: Any, names: Mapping[str, str], conditions: Sequence[Formula], updates: lang.Apply | None
-    ) -> Any:
-        more = sorted(self.unbound(value, names), key=lambda n: _first(value, n))
-        if not more and not conditions:
-            return self.value(value, names)
-        known = set(names) | self.sizes
-        for condition in conditions:
-            more += [n for n in sorted(variables(condition) - known) if n not in more]
-        own = {**names, **{n: self.new(n) for n in more}}
-        where = rename(conjunction(list(conditions)), own) if conditions else None
-        op, function = ("add", None) if updates is None else (updates.op, updates.function)
-        return lang.Reduce(op, tuple(own[n] for n in more), self.value(value, own), where, value.span, function)
-
-    def closed(self, value: Any, names: Mapping[str, str]) -> Any:
-        """A value that may have no indices of its own, but sums over them."""
-        return self.summed(value, names, (), None)
-
-    def unbound(self, value: Any, names: Mapping[str, str]) -> set[str]:
-        return free(value, self.sizes) - set(names)
 
     # --- values ----------------------------------------------------------------------------------
 
@@ -193,13 +137,10 @@ class Normal:
                 return replace(value, arguments=tuple(self.value(a, names) for a in arguments))
             case lang.Reduce(_, indices, inner, where):
                 own = {**names, **{i: self.new(i) for i in indices}}
-                more = self.unbound(inner, own)
-                if more and value.op == "add":  # sum(j: ...) with further indices of the term
-                    inner_value = self.summed(inner, own, (), None)
-                else:
-                    inner_value = self.value(inner, own)
                 condition = None if where is None else rename(where, own)
-                return replace(value, indices=tuple(own[i] for i in indices), value=inner_value, where=condition)
+                return replace(
+                    value, indices=tuple(own[i] for i in indices), value=self.value(inner, own), where=condition
+                )
             case lang.Coalesce(arguments):
                 found = [self.value(a, names) for a in arguments]
                 result = found[-1]
@@ -350,37 +291,3 @@ def _first(value: Any, name: str) -> int:
 
 def _named(value: Any) -> Iterator[Any]:
     return (n for n in walk(value) if isinstance(n, Var | lang.Range))
-
-
-def free(value: Any, sizes: frozenset[str] | set[str]) -> set[str]:
-    """The indices of a value that nothing within it binds."""
-    match value:
-        case lang.Constant() | lang.Local():
-            return set()
-        case lang.Index(expr):
-            return variables(expr) - sizes
-        case lang.Access(_, subscripts):
-            found: set[str] = set()
-            for subscript in subscripts:
-                match subscript:
-                    case lang.Range(index):
-                        found.add(index)
-                    case Expr():
-                        found |= variables(subscript) - sizes
-                    case _:
-                        found |= free(subscript, sizes)
-            return found
-        case lang.Apply(_, arguments) | lang.Coalesce(arguments):
-            return set().union(*(free(a, sizes) for a in arguments))
-        case lang.Reduce(_, indices, inner, where):
-            names = free(inner, sizes) | (set() if where is None else variables(where) - sizes)
-            return names - set(indices)
-        case lang.Collapse(inner, old, new):
-            return free(inner, sizes) - set(old) | {new}
-        case lang.Split(inner, old, new):
-            return free(inner, sizes) - {old} | set(new)
-        case lang.Slice(inner, old, new):
-            return free(inner, sizes) - {old} | {new}
-        case lang.Concat(values, old, new):
-            return set().union(*(free(v, sizes) - {o} for v, o in zip(values, old, strict=True))) | {new}
-    raise InternalError(f"no indices of {value!r}")

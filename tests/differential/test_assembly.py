@@ -520,4 +520,4 @@ def test_the_text_says_whose_pattern_it_is() -> None:
     kernel computed { tensor A, C : csr  C[i,j] = A[j,i] }
     """)
     assembled = {n: set(spec.kernels[n].compile().assembled) for n in spec.kernels}
-    assert assembled == {"within_it": set(), "sharing": set(), "reading": set(), "found": set(), "computed": {"C"}}
+    assert assembled == {"within_it": set(), "sharing": set(), "found": set(), "reading": {"C"}, "computed": {"C"}}

@@ -11,7 +11,7 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
-from spfgen.plan.steps.env import Env, key_of, number_of
+from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
 from spfgen.space.nodes import Program
 from spfgen.space.own import COUNT, entries_of
@@ -44,10 +44,10 @@ class Tables(Nests):
         self.inlined.update({n.name: n.value for n in lets if names.count(n.name) == 1 and n.name not in changed})
 
     def collect(self, name: str) -> None:
-        """A result that more than one equation writes, or one in a loop, is kept in a table."""
+        """A result that more than one equation writes, or one in a loop, or that is read, is kept in a table."""
         found = [n for s in self.steps.body for n in walk(s) if isinstance(n, Equation) and n.target == name]
         alone = len(found) == 1 and found[0] in self.steps.body and found[0].updates is None and not found[0].at
-        if not alone:
+        if not alone or any(a.tensor == name for s in self.steps.body for a in accesses_of(s)):
             self.keep(name)
 
     def keep(self, name: str) -> None:

@@ -1,0 +1,358 @@
+"""The extents of the indices of steps: of the tensors where an index stands alone, else what views and accesses say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.errors import SpecError
+from spfgen.facts.formula import (
+    ONE,
+    TRUE,
+    ZERO,
+    Bin,
+    Compare,
+    Expr,
+    Formula,
+    Num,
+    Var,
+    conjunction,
+    substitute,
+    variables,
+    within,
+)
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.uf import linear
+from spfgen.space.extents import Extents, Key
+from spfgen.space.normal import Inside, Joined, Normal, moved
+from spfgen.space.steps import Chosen, Equation, Link, Linked, Tie
+
+
+class IndexExtents:
+    """The extents of all indices: those of tensors where they stand alone, else what views and accesses make them."""
+
+    def __init__(
+        self,
+        kernel: lang.Kernel,
+        extents: Extents,
+        normal: Normal,
+        uses: Sequence[lang.Access],
+        made: set[str],
+        own: set[str],
+    ) -> None:
+        self.kernel = kernel
+        self.extents = extents
+        self.normal = normal
+        self.uses = uses
+        self.made = made
+        """Tensors that the kernel makes: their extents follow."""
+        self.own = own
+        """Those of them that nobody outside sees: nothing knows their extents."""
+        self.bounding: Sequence[lang.Access] = uses
+        """The accesses that lie within their tensors wherever anything is computed."""
+        self.found: dict[str, Expr] = {}
+        self.pending: set[str] = set()
+        self.computed: dict[str, Expr] = {}
+        """Extents that are made of others."""
+        self.asked: dict[str, Var] = {}
+        """The extents of indices that a split makes and nothing decides: the caller says them."""
+        for link in normal.links:
+            open_ = [p for p in link.parts if not self.is_decided(p)]
+            for part in open_ if len(open_) > 1 else ():
+                if self.named(part) is None:
+                    self.asked[part] = Var(f"{normal.called.get(part, part)}_extent")
+
+    def is_decided(self, index: str) -> bool:
+        named = self.named(index)
+        if named is not None and named[1]:
+            return True
+        return index in self.normal.slices or any(new == index for new, _ in self.normal.concats)
+
+    def tensor(self, name: str, dimension: int) -> Expr:
+        return self.extents.value(self.extents.name(("tensor", name, dimension)))
+
+    def sizes(self, node: Any) -> Any:
+        """With the names of extents in place."""
+        values = {
+            n.name: self.tensor(n.name.rpartition("#")[0], int(n.name.rpartition("#")[2]))
+            for n in walk(node)
+            if isinstance(n, Var) and "#" in n.name
+        }
+        return substitute(node, values) if values else node
+
+    def named(self, index: str) -> tuple[Expr, bool] | None:
+        """The extent where it stands alone, and whether an operand decides it."""
+        key: Key = ("index", index, 0)
+        if key not in self.extents.parent:
+            return self.least(index)
+        root = self.extents.find(key)
+        if root not in self.extents.names:
+            return self.least(index)
+        members = [k for k in self.extents.parent if self.extents.find(k) == root]
+        decided = any(k[0] in ("size", "number") or (k[0] == "tensor" and k[1] not in self.made) for k in members)
+        return self.extents.value(self.extents.names[root]), decided
+
+    def least(self, index: str) -> tuple[Expr, bool] | None:
+        """Of an index that one access repeats."""
+        for key, places in self.extents.repeated:
+            if key[1] == index:
+                result: Expr | None = None
+                for name in dict.fromkeys(self.extents.name(p) for p in places):
+                    value = self.extents.value(name)
+                    result = value if result is None else Bin("min", result, value)
+                assert result is not None
+                return result, any(p[1] not in self.made for p in places)
+        return None
+
+    def extent(self, index: str) -> Expr:
+        """The extent of an index, by name. Raises SpecError where nothing bounds it."""
+        found = self.extent_of(index)
+        if isinstance(found, Var | Num):
+            return found
+        name = next((n for n, e in self.computed.items() if e == found), None)
+        if name is None:
+            name = f"{index}_extent"
+            while name in self.computed or name in self.normal.taken:
+                name = f"{name}_"
+            self.computed[name] = found
+        return Var(name)
+
+    def extent_of(self, index: str) -> Expr:
+        if index not in self.found:
+            named = self.named(index)
+            if named is not None and not self.is_own(named[0]):
+                self.found[index] = named[0]
+            else:
+                made = self.made_of(index)
+                if made is None:
+                    raise self.unbounded(index)
+                self.found[index] = made
+        return self.found[index]
+
+    def is_free(self, index: str) -> bool:
+        """Whether nothing but conditions, and that accesses lie within their tensors, bounds the index."""
+        named = self.named(index)
+        if named is not None and not self.is_own(named[0]):
+            return False
+        return index not in self.asked and self.viewed(index) is None and named is None
+
+    def is_own(self, extent: Expr) -> bool:
+        return isinstance(extent, Var) and extent.name.partition(".")[0] in self.own
+
+    def made_of(self, index: str) -> Expr | None:
+        """What views and accesses make it."""
+        if index in self.asked:
+            return self.asked[index]
+        if index in self.pending:
+            return None
+        self.pending.add(index)
+        try:
+            return self.by_slice(index) or self.by_link(index) or self.by_concat(index) or self.by_reads(index)
+        finally:
+            self.pending.discard(index)
+
+    def known(self, index: str) -> Expr | None:
+        """The extent, if an operand or a view decides it."""
+        named = self.named(index)
+        if named is not None and named[1]:
+            return named[0]
+        return self.made_of(index) or (named[0] if named is not None and index not in self.pending else None)
+
+    def by_slice(self, index: str) -> Expr | None:
+        if index not in self.normal.slices:
+            return None
+        base, start, stop, step = self.normal.slices[index]
+        whole = self.tensor(base[1], base[2]) if isinstance(base, tuple) else None
+        if isinstance(base, str):
+            return _length(start or ZERO, stop or ZERO, step)
+        assert whole is not None
+        if step > 0:
+            first = ZERO if start is None else self.place(start, whole)
+            last = whole if stop is None else Bin("min", self.place(stop, whole), whole)
+            return _length(first, last, step)
+        first = Bin("-", whole, ONE) if start is None else Bin("min", self.place(start, whole), Bin("-", whole, ONE))
+        last = Num(-1) if stop is None else self.place(stop, whole)
+        return _length(first, last, step)
+
+    def place(self, expr: Expr, whole: Expr) -> Expr:
+        return Bin("+", whole, expr) if isinstance(expr, Num) and expr.value < 0 else expr
+
+    def by_link(self, index: str) -> Expr | None:
+        for link in self.normal.links:
+            if link.whole == index:
+                parts = [self.known(p) for p in link.parts]
+                if all(p is not None for p in parts):
+                    return _product([p for p in parts if p is not None])
+            if index in link.parts:
+                others = [self.known(p) for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                if whole is not None and all(p is not None for p in others):
+                    return Bin("/", whole, _product([p for p in others if p is not None]))
+        return None
+
+    def by_concat(self, index: str) -> Expr | None:
+        for new, old in self.normal.concats:
+            if new == index:
+                parts = [self.known(o) for o in old]
+                if all(p is not None for p in parts):
+                    result = parts[0]
+                    for part in parts[1:]:
+                        result = Bin("+", result, part)  # type: ignore[arg-type]
+                    return result
+        return None
+
+    def by_reads(self, index: str) -> Expr | None:
+        """As far as the accesses lie within their tensors, which have the index with other things in a subscript."""
+        best: Expr | None = None
+        for access in self.bounding:
+            if access.tensor in self.made:
+                continue
+            for k, subscript in enumerate(access.subscripts):
+                if index not in variables(subscript):
+                    continue
+                try:
+                    affine = linear(self.sizes(subscript))
+                except NotAffine:
+                    continue
+                limit = self.last(index, affine, self.tensor(access.tensor, k))
+                if limit is not None:
+                    best = limit if best is None else Bin("max", best, limit)
+        return None if best is None else Bin("max", best, ZERO)
+
+    def last(self, index: str, affine: Affine, extent: Expr) -> Expr | None:
+        """One more than the largest value of the index with 0 <= affine < extent, others being what they may be."""
+        factor = affine.coefficient(index)
+        if not factor:
+            return None
+        rest: Expr = Num(affine.constant)
+        for atom, k in affine.terms:
+            if not isinstance(atom, str):
+                return None
+            if atom == index:
+                continue
+            if atom in self.normal.taken:
+                if (k < 0) != (factor > 0):
+                    continue  # what leaves the index most is 0
+                other = self.known(atom)
+                if other is None:
+                    return None
+                most = Bin("*", Num(abs(k)), Bin("-", other, ONE))
+                rest = Bin("-" if k < 0 else "+", rest, most)
+            else:
+                rest = Bin("+", rest, Bin("*", Num(k), Var(atom)))
+        if factor > 0:
+            return Bin("+", Bin("/", Bin("-", Bin("-", extent, ONE), rest), Num(factor)), ONE)
+        return Bin("+", Bin("/", rest, Num(-factor)), ONE)
+
+    def check_bounded(self, index: str, body: Any) -> None:
+        """Raises SpecError for an index that is in no subscript and in no condition."""
+        spoken = any(index in variables(s) for a in self.uses for s in a.subscripts)
+        if not spoken and not any(isinstance(n, Compare) and index in variables(n) for s in body for n in walk(s)):
+            raise self.unbounded(index)
+
+    def unbounded(self, index: str) -> SpecError:
+        name = self.normal.called.get(index, index)
+        span = next((a.span for a in self.uses if any(index in variables(s) for s in a.subscripts)), self.kernel.span)
+        return SpecError(
+            f"expected bounds for `{name}`, but nothing bounds it: its loop would run for ever",
+            span,
+            ("an index gets its extent where it stands alone as a subscript: `A[i, j]`",),
+        )
+
+    def derived(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """Extents that have names, what calls make results by that have them, and whether the two have to be equal: so
+        it is where a view has the extent; where reads lie within their tensors says no more than what would do."""
+        for index in sorted(self.normal.taken):
+            named = self.named(index)
+            if named is None:
+                continue
+            is_part = any(index in link.parts for link in self.normal.links)
+            viewed = None if is_part and named[1] else self.viewed(index)
+            other = viewed or (None if named[1] else self.made_of(index))
+            if other is not None and named[0] != other:
+                yield named[0], self.sizes(other), viewed is not None and not is_part
+        for index, size in self.asked.items():
+            for link in (k for k in self.normal.links if index in k.parts):
+                others = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
+                whole = self.known(link.whole)
+                known = [o for o in others if o is not None]
+                if whole is not None and len(known) == len(others) and not any(size in walk(e) for e in known):
+                    yield size, self.sizes(Bin("/", whole, _product(known))), False
+
+    def viewed(self, index: str) -> Expr | None:
+        """The extent that a view gives the index."""
+        self.pending.add(index)
+        try:
+            return self.by_slice(index) or self.by_link(index) or self.by_concat(index)
+        finally:
+            self.pending.discard(index)
+
+    def needed(self, body: Any) -> set[str]:
+        """The indices over which something runs."""
+        found: set[str] = set()
+        for node in (n for s in body for n in walk(s)):
+            match node:
+                case Equation(indices=indices) | lang.For(indices) | lang.Reduce(_, indices):
+                    found |= set(indices)
+                case Linked(link):
+                    found |= set(link.names)
+        return found
+
+    # --- nodes -----------------------------------------------------------------------------------
+
+    def resolved(self, step: Any) -> Any:
+        """With extents in links, concatenations as choices, conditions of insideness as formulas."""
+
+        def rule(node: Any) -> Any:
+            match node:
+                case Linked(Link(_, parts, ()) as link, value):
+                    return replace(node, link=replace(link, extents=tuple(self.extent(p) for p in parts)))
+                case Joined():
+                    return self.joined(node)
+                case Chosen(Inside(value)):
+                    return replace(node, condition=self.inside(value))
+                case Var(name) if "#" in name:
+                    return self.sizes(node)
+            return None
+
+        return rewrite(rule, step)
+
+    def joined(self, node: Joined) -> Any:
+        offset: Expr = ZERO
+        parts: list[tuple[Expr, Any]] = []
+        for old, value in zip(node.old, node.parts, strict=True):
+            start: Expr = ZERO if offset == ZERO else Bin("-", ZERO, offset)
+            part = moved(value, Tie(old, node.new, start, 1), node.span)
+            offset = self.extent(old) if offset == ZERO else Bin("+", offset, self.extent(old))
+            parts.append((offset, part))
+        result = parts[-1][1]
+        for end, part in reversed(parts[:-1]):
+            result = Chosen(Compare("<", Var(node.new), end), part, result, node.span)
+        return result
+
+    def inside(self, value: Any) -> Formula:
+        conditions: list[Formula] = []
+        for access in (n for n in walk(value) if isinstance(n, lang.Access)):
+            for k, subscript in enumerate(access.subscripts):
+                conditions.append(within(self.sizes(subscript), ZERO, self.tensor(access.tensor, k)))
+        return conjunction(conditions) if conditions else TRUE
+
+
+def _length(start: Expr, stop: Expr, step: int) -> Expr:
+    """How many places a slice has."""
+    distance = Bin("-", stop, start) if step > 0 else Bin("-", start, stop)
+    match distance:
+        case Bin("-", Num(a), Num(b)):
+            return Num(max(0, -(-(a - b) // abs(step))))
+    rounded = Bin("/", Bin("+", distance, Num(abs(step) - 1)), Num(abs(step))) if abs(step) > 1 else distance
+    return Bin("max", rounded, ZERO)
+
+
+def _product(parts: Sequence[Expr]) -> Expr:
+    result = parts[0]
+    for part in parts[1:]:
+        result = Bin("*", result, part)
+    return result

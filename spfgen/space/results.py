@@ -1,0 +1,114 @@
+"""Types, patterns and fill values of results and of local tensors, as far as the text leaves them open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import SpecError
+from spfgen.facts.formula import Var
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.fills import plain_fill
+from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
+from spfgen.lang.typing import scalar_types
+from spfgen.space.assembled import as_assembled
+from spfgen.space.nodes import Tensor
+from spfgen.space.regions import Regions, is_everywhere
+from spfgen.space.result_types import result_types
+from spfgen.space.steps import Equation
+from spfgen.space.typed import Types
+
+MOST_CHOICES = 250
+"""So many choices of types are tried where the text says none."""
+
+
+def with_result_types(
+    kernel: lang.Kernel, declared: Sequence[lang.TensorDecl], tensors: Sequence[Tensor], own: set[str]
+) -> tuple[Tensor, ...]:
+    """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
+    said = {d.name for d in declared if d.use.value_type is not None}
+    open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
+    refused: SpecError | None = None
+    for kinds in islice(_choices(len(open_)), MOST_CHOICES):
+        chosen = dict(zip(open_, kinds, strict=True))
+        fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
+        operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
+        known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}
+        try:
+            types = result_types(kernel, known)
+        except SpecError as error:
+            refused = refused or error
+            continue
+        return tuple(replace(t, value_type=types.get(t.name, t.value_type)) for t in operands)
+    assert refused is not None
+    raise refused
+
+
+def _choices(count: int) -> Iterator[tuple[str, ...]]:
+    """Types for so many operands of which the text says none: calls decide, here any will do that has a meaning. First
+    all the same."""
+    kinds = (DEFAULT_VALUE, DEFAULT_WHOLE, "bool")
+    yield from ((kind,) * count for kind in kinds)
+    yield from product(kinds, repeat=count)
+
+
+def _fits(tensor: Tensor, kind: str) -> bool:
+    """Whether the tensor's fill value is one of the type."""
+    fill = tensor.layout.fill
+    return not isinstance(fill, float) or TYPES[kind].kind in "fc"
+
+
+def with_patterns(kernel: lang.Kernel, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are lists of entries."""
+    computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
+    return tuple(as_assembled(t, t.value_type) if t.name in computed else t for t in tensors)
+
+
+def with_fills(
+    body: Sequence[Any], tensors: Sequence[Tensor], local: Sequence[Tensor], said: set[str]
+) -> tuple[Tensor, ...]:
+    """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
+    anything; unless the text says something else."""
+    everything = {t.name: t for t in (*tensors, *local)}
+    scalars = scalar_types(body, Types({n: t.value_type for n, t in everything.items()}, {}).leaf)
+    types = Types({n: t.value_type for n, t in everything.items()}, scalars)
+    layouts = {n: t.layout for n, t in everything.items()}
+    dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
+    regions = Regions(layouts, dense, types, {})
+    result = []
+    for tensor in tensors:
+        own = [n for s in body for n in walk(s) if isinstance(n, Equation) and n.target == tensor.name]
+        alone = len(own) == 1 and own[0].updates is None and own[0] in _everywhere(body)
+        if tensor.assembled is not None and tensor.name not in said and alone:
+            fill = regions.fill(own[0].value)
+            if fill is not None:
+                number = plain_fill(_cast(fill, tensor.value_type))
+                layout, assembled = replace(tensor.layout, fill=number), replace(tensor.assembled, fill=number)
+                tensor = replace(tensor, layout=layout, assembled=assembled)
+        result.append(tensor)
+    return tuple(result)
+
+
+def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:
+    """The equations that write every place of their target, whatever the data are: under no condition, in no loop that
+    may end early."""
+    for step in steps:
+        match step:
+            case Equation():
+                plain = all(isinstance(s, Var) for s in step.subscripts) and len(set(step.subscripts)) == len(
+                    step.subscripts
+                )
+                if plain and step.where is None and not step.at and not step.within:
+                    yield step
+            case lang.For(_, body, None) if not any(isinstance(n, lang.Break) for s in body for n in walk(s)):
+                yield from _everywhere(body)
+
+
+def _cast(number: Any, kind: str) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(number).astype(kind)[()]

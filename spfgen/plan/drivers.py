@@ -74,7 +74,7 @@ def _intersected(instance: Instance, steps: Sequence[Step], context: Context) ->
     for along in reversed(scans):
         others = [steps[k].dim for k in scans if k > along and steps[k].dim in positions]
         independent = all(steps[along].dim not in _needed(steps, dim) for dim in others)
-        if not others or not independent or not _is_interval(steps, along) or {*others} & {*context.forced}:
+        if not others or not independent or not _is_interval(instance, steps, along) or {*others} & {*context.forced}:
             continue
         outer = [steps[k].dim for k in scans if k < along]
         try:
@@ -90,9 +90,15 @@ def _intersected(instance: Instance, steps: Sequence[Step], context: Context) ->
     return None
 
 
-def _is_interval(steps: Sequence[Step], k: int) -> bool:
-    """Whether a loop goes from one value that is loaded to another."""
+def _is_interval(instance: Instance, steps: Sequence[Step], k: int) -> bool:
+    """Whether a loop goes along coordinates from one value that is loaded to another. Those of fixed length are short:
+    blocks."""
+    same = [c.value.names() for c in instance.domain.hull().constraints() if c.equality and not c.value.constant]
+    if steps[k].dim not in instance.indices and not any({steps[k].dim, i} in same for i in instance.indices):
+        return False
     loads = {s.dim for s in steps[:k] if s.kind == "load"}
+    if isinstance(Counts(instance).trips(steps[k].low, steps[k].high), Num):
+        return False
     return all(any(loads & variables(e) for e in bounds) for bounds in (steps[k].low, steps[k].high))
 
 

@@ -30,7 +30,7 @@ static inline int spfgen_threads(int wanted, double work) {
 /* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+static inline int64_t spfgen_partition_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts) {
     if (part <= 0 || low >= high) {
         return low;
@@ -88,8 +88,8 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     /* work partition: parts of about the same number of entries, by A_rowptr */
     #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < threads; part++) {
-        const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, 6, part, threads);
-        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, 6, part + 1, threads);
+        const int64_t i_begin = spfgen_partition_int32(A_rowptr, 0, nrow, 6, part, threads);
+        const int64_t i_end = spfgen_partition_int32(A_rowptr, 0, nrow, 6, part + 1, threads);
         for (int64_t i = i_begin; i < i_end; i++) {
             double y_sum = 0.0;
             for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {

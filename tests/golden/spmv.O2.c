@@ -12,9 +12,9 @@
 /* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
    forget it where the body stands in a loop in parallel. */
 #ifdef __GNUC__
-#define SPFGEN_ALONE __attribute__((noinline))
+#define SPFGEN_NOINLINE __attribute__((noinline))
 #else
-#define SPFGEN_ALONE
+#define SPFGEN_NOINLINE
 #endif
 
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
@@ -47,7 +47,7 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
 
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
    `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
-static inline int spfgen_turns(int threads, double work, int each) {
+static inline int spfgen_chunks(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
@@ -66,7 +66,7 @@ static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 /* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
+static inline int64_t spfgen_partition_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts) {
     if (part <= 0 || low >= high) {
         return low;
@@ -91,7 +91,7 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
 /* The same, but a part may begin within an iteration that is long: at *at in [array[i], array[i + 1]]. */
 static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts, int64_t *at) {
-    int64_t i = spfgen_share_int32(array, low, high, each, part, parts);
+    int64_t i = spfgen_partition_int32(array, low, high, each, part, parts);
     *at = array[i];
     if (part > 0 && part < parts && i > low) {
         const int64_t before = array[i - 1];
@@ -109,7 +109,7 @@ static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int6
 /* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
    differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
    lengths. */
-static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, double most) {
+static inline bool spfgen_predictable_int32(const int32_t *begins, int64_t count, double most) {
     if (count < 256) {
         return true;
     }
@@ -128,7 +128,7 @@ static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, dou
 }
 
 /* One part of a loop that threads share. */
-static SPFGEN_ALONE void spmv_part(
+static SPFGEN_NOINLINE void spmv_part(
     int part,
     const int32_t *restrict A_rowptr,
     int64_t nrow,
@@ -139,7 +139,7 @@ static SPFGEN_ALONE void spmv_part(
     bool far,
     const double *restrict A_val,
     const int32_t *restrict A_colidx,
-    bool steady,
+    bool predictable,
     const double *restrict x_val)
 {
     int64_t i_from;
@@ -168,7 +168,7 @@ static SPFGEN_ALONE void spmv_part(
                     spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
                     spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
-                if (steady) {
+                if (predictable) {
                     /* four at a time, so that one addition need not wait for the other */
                     int64_t pj_next = pj_begin;
                     while (pj_next + 4 <= pj_end) {
@@ -242,10 +242,10 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     }
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
-    const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
+    const int parts = spfgen_chunks(threads, (double)nrow + 3.0 * (double)nnz, 8);
     /* segments are long, on the average, or about as long as their neighbours */
-    const bool steady = nnz >= 24 * nrow
-            || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
+    const bool predictable = nnz >= 24 * nrow
+            || spfgen_predictable_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
@@ -263,12 +263,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    steady, x_val);
+                    predictable, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    steady, x_val);
+                    predictable, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

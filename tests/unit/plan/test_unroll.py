@@ -8,14 +8,14 @@ import pytest
 import spfgen
 from spfgen.explain import explain_text
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Rounds, Scan
+from spfgen.plan.nodes import PLANS, Scan, UnrollWhen
 
 TEXT = "y[i] = A[i, j]*x[j]"
 
 
-def rounds(kernel: spfgen.Kernel) -> list[Rounds]:
+def rounds(kernel: spfgen.Kernel) -> list[UnrollWhen]:
     plans = kernel.generated.plans
-    return [n.rounds for p in plans for n in walk(p, PLANS) if isinstance(n, Scan) and n.rounds is not None]
+    return [n.unroll_when for p in plans for n in walk(p, PLANS) if isinstance(n, Scan) and n.unroll_when is not None]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 /* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
    about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
    the search never ends further left. */
-static inline int64_t spfgen_share_TYPE(const TYPE_t *array, int64_t low, int64_t high, int64_t each, int part,
+static inline int64_t spfgen_partition_TYPE(const TYPE_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts) {
     if (part <= 0 || low >= high) {
         return low;

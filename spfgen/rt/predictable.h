@@ -1,7 +1,7 @@
 /* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
    differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
    lengths. */
-static inline bool spfgen_steady_TYPE(const TYPE_t *begins, int64_t count, double most) {
+static inline bool spfgen_predictable_TYPE(const TYPE_t *begins, int64_t count, double most) {
     if (count < 256) {
         return true;
     }

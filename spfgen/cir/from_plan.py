@@ -293,6 +293,8 @@ class Lowering(Values):
             return self.plan(plan, Scope())
         kind = wide_type(self, group, plan)
         lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
+        if len(self.plans) == 1:
+            return lines  # the function is about this statement, and says so
         return [c.Comment(group.text), *lines]
 
     def nests(self, plan: Plan) -> list[c.Stmt]:

@@ -109,7 +109,7 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         return _divided(low, plan, partition, scope)
     parts = _Parts(low, plan, scope, _number(low, partition, scope), _taken(low))
     own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
-    return [parts.comment, *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
+    return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
 
 
 def needs_parts(plan: Loop) -> bool:
@@ -176,15 +176,15 @@ class _Parts:
         """The iterations from one variable to another."""
         return self.low.plan(between(self.low, self.plan, start, stop), scope)
 
-    @property
-    def comment(self) -> c.Stmt:
+    def comment(self, split: str = "") -> c.Stmt:
+        """How iterations are divided; `split` is the loop of which several threads share an iteration that is long."""
         weight = self.plan.partition.weight if self.plan.partition is not None else None
         if weight is None:
             return c.Comment("the iterations in equal parts")
         text = f"work partition: parts of about the same number of entries, by {self.array(weight.pointer)[0].name}"
         if weight.deeper:
             text += f", measured by {self.array(weight.deeper[-1])[0].name}"
-        return c.Comment(text)
+        return c.Comment(f"{text}; a long {split} is split" if split else text)
 
     def array(self, function: str) -> tuple[c.Name, str]:
         """An index array and its type."""
@@ -319,7 +319,7 @@ def _summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> li
     part = low.names.new("part")
     add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
-    return [parts.comment, *parts.loop(body), after]
+    return [parts.comment(), *parts.loop(body), after]
 
 
 def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
@@ -364,7 +364,7 @@ def _copied(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> li
     with _renamed(low, target, own):
         body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
     added = _added(low, whole, copies, places, count, target)
-    lines: list[c.Stmt] = [parts.comment, *parts.loop(body), *added]
+    lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *added]
     if not partition.atomic:
         return lines
     atomic = replace(plan, partition=replace(partition, adds=""))
@@ -578,7 +578,7 @@ def _rows(low: Lowering, plan: Scan, partition: Partition, found: Slice, scope: 
     key = (boundary.target.tensor, f"{boundary.target.array} of a row")
     own_body = boundary.of_row(plan.body, key[1])
     if own_body is None:
-        return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
+        return [parts.comment(), *parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]
     inner = low.names[partition.row]
     words = (f"{row}_from", f"{row}_to", f"{row}_stop", f"{inner}_begin", f"{inner}_end")
@@ -620,8 +620,7 @@ def _rows(low: Lowering, plan: Scan, partition: Partition, found: Slice, scope: 
         *each,
     ]
     return [
-        parts.comment,
-        c.Comment(f"where one {row} takes long, several threads share it"),
+        parts.comment(split=row),
         *parts.loop(inside),
         *_boundaries_added(low, plan, boundary, rows, arrays, count, scope),
     ]
@@ -653,7 +652,7 @@ def _divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> l
         *parts.states,
         *low.plan(rewrite(bounded, between(low, plan, parts.start, past), PLANS), parts.scope),
     ]
-    return [parts.comment, c.Comment(f"where one {row} takes long, several threads share it"), *parts.loop(inside)]
+    return [parts.comment(split=row), *parts.loop(inside)]
 
 
 def _step(found: Slice, dim: str) -> int | None:

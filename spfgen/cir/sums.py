@@ -308,14 +308,14 @@ def _unrolled(
     each: list[c.Stmt] = []
     for k in range(TIMES):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
-        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name))
+        lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
+        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _alone(lines)
     added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
-    declared = [c.Declare(kind.c, s.name, zero(kind)) for s in sums]
     more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
     return [
         c.Comment("four at a time, so that one addition need not wait for the other"),
         c.Declare(INT, at.name, first),
-        c.While(more, c.Block((*declared, *each, added, c.Assign(at, "+=", c.Int(TIMES))))),
+        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(TIMES))))),
         loop(position, at, end, low.plan(plan.body, scope)),
     ]
 
@@ -337,19 +337,19 @@ def _in_turn(
     # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
     # the last. Else one addition of four values is in time for the next four.
     sums = [name, low.names.new(f"{name}_2")] if few else [low.names.new(f"{name}_{k}") for k in (1, 2)]
-    declared, other = (c.Declare(kind.c, s, zero(kind)) for s in sums)
+    other = c.Declare(kind.c, sums[1], zero(kind))
     added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
     group: list[c.Stmt] = []
     for k in reversed(range(2 if few else 4)):
         value = _value(low, plan, scope, name, k, sums[k % 2])
         if k == 1 and not few:
-            value, group = [other, *_alone(value)], [*group, added]
+            value, group = _begun(value, sums[1], kind), [*group, added]
         elif group:
-            value = _alone(value)
+            value = _alone(value) if k or few else _begun(value, sums[0], kind)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
-        group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
+        group = [*group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
     comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
     return [comment, other, pairs, added] if few else [comment, pairs]
@@ -539,6 +539,15 @@ def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
     own = c.Name(low.names[plan.dim])
     result: c.Expr = rewrite(lambda n: by if n == own else None, index)
     return result
+
+
+def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
+    """The sum begins with the value that is added to it first, where that is all that the lines do."""
+    match lines:
+        case [*comments, c.Assign(c.Name(own), "+=", value)] if own == name:
+            if all(isinstance(s, c.Comment) for s in comments):
+                return [*comments, c.Declare(kind.c, name, value)]
+    return [c.Declare(kind.c, name, zero(kind)), *_alone(lines)]
 
 
 def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:

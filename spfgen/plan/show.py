@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from spfgen.errors import InternalError
@@ -95,9 +96,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Scan(dim, low, high, body, parallel, why, partition=partition):
             shared = _partition_text(partition) if parallel else ""
             add(f"scan {dim} in {interval(low, high)}{shared}{_marks(plan)}", why)
-            if plan.unroll_when is not None:
-                alike = " or neighbours are about as long" if plan.unroll_when.begins is not None else ""
-                add(f"  unrolled by four if {show(plan.unroll_when.long)}{alike}, else by four that are guarded")
+            for text, why in _versions(plan):
+                add(f"  {text}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)
@@ -245,6 +245,17 @@ def _marks(scan: Scan) -> str:
     fused = f", as one with the {scan.collapse - 1} inside" if scan.collapse > 1 else ""
     unrolled = f", unrolled by {scan.unroll}" if scan.unroll else ""
     return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}{', downwards' if scan.down else ''}"
+
+
+def _versions(scan: Scan) -> Iterator[tuple[str, str]]:
+    """The versions of a loop among which a call chooses: the predicate of each, and the reason."""
+    if scan.unroll_when is not None:
+        alike = " or neighbours are about as long" if scan.unroll_when.begins is not None else ""
+        text = f"unrolled by four if {show(scan.unroll_when.long)}{alike}, else by four with guards"
+        yield text, "the branch at the end of short segments of many lengths is not predicted"
+    if scan.ahead is not None and scan.ahead.when:
+        how_far = f"{scan.ahead.places} places ahead" if scan.ahead.places else "before it is read"
+        yield f"prefetched {how_far} if {' and '.join(map(show, scan.ahead.when))}", scan.ahead.because
 
 
 def _partition_text(partition: Partition | None) -> str:

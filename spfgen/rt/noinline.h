@@ -1,5 +1,4 @@
-/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
-   forget it where the body stands in a loop in parallel. */
+/* Not inlined: compilers forget what `restrict` says of parameters where the body stands in a parallel loop. */
 #ifdef __GNUC__
 #define SPFGEN_NOINLINE __attribute__((noinline))
 #else

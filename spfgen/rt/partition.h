@@ -1,13 +1,9 @@
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
-   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
-   the search never ends further left. */
-static inline int64_t spfgen_partition_TYPE(const TYPE_t *array, int64_t low, int64_t high, int64_t each, int part,
-                                        int parts) {
-    if (part <= 0 || low >= high) {
-        return low;
-    }
-    if (part >= parts) {
-        return high;
+/* Where part `part` of `parts` begins, where array[i + 1] - array[i] + each adds up to about the same in each. The parts
+   cover [low, high) without overlap whatever the array holds: for a larger part the search never ends further left. */
+static inline int64_t spfgen_partition_TYPE(const TYPE_t *array, int64_t low, int64_t high, int64_t each,
+                                             int part, int parts) {
+    if (part <= 0 || part >= parts || low >= high) {
+        return part >= parts && low < high ? high : low;
     }
     const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;

@@ -30,7 +30,7 @@ int turns(int threads, double work) {
     return spfgen_chunks(threads, work, 8);
 }
 """
-NEEDED = ("thread.h", "next_part.h", "turns.h")
+NEEDED = ("thread.h", "next_part.h", "chunks.h")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_sums_of_fractions_over_segments(A: str, x: str, samples: bool | None) -
     kernel = spfgen.compile(TEXT, A=A, x=x, y=x)
     found = rounds(kernel)
     assert [r.begins is not None for r in found] == ([] if samples is None else [samples])
-    assert ("four in each round" in explain_text(kernel.generated)) == bool(found)
+    assert ("unrolled by four" in explain_text(kernel.generated)) == bool(found)
     assert not rounds(spfgen.compile(TEXT, A=A, x=x, y=x, optimize=1))
 
 

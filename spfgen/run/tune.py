@@ -17,11 +17,11 @@ from spfgen.errors import CheckFailed, SpfgenError, UsageError
 from spfgen.progress import task
 from spfgen.run.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.compare import compare, flat, stored
+from spfgen.run.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.operands import operands
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
 
 

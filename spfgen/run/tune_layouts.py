@@ -32,13 +32,13 @@ from spfgen.run.compare import compare, flat, stored
 from spfgen.run.entries import own_entries, pack_object
 from spfgen.run.evaluate import prepared
 from spfgen.run.inspect import distinct
+from spfgen.run.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.layout_candidates import Candidate, Family, Setting, candidates, families, plain_bytes
 from spfgen.run.operands import operands as operands_of
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 from spfgen.space.assembled import without_shared
 
 MOST_MEMORY = 4.0

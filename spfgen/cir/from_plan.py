@@ -151,7 +151,7 @@ class Lowering(Values):
         if self.missing_memory:
             rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
-        rest += entries.failed(self)
+        rest += entries.failed(self, used)
         if self.refused:
             end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]

@@ -19,7 +19,7 @@ from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
 from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, our_bugs
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
-from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.fills import fill_text
 from spfgen.lang.reference import Stored
 from spfgen.lang.spec import SOLVED, SpecTree
@@ -116,7 +116,7 @@ class LayoutTuning:
         rows = [_row(t) for t in seen]
         widths = [max(len(r[k]) for r in rows) for k in range(4)]
         lines = [
-            f"{self.kernel.name}, {self.threads} thread{'s' if self.threads > 1 else ''}: {len(seen)} layouts measured "
+            f"{self.kernel.name}, {counted(self.threads, 'thread')}: {counted(len(seen), 'layout')} measured "
             f"(fastest calls), {refused} refused"
         ]
         for operand, name, *numbers, remark in rows:

@@ -168,7 +168,7 @@ def _kept(chain: _Chain, near: c.Name, kind: str, names: Names) -> c.Stmt:
     (product,) = inner.body.statements
     assert isinstance(product, c.Assign)
     assert isinstance(product.value, c.Bin)
-    value, at, own = (c.Name(names.new(n)) for n in ("forwarded", "forwarded_at", "own"))
+    value, at, own = (c.Name(names.new(n)) for n in ("prev", "prev_at", "own"))
     limit = _plus(inner.condition.right, 1 if inner.step == -1 else -1)
     all_but_last = replace(inner, condition=replace(inner.condition, right=limit))
     read = c.Select(c.Bin("==", own, at), value, c.Load(chain.array, own))

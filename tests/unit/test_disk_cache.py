@@ -95,15 +95,15 @@ def test_what_makes_another_entry(cache, monkeypatch) -> None:
     assert len(entries(cache)) == 4
     disk_cache.compiled(*example())
     assert len(entries(cache)) == 4
-    before = disk_cache.fingerprint()
-    monkeypatch.setattr(disk_cache, "_stamp", lambda file: "another")
-    disk_cache.fingerprint.cache_clear()
-    assert disk_cache.fingerprint() != before
+    before = folder.fingerprint()
+    monkeypatch.setattr(folder, "_stamp", lambda file: "another")
+    folder.fingerprint.cache_clear()
+    assert folder.fingerprint() != before
     disk_cache.compiled(*example())
     assert len(entries(cache)) == 5
     monkeypatch.undo()
-    disk_cache.fingerprint.cache_clear()
-    assert disk_cache.fingerprint() == before
+    folder.fingerprint.cache_clear()
+    assert folder.fingerprint() == before
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", pickle.dumps(3), pickle.dumps(object)])

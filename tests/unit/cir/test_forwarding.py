@@ -13,7 +13,7 @@ from spfgen.run import compile as compiling
 
 LOWER = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
 UPPER = "x[i] = (b[i] - sum(j > i: L[i, j]*x[j]))/L[i, i]"
-FORWARDED, NEAR = "forwarded_at", "const bool near = hits > 0;"
+FORWARDED, NEAR = "prev_at", "const bool near = hits > 0;"
 
 
 def triangle(size: int, text: str, without: int = 0) -> np.ndarray:
@@ -49,11 +49,11 @@ def test_it_is_used_where_nearly_all_need_it(
     text: str, without: int, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong one is seen in the solution, or is not."""
-    real, right = compiling.build, "own == forwarded_at ? forwarded :"
+    real, right = compiling.build, "own == prev_at ? prev :"
 
     def build(source: str) -> object:
         assert right in source
-        return real(source.replace(right, "own == forwarded_at ? 2*forwarded :"))
+        return real(source.replace(right, "own == prev_at ? 2*prev :"))
 
     monkeypatch.setattr(compiling, "build", build)
     dense = triangle(200, text, without)

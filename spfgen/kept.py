@@ -7,17 +7,15 @@ ours alone (folder.py); where nothing can be kept, everything is made anew.
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen import folder
 from spfgen.errors import our_bugs
+from spfgen.folder import fingerprint
 from spfgen.lang.fills import fill_text
 from spfgen.lang.nodes import Kernel, LayoutDecl
 from spfgen.layout.from_lang import instantiate
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from spfgen.space.nodes import Program, Tensor
 
 LAYOUTS, KERNELS = "layouts", "kernels"
-SOLVERS = ("islpy", "z3")
 
 
 @dataclass(frozen=True)
@@ -119,21 +116,3 @@ def _check(layout: Layout) -> None:
 
         check_layout(layout)
         folder.save(LAYOUTS, key, b"checked")
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Of all files that decide what is generated: their sizes and times, or that they are not there."""
-    package = Path(__file__).parent
-    files = sorted(f for f in package.rglob("*") if f.suffix in (".py", ".lark", ".h"))
-    found = [importlib.util.find_spec(name) for name in SOLVERS]
-    files += [Path(spec.origin) for spec in found if spec is not None and spec.origin is not None]
-    return folder.hash_of(*[f"{file}: {_stamp(file)}" for file in files])
-
-
-def _stamp(file: Path) -> str:
-    try:
-        status = file.stat()
-    except OSError:
-        return "absent"
-    return f"{status.st_size} {status.st_mtime_ns}"

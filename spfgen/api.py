@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spfgen.disk_cache import layout_of
 from spfgen.errors import SpecError, SpfgenError, UsageError
-from spfgen.kept import layout_of
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean

@@ -17,7 +17,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
-    from spfgen.kept import Compiled
+    from spfgen.disk_cache import Compiled
     from spfgen.pipeline import Generated
     from spfgen.run.assembly import Assembly
     from spfgen.run.call import Bound, Entry
@@ -326,7 +326,7 @@ class Kernel:
 
     def _compiled(self, kernel: lang.Kernel) -> Compiled:
         """The C of the kernel, as it was written or with the types of a call."""
-        from spfgen.kept import compiled, compiled_of
+        from spfgen.disk_cache import compiled, compiled_of
 
         if self._kept:
             return compiled(kernel, self._layouts)

@@ -41,10 +41,10 @@ from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
 from spfgen.cir.passes import passed
 from spfgen.cir.print import print_file
+from spfgen.disk_cache import layout_of
 from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
-from spfgen.kept import layout_of
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree

@@ -7,13 +7,13 @@ from functools import cache
 from importlib.resources import files
 from math import isfinite
 
-from spfgen.cir.alone import ALONE
 from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
+from spfgen.cir.outline_parts import ALONE
+from spfgen.cir.register_tile import REGISTERS
 from spfgen.cir.scalars import headers, scalar_functions
-from spfgen.cir.tile import REGISTERS
 from spfgen.cir.unused import without_unused
 from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spfgen.cir import around
+from spfgen.cir import hoist
 from spfgen.cir import nodes as c
 from spfgen.cir.build import in_braces, joined, loop
 from spfgen.cir.elements import zero
@@ -47,8 +47,8 @@ def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:
     """A row of sums for each thread, which becomes 0."""
     kind = low.kinds[row.tensor]
     count = joined("*", [low.expr(e, scope) for e in row.extents])
-    made = around.workspace(low, Workspace(low.names.new(row.tensor), kind.c, count), scope)
-    lines, pointer = around.own_part(low, made, scope)
+    made = hoist.workspace(low, Workspace(low.names.new(row.tensor), kind.c, count), scope)
+    lines, pointer = hoist.own_part(low, made, scope)
     assert isinstance(pointer, c.Name)
     low.array_names[row.tensor, row.array] = pointer.name
     counter = low.names.new("p")

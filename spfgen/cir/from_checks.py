@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
+from spfgen.cir.checks.fused import together
 from spfgen.cir.checks.instances import instances
 from spfgen.cir.checks.keys import groups
 from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED, Names
 from spfgen.cir.checks.segments import segments
-from spfgen.cir.checks.together import together
 from spfgen.cir.checks.writer import Writer
 from spfgen.facts.formula import Call, show
 from spfgen.ir import walk

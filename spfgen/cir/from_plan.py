@@ -7,23 +7,23 @@ from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
-from spfgen.cir import around, entries, finds, folds, from_steps, levels, parallel, sums
+from spfgen.cir import entries, finds, folds, from_steps, hoist, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
-from spfgen.cir.carry import carried
 from spfgen.cir.clearing import cleared, cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
+from spfgen.cir.forwarding import latest
 from spfgen.cir.functions import Functions
-from spfgen.cir.latest import latest
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
-from spfgen.cir.rounds import in_rounds
+from spfgen.cir.register_tile import tile
+from spfgen.cir.scalar_replacement import carried
 from spfgen.cir.scope import Scope
-from spfgen.cir.tile import tile
 from spfgen.cir.transpose import transpose
+from spfgen.cir.unroll import in_rounds
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
@@ -73,7 +73,7 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.prefetch import places_of
-from spfgen.plan.steady import side_by_side
+from spfgen.plan.unroll import side_by_side
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Group, Operand, Program, Read, size_values
@@ -151,7 +151,7 @@ class Lowering(Values):
         if self.missing_memory:
             rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
-        rest += entries.failed(self)
+        rest += entries.failed(self, used)
         if self.refused:
             end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
@@ -350,9 +350,9 @@ class Lowering(Values):
                 lines, reaches = finds.reach(self, plan, scope)
                 return [*lines, c.Comment(plan.because), c.If(reaches, c.Block(tuple(self.plan(body, scope))))]
             case State():
-                return around.state(self, plan, scope)
+                return hoist.state(self, plan, scope)
             case Table():
-                return around.table(self, plan, scope)
+                return hoist.table(self, plan, scope)
             case Prefetch():
                 return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
             case Choose():
@@ -533,7 +533,7 @@ class Lowering(Values):
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
         lines: list[c.Stmt] = []
         for state in scope.waiting:
-            more, kept = around.kept(self, state, scope, seated=False, once=True)
+            more, kept = hoist.kept(self, state, scope, seated=False, once=True)
             lines += more
             scope = replace(scope, states={**scope.states, state.name: kept})
         return lines, replace(scope, waiting=())

@@ -1,4 +1,4 @@
-"""Loops on threads (plan/share.py says how): parts of the iterations, and what is added up after them."""
+"""Loops on threads (plan/partition.py says how): parts of the iterations, and what is added up after them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from spfgen.plan.nodes import (
     with_body,
 )
 from spfgen.plan.simplify import without_unused
-from spfgen.plan.together import one_by_one_from
+from spfgen.plan.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Operand

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spfgen.cir.exact import written_out
 from spfgen.cir.nodes import Function
+from spfgen.cir.serial_path import without_teams
 from spfgen.cir.simplify import simplify
-from spfgen.cir.teams import without_teams
-from spfgen.cir.widths import with_widths
+from spfgen.cir.tile_widths import with_widths
+from spfgen.cir.trip_counts import written_out
 
 Functions = list[Function]
 

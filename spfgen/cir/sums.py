@@ -20,9 +20,9 @@ from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan import prefetch
 from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Rounds, Scan, Seq, Sums, Together, chain
-from spfgen.plan.runs import written_out
+from spfgen.plan.segmented_reduction import written_out
 from spfgen.plan.simplify import without_unused
-from spfgen.plan.steady import side_by_side
+from spfgen.plan.unroll import side_by_side
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:

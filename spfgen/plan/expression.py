@@ -20,19 +20,19 @@ from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
-from spfgen.plan.last import asked_at_ends
+from spfgen.plan.guard_hoisting import asked_at_ends
 from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.meaning import Fault, Path, Wanted, compare_all
 from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
+from spfgen.plan.partition import shared_out
 from spfgen.plan.parts import Part, steps_of
 from spfgen.plan.passes import Pass, passed
 from spfgen.plan.prefetch import with_first
 from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
 from spfgen.plan.riding import Nest, alike, step_of, together
 from spfgen.plan.scan import Step, with_quotients, wrapped
-from spfgen.plan.share import shared_out
 from spfgen.plan.simplify import simplify
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece

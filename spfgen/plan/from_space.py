@@ -50,11 +50,11 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
+from spfgen.plan.register_tile import outside, tiled
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
-from spfgen.plan.tile import outside, tiled
-from spfgen.plan.together import one_by_one
+from spfgen.plan.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Instance, Operand
 
 

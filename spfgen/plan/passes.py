@@ -15,23 +15,23 @@ from typing import Generic, TypeVar
 from spfgen.errors import InternalError
 from spfgen.plan import left_out
 from spfgen.plan.blocks import fetched
-from spfgen.plan.blocks_apart import blocks_apart
+from spfgen.plan.blocks_disjoint import blocks_apart
 from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
-from spfgen.plan.ending import with_ends
+from spfgen.plan.early_exit import with_ends
 from spfgen.plan.legal import annotated
 from spfgen.plan.meaning import Difference, Fault, Path, begins, compare
 from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
+from spfgen.plan.partition import measured, on_threads
 from spfgen.plan.prefetch import fetched_ahead
-from spfgen.plan.runs import with_runs
+from spfgen.plan.register_blocks import with_sums
+from spfgen.plan.register_tile import tiled
 from spfgen.plan.scan import Step
-from spfgen.plan.share import measured, on_threads
+from spfgen.plan.segmented_reduction import with_runs
 from spfgen.plan.simplify import simplify
-from spfgen.plan.small import with_sums
-from spfgen.plan.steady import in_rounds
-from spfgen.plan.tile import tiled
-from spfgen.plan.together import together
 from spfgen.plan.transpose import with_transposed
+from spfgen.plan.unroll import in_rounds
+from spfgen.plan.unroll_and_jam import together
 from spfgen.plan.work import additions
 from spfgen.space.nodes import Instance
 

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 COUNTER = "operations_counted"
 
 
-def count_operations(kernel: Kernel, bound: Bound) -> int:
-    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition)."""
+def count_operations(kernel: Kernel, bound: Bound) -> int | None:
+    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition). None of
+    a kernel with statements whose course depends on values, such as `if` and `while`."""
     from spfgen.pipeline import make_plans, print_kernel
     from spfgen.run.compile import build, load
 
     program = bound.program
+    if any(g.steps is not None for g in program.groups):
+        return None
     plans = tuple(_counting(p) for p in make_plans(program))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))

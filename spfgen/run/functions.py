@@ -14,9 +14,9 @@ import numpy as np
 
 import spfgen
 from spfgen.cir import nodes as c
-from spfgen.cir.alone import alone
 from spfgen.cir.check import check as check_c
 from spfgen.cir.files import SERIAL, plain_file, runtime
+from spfgen.cir.outline_parts import alone
 from spfgen.cir.pack import Made
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
-from spfgen.cir.teams import without_teams
+from spfgen.cir.serial_path import without_teams
 
 PART, PARTS = c.Name("part"), c.Name("parts")
 PRAGMA = "omp parallel for schedule(static, 1) num_threads(parts)"

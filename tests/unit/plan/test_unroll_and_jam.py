@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import Do, Reduce, Together
-from spfgen.plan.together import COUNT
+from spfgen.plan.unroll_and_jam import COUNT
 
 PRODUCT = "C[i, j] = A[i, j]*B[i, k]*D[k, j]"
 SDDMM = f"""kernel k {{{{ tensor A : csr tensor B : dense tensor D : {{second}} tensor C : csr shares A

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spfgen.cir import nodes as c
-from spfgen.cir.alone import alone
 from spfgen.cir.build import loop
 from spfgen.cir.check import check
 from spfgen.cir.files import plain_file
+from spfgen.cir.outline_parts import alone
 from spfgen.cir.print import print_file, print_function
 
 N, PART, OWN, WRONG = (c.Name(n) for n in ("n", "part", "own", "wrong"))

@@ -3,8 +3,8 @@ registers:
 
     for (width = 32; width > 0; width = width / 2) { while (from + width <= end) { ... from += width; } }
 
-Where registers are wide (rt/wide.h) there is room for the sums of twice as many. cir/widths.py makes a function of what
-is inside, and calls it with numbers.
+Where registers are wide (rt/wide.h) there is room for the sums of twice as many. cir/tile_widths.py makes a function of
+what is inside, and calls it with numbers.
 
 A long loop inside is cut: all tiles take a few of its iterations, then the next few. What these read for one tile lies
 beside what they read for the next one, which is then still near; a tile that went through the whole loop would find

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
-from spfgen.cir.carry import carried
 from spfgen.cir.names import Names
+from spfgen.cir.scalar_replacement import carried
 from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import resolve

@@ -5,8 +5,8 @@
                                                       } else { for (part = 0; ...) { kernel_part(part, ...); } }
 
 What a part does becomes a function, which is there once; as a parameter an array is known to overlap no other, which
-compilers forget in a loop on threads (cir/alone.py). The number of the thread is given to it: without a team of its own
-a kernel that is called from a thread of somebody else's team must not go by the number of that.
+compilers forget in a loop on threads (cir/outline_parts.py). The number of the thread is given to it: without a team of
+its own a kernel that is called from a thread of somebody else's team must not go by the number of that.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spfgen.cir import nodes as c
-from spfgen.cir.alone import ALONE
 from spfgen.cir.outline import names_in, params_for, types_of
+from spfgen.cir.outline_parts import ALONE
 from spfgen.ir import children, fresh, rewrite, walk
 
 _TEAM = re.compile(r"omp parallel (?:for schedule\([a-z: ]+, 1\) )?num_threads\((\w+)\)")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
-from spfgen.plan.ending import known_in
+from spfgen.plan.early_exit import known_in
 from spfgen.plan.nodes import Fold, Guard, Load, Locate, Plan, Scan, Seq, Whole, body, with_body
 from spfgen.plan.simplify import without_unused
 

@@ -1,4 +1,4 @@
-"""Whether threads that share a loop add the sums of small blocks (small.py) to different places."""
+"""Whether threads that share a loop add the sums of small blocks (register_blocks.py) to different places."""
 
 from __future__ import annotations
 

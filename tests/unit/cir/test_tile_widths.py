@@ -9,7 +9,7 @@ import pytest
 import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
-from spfgen.cir.widths import with_widths
+from spfgen.cir.tile_widths import with_widths
 from spfgen.ir import walk
 
 AT, WIDTH, N, SUM = (c.Name(n) for n in ("c_from", "width", "n", "s"))

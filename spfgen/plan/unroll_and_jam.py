@@ -59,7 +59,7 @@ def _several(loop: Scan) -> Plan | None:
     if not _is_plain(loop) or not _is_plain(inner):
         return None
     if not do.target.array or any(isinstance(e, Num) and e.value < COUNT for e in loop.high):
-        return None  # each iteration has a sum of its own already (plan/small.py), or there are not so many
+        return None  # each iteration has a sum of its own already (plan/register_blocks.py), or there are not so many
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     if do.op != "+=" or do.target != totals[0].target or any(o.tensor == do.target.tensor for o in reads):
         return None

@@ -1,4 +1,4 @@
-"""A part of a loop is written out for as many places as one tile has (cir/widths.py).
+"""A part of a loop is written out for as many places as one tile has (cir/tile_widths.py).
 
     part(n, ...) { ... tiles(n, ...) ... }   ->   part_for(n, ...) { ... tiles(n, ...) ... }
                                                   part(n, ...) { if (n == 32) { part_for(32, ...); } else ... }
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen.cir import nodes as c
-from spfgen.cir.alone import ALONE
 from spfgen.cir.build import first_of
 from spfgen.cir.outline import INLINE
+from spfgen.cir.outline_parts import ALONE
 from spfgen.ir import fresh, walk
 
 SMALLEST = 16

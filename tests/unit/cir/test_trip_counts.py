@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.cir import nodes as c
-from spfgen.cir.exact import written_out
+from spfgen.cir.trip_counts import written_out
 from spfgen.ir import walk
 
 N, AT = c.Name("n"), c.Name("from")

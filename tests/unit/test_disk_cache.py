@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import spfgen
-from spfgen import folder, kept
+from spfgen import disk_cache, folder
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_statements
 from spfgen.pipeline import generate
@@ -77,7 +77,7 @@ def test_the_same_text_as_without(cache) -> None:
     kernel, layouts = example()
     generated = generate(kernel, layouts)
     for _ in range(2):
-        found = kept.compiled(kernel, layouts)
+        found = disk_cache.compiled(kernel, layouts)
         assert (found.source, found.header, found.whole) == (generated.source, generated.header, generated.whole)
         assert found.program.tensors == generated.program.tensors
         assert found.program.size_of == generated.program.size_of
@@ -88,19 +88,19 @@ def test_the_same_text_as_without(cache) -> None:
 
 def test_what_makes_another_entry(cache, monkeypatch) -> None:
     """The statements, the types, the layouts, and the files of spfgen and of the solvers."""
-    kept.compiled(*example())
-    kept.compiled(*example("y[i] = 2*A[i, j]*x[j]"))
-    kept.compiled(*example(value="float32"))
+    disk_cache.compiled(*example())
+    disk_cache.compiled(*example("y[i] = 2*A[i, j]*x[j]"))
+    disk_cache.compiled(*example(value="float32"))
     kernel, layouts = example()
-    kept.compiled(kernel, {**layouts, "A": spfgen.parse("").layouts["csr_unsorted"].layout(2)})
+    disk_cache.compiled(kernel, {**layouts, "A": spfgen.parse("").layouts["csr_unsorted"].layout(2)})
     assert len(entries(cache)) == 4
-    kept.compiled(*example())
+    disk_cache.compiled(*example())
     assert len(entries(cache)) == 4
     before = folder.fingerprint()
     monkeypatch.setattr(folder, "_stamp", lambda file: "another")
     folder.fingerprint.cache_clear()
     assert folder.fingerprint() != before
-    kept.compiled(*example())
+    disk_cache.compiled(*example())
     assert len(entries(cache)) == 5
     monkeypatch.undo()
     folder.fingerprint.cache_clear()
@@ -110,11 +110,11 @@ def test_what_makes_another_entry(cache, monkeypatch) -> None:
 @pytest.mark.parametrize("content", [b"", b"nonsense", pickle.dumps(3), pickle.dumps(object)])
 def test_an_entry_that_holds_something_else(cache, content) -> None:
     kernel, layouts = example()
-    wanted = kept.compiled(kernel, layouts)
+    wanted = disk_cache.compiled(kernel, layouts)
     (entry,) = entries(cache)
-    folder.save(kept.KERNELS, entry.name, content)
-    assert kept.compiled(kernel, layouts).whole == wanted.whole
-    assert pickle.loads(folder.load(kept.KERNELS, entry.name)).whole == wanted.whole
+    folder.save(disk_cache.KERNELS, entry.name, content)
+    assert disk_cache.compiled(kernel, layouts).whole == wanted.whole
+    assert pickle.loads(folder.load(disk_cache.KERNELS, entry.name)).whole == wanted.whole
 
 
 def test_a_layout_that_is_wrong_is_never_taken_for_checked(cache) -> None:

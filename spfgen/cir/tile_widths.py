@@ -1,4 +1,5 @@
-"""Tiles of several widths (cir/tile.py) are two functions, put into their callers: one tile, and those of all widths.
+"""Tiles of several widths (cir/register_tile.py) are two functions, put into their callers: one tile, and those of all
+widths.
 
     from = low;
     for (width = 32; width > 0; width = width / 2) { while (from + width <= end) { ... from += width; } }

@@ -25,7 +25,7 @@ from spfgen.space.nodes import Instance, Operand, Read
 
 BYTES = 256
 """The size of a tile: half of the vector registers of AVX2. Where there is more room, tiles are twice as large in C
-(cir/tile.py)."""
+(cir/register_tile.py)."""
 FEW = 16
 """Neighbours that need no tile."""
 

@@ -46,8 +46,11 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "begins_int64": (None, (LONG, POINTER)),
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
+    "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
 }
-"""What the functions of rt/keys.h and rt/totals.h return and take."""
+"""What the functions of rt/keys.h, rt/totals.h and rt/table.h return and take."""
 
 
 def address(array: Array) -> int:
@@ -106,7 +109,7 @@ def shared_text() -> str:
     """The C text of these functions."""
     words = runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h"))
     totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
-    return "\n\n".join([words, *totals]) + "\n"
+    return "\n\n".join([words, *totals, runtime("table.h")]) + "\n"
 
 
 @lru_cache(maxsize=1)

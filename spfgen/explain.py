@@ -19,7 +19,7 @@ from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
-from spfgen.plan.together import one_by_one
+from spfgen.plan.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 

@@ -17,7 +17,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
-    from spfgen.kept import Compiled
+    from spfgen.disk_cache import Compiled
     from spfgen.pipeline import Generated
     from spfgen.run.assembly import Assembly
     from spfgen.run.call import Bound, Entry
@@ -63,6 +63,7 @@ class Kernel:
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
+        self._assemblies: dict[tuple[str, bool], Assembly] = {}
         self.prune = checked_prune(prune) or False
         self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
@@ -282,14 +283,17 @@ class Kernel:
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         listed = [n for n in self.assembled if n not in self._sharing]
-        assemblies = {n: self._assembly(n, prune) for n in listed}
+        pruned = self.prune if prune is None else prune
+        assemblies = {n: self._assembly(n, pruned) for n in listed}
         bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
 
-    def _assembly(self, name: str, prune: bool | None) -> Assembly:
-        """How entries of a result become a tensor."""
+    def _assembly(self, name: str, pruned: bool) -> Assembly:
+        """How entries of a result become a tensor, found out once."""
+        if (name, pruned) in self._assemblies:
+            return self._assemblies[name, pruned]
         from spfgen.run.assembly import Assembly
         from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
@@ -300,8 +304,9 @@ class Kernel:
         layout, own = self._layouts[name], self._known().program.tensor(name).layout
         layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
         update = update_of(self._kernel, name)
-        pruned = self.prune if prune is None else prune
-        return Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
+        made = Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
+        self._assemblies[name, pruned] = made
+        return made
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -321,7 +326,7 @@ class Kernel:
 
     def _compiled(self, kernel: lang.Kernel) -> Compiled:
         """The C of the kernel, as it was written or with the types of a call."""
-        from spfgen.kept import compiled, compiled_of
+        from spfgen.disk_cache import compiled, compiled_of
 
         if self._kept:
             return compiled(kernel, self._layouts)

@@ -59,6 +59,7 @@ def _named_arrays(found: re.Match[str]) -> str:
 _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"spfgen\.tensor\(layout, shape=\.\.\., ([^)]*)\)", _named_arrays),
     (r"\bforce=True", "--force"),
+    (r"\bpass sizes=\{'(\w+)': \.\.\.\}", r"put `\1` into the archive"),
     (r"\bshape=\.\.\. or sizes=\{'(\w+)': \.\.\.\}", r"--shape, or put `\1` into the archive"),
     (r"\bsizes=\{'(\w+)': \.\.\.\}", r"--size \1=N"),
     (r"\bsizes=\{\.\.\.\}", "--size NAME=N"),

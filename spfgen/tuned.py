@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from spfgen import folder
 from spfgen.errors import UsageError
@@ -47,9 +47,14 @@ class Tuned:
 def key_of(kernel: Kernel, layouts: Mapping[str, Layout], threads: int) -> str:
     """What a schedule is kept under: what is computed on which layouts, whatever the kernel is called."""
     statements = [show_statement(s) for s in kernel.statements]
-    uses = [f"{name}: {layout!r}" for name, layout in sorted(layouts.items())]
+    uses = [f"{name}: {_content(layout)}" for name, layout in sorted(layouts.items())]
     shared = [f"{t.name} {t.shares!r}" for t in kernel.tensors if t.shares is not None]
     return folder.hash_of(*statements, *uses, *shared, str(threads))
+
+
+def _content(layout: Layout) -> str:
+    """All that the layout says, as text. Two layouts may have one name."""
+    return ", ".join(f"{f.name}={getattr(layout, f.name)!r}" for f in fields(layout) if f.name != "span")
 
 
 def save(key: str, tuned: Tuned) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -142,10 +142,12 @@ def declared(low: Lowering) -> list[c.Stmt]:
     ]
 
 
-def failed(low: Lowering) -> list[c.Stmt]:
-    """What is said where there was no memory for all entries: nothing is left of them."""
-    if not low.entries:
+def failed(low: Lowering, used: Set[str]) -> list[c.Stmt]:
+    """What is said where there was no memory for all entries: nothing is left of them. `used`: the lists that the
+    function writes."""
+    lists = [name for name in low.entries.values() if name.name in used]
+    if not lists:
         return []
-    free = [c.Do(c.Call("spfgen_entries_free", (name,))) for name in low.entries.values()]
-    missing = any_of([c.Field(name, "failed") for name in low.entries.values()])
+    free = [c.Do(c.Call("spfgen_entries_free", (name,))) for name in lists]
+    missing = any_of([c.Field(name, "failed") for name in lists])
     return [c.If(missing, c.Block((*free, c.Return(c.Name(MEMORY_ERROR)))))]

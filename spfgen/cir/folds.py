@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spfgen.cir import around
+from spfgen.cir import hoist
 from spfgen.cir import nodes as c
 from spfgen.cir.build import in_braces, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
-from spfgen.plan.nodes import Fold, Kept, Plan, Seq
+from spfgen.plan.nodes import Fold, Materialized, Plan, Seq
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:
     """A row of sums for each thread, which becomes 0."""
     kind = low.kinds[row.tensor]
     count = joined("*", [low.expr(e, scope) for e in row.extents])
-    made = around.workspace(low, Workspace(low.names.new(row.tensor), kind.c, count), scope)
-    lines, pointer = around.own_part(low, made, scope)
+    made = hoist.workspace(low, Workspace(low.names.new(row.tensor), kind.c, count), scope)
+    lines, pointer = hoist.own_part(low, made, scope)
     assert isinstance(pointer, c.Name)
     low.array_names[row.tensor, row.array] = pointer.name
     counter = low.names.new("p")
@@ -56,7 +56,7 @@ def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:
     return [*lines, loop(counter, c.Int(0), count, [cleared])]
 
 
-def kept(low: Lowering, plan: Kept, scope: Scope) -> list[c.Stmt]:
+def kept(low: Lowering, plan: Materialized, scope: Scope) -> list[c.Stmt]:
     """The sums of all places in a workspace that is 0 at first."""
     for operand in plan.sums:
         name = low.names.new(operand.tensor)

@@ -309,7 +309,9 @@ def _unused(kernel: Kernel) -> Iterator[SpecError]:
             if pattern:
                 hint = f"state its extents, if it is only a pattern to share: `tensor {tensor.name}[m, n] : ...`"
             message = f"expected `{tensor.name}` to be used, but no statement accesses it"
-            yield SpecError(message, tensor.span, (hint,))
+            numbers = sorted(strangers - {s.target.tensor for s in _statements_of(kernel)})
+            also = f"`{numbers[0]}` is not declared, so it is a number: is `{tensor.name}` meant?" if numbers else ""
+            yield SpecError(message, tensor.span, (also, hint) if also else (hint,))
 
 
 def _rebound(kernel: Kernel) -> Iterator[SpecError]:

@@ -224,9 +224,14 @@ class _SyntaxMistake:
         else:
             but = "the text ends here" if self.at_end else f"found `{self.found()}`"
             message = f"expected {_expected(self.names)}, but {but}"
+            if self._value_in_where():
+                message = "expected indices and sizes behind `where`, but found a value that is read"
             if self.whole != "start":
                 message = message.replace("the end of the file", "the end of the text")
         return SpecError(message, self.span(self.start, self.end), (self.hint(),))
+
+    def _value_in_where(self) -> bool:
+        return self.found() == "[" and re.search(r"\bwhere\b[^;{}\n]*$", self.before.rstrip()) is not None
 
     def found(self) -> str:
         text = self.text[self.start : self.end].split("\n")[0]
@@ -345,7 +350,7 @@ class _SyntaxMistake:
             return "all subscripts stand in one pair of brackets: `A[i, j]`"
         if found == "[" and "LPAR" in self.names and self.item() == "layout":
             return "the value of an index array is written with round brackets: `idx(p)`"
-        if found == "[" and re.search(r"\bwhere\b[^;{}\n]*$", before):
+        if self._value_in_where():
             return (
                 "`where` after a statement compares indices and sizes; values are compared in the value: "
                 "`where(x[j] > 0, A[i, j], 0)`"

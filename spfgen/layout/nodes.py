@@ -93,7 +93,7 @@ class Hint:
 HINT_FUNCTIONS = ("count", "pattern", "content")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Layout:
     name: str
     parameters: tuple[str, ...]
@@ -112,7 +112,7 @@ class Layout:
     span: Span | None = _span()
     turned: tuple[Turned, ...] = ()
     """Where some alternatives say what becomes of the value there: all of them."""
-    fill_text: str = field(default="0", init=False, repr=False)
+    fill_text: str = field(default="0", init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
@@ -123,6 +123,16 @@ class Layout:
                 f"{self.fill_text}",
                 self.span,
             )
+
+    def __repr__(self) -> str:
+        return f"<spfgen layout {self.title}>"
+
+    @property
+    def title(self) -> str:
+        """The name with the constants and the fill value: `name(R=3, C=2) fill inf`."""
+        constants = ", ".join(f"{n}={v}" for n, v in self.constants)
+        fill = "" if self.fill_text == "0" else f" fill {self.fill_text}"
+        return f"{self.name}({constants}){fill}" if constants else f"{self.name}{fill}"
 
     @property
     def rank(self) -> int:

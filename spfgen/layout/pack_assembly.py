@@ -15,7 +15,7 @@ from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.fill import differs, filled
 from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, shift
+from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, Widened, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -177,7 +177,18 @@ def _compute(state: Entries, step: Rules) -> None:
                 value, found = _solved(state, rule, own)
                 _column(state, name)[own] = value
                 good[own] = found
+            case Widened(size):
+                state.sizes[size] = max(
+                    state.sizes.get(size, 0), _widest(state, rule, np.flatnonzero(state.piece == k))
+                )
     state.keep(good)
+
+
+def _widest(state: Entries, rule: Widened, rows: Array) -> int:
+    """The least size that suffices for these rows."""
+    known = {**state.sizes, **{n: c[rows] for n, c in state.columns.items()}}
+    needed = [np.asarray(affine_value(numerator, known) // divisor) for numerator, divisor in rule.least]
+    return max((int(n.max()) for n in needed if n.size), default=0)
 
 
 def _column(state: Entries, name: str) -> Array:

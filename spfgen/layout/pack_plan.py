@@ -10,8 +10,8 @@ Given the coordinates and what is known already, a position is
                within [0, n) counted in each group of the keys' other arguments;
     a run      something known lies between calls at this position: the positions are the maximal runs of neighbours.
 
-Where no position follows any more, an array may: it becomes as large (or as small) as the entries need it to be, and
-a pointer array leaves the room that the entries between two of its elements need.
+Where no position follows any more, an array or a size may: it becomes as large (or as small) as the entries need it
+to be, and a pointer array leaves the room that the entries between two of its elements need.
 """
 
 from __future__ import annotations
@@ -106,7 +106,15 @@ class Solved:
     value: Affine
 
 
-Rule = Computed | Ranked | Solved
+@dataclass(frozen=True)
+class Widened:
+    """The size is the least one that is not below floor(numerator / divisor) of any entry: how far a band reaches."""
+
+    size: str
+    least: tuple[tuple[Affine, int], ...]
+
+
+Rule = Computed | Ranked | Solved | Widened
 Rules = tuple[Rule | None, ...]
 """One for each piece; None where a piece does not speak of the array."""
 
@@ -130,7 +138,7 @@ class PackPlan:
     def is_plain(self) -> bool:
         """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
         kinds = ("pointer", "ends", "counts", "slots", "write")
-        if any(isinstance(r, Solved) for s in self.steps for r in s):
+        if any(isinstance(r, Solved | Widened) for s in self.steps for r in s):
             return False
         return not any(
             r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or r.least or self._shifted(r)
@@ -202,6 +210,8 @@ def _needs(rule: Rule) -> set[str]:
             return numerator.names()
         case Ranked(_, values):
             return {n for numerator, _ in values for n in numerator.names()}
+        case Widened(_, least):
+            return {n for numerator, _ in least for n in numerator.names()}
     return set()
 
 
@@ -296,7 +306,7 @@ def _pack_plan(layout: Layout) -> PackPlan:
                 break
             reason = reason or found
         else:
-            needed = _needed_array(progress)
+            needed = _needed_array(progress) or _needed_size(progress)
             if needed is None:
                 raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
             steps.append(needed)
@@ -583,6 +593,24 @@ def _needed_array(progress: _Progress) -> Rules | None:
             progress.built.add(call.function)
             progress.known |= {n for e in encoded.layout.index(call.function).extents for n in variables(e)
                                & set(encoded.layout.sizes)}  # fmt: skip
+            progress.learn()
+            return tuple(rules)
+    return None
+
+
+def _needed_size(progress: _Progress) -> Rules | None:
+    """A size of which positions are made, and which nothing gives: as large as the entries need it to be."""
+    layout = progress.encoded.layout
+    of_entries = {*layout.coordinates, *layout.positions}
+    waiting = [s for s in layout.sizes if s not in progress.known]
+    for size in waiting:
+        rules = []
+        for piece in progress.informed:
+            lower, _ = bounds(piece.project(progress.known.union(waiting)).constraints(size), size)
+            rules.append(Widened(size, tuple((e.scaled(-1).plus(a - 1), a) for a, e in lower)))
+        names = {n for rule in rules for e, _ in rule.least for n in e.names()}
+        if names & of_entries and names <= progress.known:
+            progress.known.add(size)
             progress.learn()
             return tuple(rules)
     return None

@@ -21,7 +21,7 @@ from spfgen.plan.depend import (
     distinct_by_facts,
     distinct_places,
     place_inside,
-    sums_apart,
+    sums_disjoint,
 )
 from spfgen.plan.drivers import driven, steps_in_order
 from spfgen.plan.expression import plan_expression
@@ -50,11 +50,11 @@ from spfgen.plan.nodes import (
     chain,
 )
 from spfgen.plan.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
+from spfgen.plan.register_tile import outside, tiled
 from spfgen.plan.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.simplify import simplify
 from spfgen.plan.slices import sliced
-from spfgen.plan.tile import outside, tiled
-from spfgen.plan.together import one_by_one
+from spfgen.plan.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Instance, Operand
 
 
@@ -245,7 +245,7 @@ def _sum_level(
     shared += [] if fused is None else fused.inner
     for k in range(first, len(steps)):
         around = [s.dim for s in steps[:k] if s.kind == "scan" and s.dim in shared]
-        if steps[k].kind == "scan" and all(sums_apart(instance, steps[:k], dim) for dim in around):
+        if steps[k].kind == "scan" and all(sums_disjoint(instance, steps[:k], dim) for dim in around):
             return k
     return -1
 

@@ -19,8 +19,8 @@ from spfgen.ir import fresh, walk
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import steps_in_order
 from spfgen.plan.order import scan_order
+from spfgen.plan.register_blocks import MOST
 from spfgen.plan.scan import Step
-from spfgen.plan.small import MOST
 from spfgen.space.nodes import Change, Instance, Read
 from spfgen.space.transform import changed
 

@@ -32,7 +32,6 @@ from spfgen.run.tensor import (
     Tensor,
     as_array,
     check_unchanged,
-    layout_text,
     make_tensor,
     named,
     plain_array,
@@ -102,7 +101,7 @@ def _tensor(
         return value
     if output:
         raise DataError(
-            f"expected `{name}` in layout `{layout_text(layout)}`, but it is in layout `{layout_text(value.layout)}`",
+            f"expected `{name}` in layout `{layout.title}`, but it is in layout `{value.layout.title}`",
             None,
             ("an output is written in place: it is not converted",),
         )
@@ -126,7 +125,7 @@ def _no_output(layout: Layout, value: object, name: str) -> DataError:
     dtype = getattr(value, "dtype", None)
     kind = type(value).__name__ if dtype is None else f"{type(value).__name__} of {dtype}"
     return DataError(
-        f"expected `{name}` to hold the arrays of layout `{layout_text(layout)}`, but this {kind} does not",
+        f"expected `{name}` to hold the arrays of layout `{layout.title}`, but this {kind} does not",
         None,
         ("an output is written in place: make it with spfgen.tensor(layout, ...)",),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Whole
+from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Versioned
 from spfgen.run.call import Bound
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Operand, Value
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 COUNTER = "operations_counted"
 
 
-def count_operations(kernel: Kernel, bound: Bound) -> int:
-    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition)."""
+def count_operations(kernel: Kernel, bound: Bound) -> int | None:
+    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition). None of
+    a kernel with statements whose course depends on values, such as `if` and `while`."""
     from spfgen.pipeline import make_plans, print_kernel
     from spfgen.run.compile import build, load
 
     program = bound.program
+    if any(g.steps is not None for g in program.groups):
+        return None
     plans = tuple(_counting(p) for p in make_plans(program))
     counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
     counting = replace(program, tensors=(*program.tensors, counter))
@@ -51,7 +54,7 @@ def _counting(plan: Plan) -> Plan:
                 return body
             case Clear(body=body):
                 return body or Seq(())
-            case Sums(body=body) | Whole(body=body):
+            case Sums(body=body) | Versioned(body=body):
                 return body
             case Scan(parallel=True) | Find(parallel=True):
                 return replace(node, parallel=False)

@@ -12,6 +12,7 @@ from spfgen.run.example import example
 from spfgen.run.inspect import entries_of
 from spfgen.run.pack import pack_entries
 from spfgen.run.read import Coordinates, read
+from spfgen.run.store import read_tensor
 from spfgen.run.svg import svg
 from spfgen.run.tensor import Tensor, described, make_tensor
 
@@ -31,8 +32,7 @@ def drawn(of_rank: Callable[[int, bool], Layout], data: str | None, shape: tuple
             raise UsageError("expected --shape with --data, but there are no data")
         tensor = example(of_rank(EXAMPLE_RANK, True))
     else:
-        entries = entries_of(read(data.rpartition("=")[2], shape=shape))
-        tensor = packed(of_rank(max(1, len(entries.shape)), False), entries)
+        tensor = _given(of_rank, data.rpartition("=")[2], shape)
     if cells_of(tensor) > MOST_CELLS:
         raise UsageError(
             f"expected at most {MOST_CELLS} elements in all, which one can follow, but there are {cells_of(tensor)}",
@@ -40,6 +40,17 @@ def drawn(of_rank: Callable[[int, bool], Layout], data: str | None, shape: tuple
             ("spfgen inspect FILE --draw x.png draws where the entries of a large matrix are",),
         )
     return svg(diagram(tensor, described(tensor)))
+
+
+def _given(of_rank: Callable[[int, bool], Layout], path: str, shape: tuple[int, ...] | None) -> Tensor:
+    """What the file holds: a tensor in this layout as it is, anything else packed into it."""
+    found = read_tensor(path, of_rank(EXAMPLE_RANK, False), shape)
+    if found is not None:
+        return found
+    entries = entries_of(read(path, shape=shape))
+    layout = of_rank(max(1, len(entries.shape)), False)
+    found = read_tensor(path, layout, shape)
+    return packed(layout, entries) if found is None else found
 
 
 def packed(layout: Layout, entries: Coordinates) -> Tensor:

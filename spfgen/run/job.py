@@ -48,7 +48,7 @@ class Report:
     operands: Mapping[str, str]
     threads: str
     seconds: tuple[float, ...]
-    operations: int
+    operations: int | None
     moved_bytes: int
     check: str | None
     failure: CheckFailed | None = None
@@ -66,7 +66,7 @@ class Report:
             "threads": self.threads,
             "seconds": {"median": self.median, "min": min(self.seconds), "max": max(self.seconds)},
             "operations": self.operations,
-            "gflops": self.operations / self.median / 1e9,
+            "gflops": None if self.operations is None else self.operations / self.median / 1e9,
             "bytes": self.moved_bytes,
             "gbytes_per_second": self.moved_bytes / self.median / 1e9,
             "check": self.check,
@@ -83,7 +83,8 @@ class Report:
             f"  time     {seconds_text(self.median)} (median of {len(self.seconds)}, {low} to {high}), "
             f"threads: {self.threads}"
         )
-        lines.append(f"  speed    {self.operations / self.median / 1e9:.3g} GFLOP/s ({self.operations} operations)")
+        if self.operations is not None:
+            lines.append(f"  speed    {self.operations / self.median / 1e9:.3g} GFLOP/s ({self.operations} operations)")
         lines.append(
             f"  memory   {self.moved_bytes / self.median / 1e9:.3g} GB/s "
             f"({self.moved_bytes} bytes: each operand read once, each result written once)"

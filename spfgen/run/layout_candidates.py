@@ -22,8 +22,8 @@ from spfgen.lang.parse import parse_layout_use
 from spfgen.lang.spec import SOLVED, SpecTree, builtin_names
 from spfgen.layout.measure import NARROW, measure
 from spfgen.layout.nodes import Layout
+from spfgen.run.interleaved import passed_over
 from spfgen.run.read import Coordinates
-from spfgen.run.turns import passed_over
 
 VALUES = (1, 2, 3, 4, 6, 8, 16, 32)
 """Of constants: sizes of blocks and of slices. Several constants begin with the same one."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.lang.expressions import there_are
 from spfgen.progress import task
 
 if TYPE_CHECKING:
@@ -192,7 +193,10 @@ def _unpack(file: str) -> bytes:
     if lower.endswith(".gz"):
         import gzip
 
-        return gzip.decompress(data)
+        try:
+            return gzip.decompress(data)
+        except gzip.BadGzipFile as error:
+            raise DataError(f"expected a file that gzip wrote, but {file} is not one") from error
     if lower.endswith(".xz"):
         import lzma
 
@@ -439,7 +443,7 @@ def _check_mtx_entries(file: str, text: bytes, header: _Header) -> None:
     lines = text.count(b"\n", header.start) + (not text.endswith(b"\n"))
     if lines < header.stored:
         raise DataError(
-            f"{file}:{header.line - 1}: expected {header.stored} entries to follow, but {lines} lines do",
+            f"{file}:{header.line - 1}: expected {header.stored} entries to follow, but {there_are(lines)}",
             notes=["the file may be truncated"],
         )
 

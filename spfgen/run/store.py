@@ -125,7 +125,8 @@ def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None)
             if {ABOUT, TEXT} <= names:
                 found = load_tensor(path)
                 return found if found.layout == layout else None
-            if not layout.indexes or not set(layout.arrays) <= names:
+            arrays_alone = not layout.indexes and len(names) == 1  # may be the dense array whose entries are packed
+            if arrays_alone or not set(layout.arrays) <= names:
                 return None
             arrays = {n: file[n] for n in layout.arrays}
             sizes = {n: int(file[n]) for n in (*layout.parameters, *layout.sizes) if n in names - set(arrays)}

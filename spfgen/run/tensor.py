@@ -395,17 +395,13 @@ def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def layout_text(layout: Layout) -> str:
-    """The layout's name with its constants and fill value: `name(R=3, C=2) fill inf`."""
-    constants = ", ".join(f"{n}={v}" for n, v in layout.constants)
-    fill = "" if layout.fill_text == "0" else f" fill {layout.fill_text}"
-    return f"{layout.name}({constants}){fill}" if constants else f"{layout.name}{fill}"
-
-
 def described(tensor: Tensor) -> str:
     """`name(R=3, C=2), 3 x 4, 6 stored, float64`."""
     shape = [" x ".join(map(str, tensor.shape))] if tensor.shape else []
-    return ", ".join([layout_text(tensor.layout), *shape, f"{tensor.nse} stored", str(tensor.dtype)])
+    layout = tensor.layout
+    filled = "fill 1" if layout.fill_text == "1" and tensor.dtype == bool else ""
+    name = layout.title.replace(filled, "fill True") if filled else layout.title
+    return ", ".join([name, *shape, f"{tensor.nse} stored", str(tensor.dtype)])
 
 
 @contextmanager
@@ -609,7 +605,8 @@ def _solved(
     missing = [n for n in wanted if n not in known]
     if missing:
         message = f"expected the arrays to give the size `{missing[0]}` of layout `{layout.name}`, but they do not"
-        raise DataError(message, None, (f"pass shape=... or sizes={{'{missing[0]}': ...}}",))
+        remedy = f"sizes={{'{missing[0]}': ...}}"
+        raise DataError(message, None, (f"pass {remedy if missing[0] in layout.sizes else f'shape=... or {remedy}'}",))
     return known, sources
 
 

@@ -14,14 +14,15 @@ from typing import Any
 
 from spfgen.api import Kernel, KernelSpec
 from spfgen.errors import CheckFailed, SpfgenError, UsageError
+from spfgen.lang.expressions import counted
 from spfgen.progress import task
 from spfgen.run.candidates import Loops, Schedule, loops_of, near
 from spfgen.run.compare import compare, flat, stored
+from spfgen.run.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.operands import operands
 from spfgen.run.tensor import Array
 from spfgen.run.threads import threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 from spfgen.tuned import Tuned, drop, key_of, load, save
 
 
@@ -64,8 +65,8 @@ class Tuning:
         rows = [(seconds_text(t.seconds or 0.0), t.schedule or "(no schedule)", t.verdict) for t in measured]
         width = max(len(r[0]) for r in rows)
         lines = [
-            f"{self.kernel}, {self.tuned.threads} threads: {len(measured)} schedules measured (fastest calls), "
-            f"{refused} refused"
+            f"{self.kernel}, {counted(self.tuned.threads, 'thread')}: {counted(len(measured), 'schedule')} measured "
+            f"(fastest calls), {refused} refused"
         ]
         lines += [f"  {seconds:>{width}}  {text}  {verdict}".rstrip() for seconds, text, verdict in rows]
         if self.interrupted:

@@ -19,7 +19,7 @@ from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
 from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, our_bugs
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
-from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.expressions import counted, did_you_mean
 from spfgen.lang.fills import fill_text
 from spfgen.lang.reference import Stored
 from spfgen.lang.spec import SOLVED, SpecTree
@@ -32,13 +32,13 @@ from spfgen.run.compare import compare, flat, stored
 from spfgen.run.entries import own_entries, pack_object
 from spfgen.run.evaluate import prepared
 from spfgen.run.inspect import distinct
+from spfgen.run.interleaved import BETTER, Ready, measured, passed_over, ready
 from spfgen.run.job import Job, check_job, seconds_text
 from spfgen.run.layout_candidates import Candidate, Family, Setting, candidates, families, plain_bytes
 from spfgen.run.operands import operands as operands_of
 from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor
 from spfgen.run.threads import checked_threads, threads_by_default
-from spfgen.run.turns import BETTER, Ready, measured, passed_over, ready
 from spfgen.space.assembled import without_shared
 
 MOST_MEMORY = 4.0
@@ -116,7 +116,7 @@ class LayoutTuning:
         rows = [_row(t) for t in seen]
         widths = [max(len(r[k]) for r in rows) for k in range(4)]
         lines = [
-            f"{self.kernel.name}, {self.threads} thread{'s' if self.threads > 1 else ''}: {len(seen)} layouts measured "
+            f"{self.kernel.name}, {counted(self.threads, 'thread')}: {counted(len(seen), 'layout')} measured "
             f"(fastest calls), {refused} refused"
         ]
         for operand, name, *numbers, remark in rows:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import Any
 
-import numpy as np
-
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Var
 from spfgen.ir import walk
@@ -110,5 +108,7 @@ def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:
 
 
 def _cast(number: Any, kind: str) -> Any:
+    import numpy as np
+
     with np.errstate(all="ignore"):
         return np.asarray(number).astype(kind)[()]

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import numpy as np
 
 from spfgen.cir.layout import FIELD
+from spfgen.disk_cache import compiled_of
 from spfgen.errors import DataError
-from spfgen.kept import compiled_of
 from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate

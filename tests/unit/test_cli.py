@@ -738,6 +738,40 @@ def test_draw_data_in_a_layout_of_ones_own(run, tmp_path) -> None:
     assert ">cells[a, b]<" in out
 
 
+PYRAMID = """layout pyramid(n, m) {
+    size kl
+    relation { [r, j] -> [i, j] : 0 <= r <= kl and 0 <= j < m and i = j + r }
+    index shift[m] { range 0 <= shift(j) <= kl }
+    value cells[kl + 1, m] at [r, j] }
+kernel k { tensor A : pyramid tensor x, y : dense y[i] = A[i, j]*x[j] }"""
+
+
+def test_a_tensor_that_cannot_be_packed(run, tmp_path) -> None:
+    """It is drawn and run with as it is, from arrays by name or from Tensor.save."""
+    spec, arrays, saved = tmp_path / "own.spf", tmp_path / "arrays.npz", tmp_path / "saved.npz"
+    spec.write_text(PYRAMID)
+    made = {"cells": np.array([[1.0, 2.0], [3.0, 77.0]]), "shift": np.zeros(2, np.int32)}
+    np.savez(arrays, shape=(3, 2), kl=1, **made)
+    spfgen.tensor(spfgen.load(spec).layouts["pyramid"], shape=(3, 2), **made).save(saved)
+    assert run("draw", "pyramid", "-s", str(spec), "--data", MATRIX, "-o", "-")[0] == 4
+    for path in (arrays, saved):
+        code, out, _ = run("draw", "pyramid", "-s", str(spec), "--data", str(path), "-o", "-")
+        assert (code, out.count(">77<")) == (0, 2)
+        code, out, _ = run("run", str(spec), "--data", f"A={path}", "--data", "x=random", "--check")
+        assert code == 0
+
+
+def test_arrays_by_name_of_a_layout_without_index_arrays(run, tmp_path) -> None:
+    spec, path = tmp_path / "own.spf", tmp_path / "arrays.npz"
+    spec.write_text(PYRAMID.replace("    index shift[m] { range 0 <= shift(j) <= kl }\n", ""))
+    np.savez(path, cells=np.array([[1.0, 2.0], [3.0, 4.0]]), shape=(3, 2))
+    target = str(tmp_path / "y.npy")
+    np.save(tmp_path / "x.npy", np.array([1.0, 10.0]))
+    given = ["--data", f"A={path}", "--data", f"x={tmp_path / 'x.npy'}", "-o", f"y={target}"]
+    assert run("run", str(spec), *given)[0] == 0
+    assert np.load(target).tolist() == [1, 23, 40]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, loop, minus
 from spfgen.cir.checks.names import HOLDS
-from spfgen.cir.checks.shares import share, workspace
+from spfgen.cir.checks.partition import share, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.layout.checks import Groups
 

@@ -13,7 +13,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, any_of, loop, minus
 from spfgen.cir.checks import bits
 from spfgen.cir.checks.names import HOLDS
-from spfgen.cir.checks.shares import share, sized, workspace
+from spfgen.cir.checks.partition import share, sized, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.facts.formula import Var
 from spfgen.layout.checks import Groups

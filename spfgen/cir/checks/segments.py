@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
+from spfgen.cir.checks.fused import collected, ends, first_wrong
 from spfgen.cir.checks.instances import noted, search
-from spfgen.cir.checks.together import collected, ends, first_wrong
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
 from spfgen.layout.checks import Check, Part, Segments

@@ -6,6 +6,7 @@ import pytest
 from spfgen.errors import DataError, Unsupported
 from spfgen.lang.spec import parse_tree
 from spfgen.layout.pack import pack
+from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
 from spfgen.pipeline import layout_of
 from tests.unit.layout.test_pack import get
@@ -111,3 +112,43 @@ def test_what_has_no_place():
         arrays(get("skyline"), [[0, 0, 1], [0, 0, 0], [0, 0, 0]])
     with pytest.raises(DataError, match=r"no place for the value 1.0 at \(0, 2\)"):
         arrays(get("band"), [[0, 0, 1], [0, 0, 0], [0, 0, 0]])
+
+
+BANDS = {
+    "room above, as for LAPACK's dgbtrf": """size kl, ku
+        relation { [r, j] -> [i, j] : 0 <= j < m and kl <= r < 2*kl + ku + 1 and i = j + r - kl - ku }
+        value val[2*kl + ku + 1, m] at [r, j]""",
+    "a leading dimension": """size ldab, ku
+        relation { [r, j] -> [i, j] : 0 <= j < m and 0 <= r < ldab and i = j + r - ku }
+        value val[ldab, m] at [r, j]""",
+    "by rows": """size w, low
+        relation { [i, d] -> [i, j] : 0 <= i < n and 0 <= d < w and j = i + d - low }
+        value val[n, w] at [i, d]""",
+    "half of a symmetric one": """size k
+        relation {
+            [r, j] -> [i, c] : 0 <= j < n and j < m and 0 <= r <= k and i = j + r - k and c = j ;
+            [r, j] -> [i, c] : 0 <= j < n and j < m and 0 <= r < k and i = j and c = j + r - k }
+        value val[k + 1, n] at [r, j]""",
+}
+
+
+@pytest.mark.parametrize("below", [0, 1, 3])
+@pytest.mark.parametrize("above", [0, 2])
+@pytest.mark.parametrize("text", BANDS.values(), ids=BANDS)
+def test_bands_are_as_wide_as_their_entries_need(text, below, above):
+    """Their widths are sizes that no index array is as long as."""
+    layout = written(f"layout made(n, m) {{ {text} }}")
+    i, j = np.indices((5, 5))
+    dense = np.where((i - j <= below) & (j - i <= above), 1.0 + i + j, 0)
+    if "size k\n" in text:
+        dense = dense if below <= above else dense.T
+        dense = np.triu(dense) + np.triu(dense, 1).T
+    coords = np.nonzero(dense)
+    packed = pack(layout, dense.shape, coords, dense[coords])
+    reach = {"kl": below, "ku": above, "ldab": below + above + 1, "w": below + above + 1, "low": below}
+    reach["k"] = max(below, above)
+    assert {n: packed.sizes[n] for n in layout.sizes} == {n: reach[n] for n in layout.sizes}
+    coords, values = to_coordinates(layout, packed.sizes, packed.arrays, {"val": packed.arrays["val"]})
+    found = np.zeros_like(dense)
+    found[tuple(coords)] = values
+    assert np.array_equal(found, dense)

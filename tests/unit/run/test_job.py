@@ -100,6 +100,23 @@ def test_files_give_the_extents_and_numbers_the_scalars(tmp_path) -> None:
     assert report.operations == 3 * matrix.nnz
 
 
+def test_results_whose_pattern_is_computed(tmp_path) -> None:
+    """Their operations are counted without storing them."""
+    data = {"A": "random:0.5", "B": "random:0.5"}
+    job = replace(JOB, data=data, sizes={"i": 6, "j": 7}, check=True, outputs={"C": str(tmp_path / "C.npz")})
+    report = run_job(kernel("C[i, j] = A[i, j]*B[i, j]", A="csr", B="csr", C="csr"), job)
+    assert report.failure is None
+    assert report.operations == 2 * sp.load_npz(tmp_path / "C.npz").nnz
+
+
+def test_operations_that_values_decide_are_not_counted() -> None:
+    text = "kernel k { tensor x, y : dense for i { let v = x[i]  while v > 0.5 { v = v/2 } y[i] = v } }"
+    halved = spfgen.parse(text).kernels["k"].compile()
+    report = run_job(halved, replace(JOB, data={"x": "random"}, sizes={"i": 6}, check=True))
+    assert (report.failure, report.operations, report.as_dict()["gflops"]) == (None, None, None)
+    assert "GFLOP" not in report.text()
+
+
 @pytest.mark.parametrize("shape", [(4, 1), (1, 4)])
 @pytest.mark.parametrize("form", ["array", "coordinate"])
 def test_a_vector_in_a_matrix_file(spmv, tmp_path, shape, form) -> None:

@@ -270,7 +270,7 @@ WRONG_MTX = [
     (COORDINATE + "real general\n2 2 1\n-1 1 4\n", "x.mtx:3: expected row, column and a real number"),
     (
         COORDINATE + "real general\n2 2 3\n1 1 4\n2 2 4\n",
-        "x.mtx:2: expected 3 entries to follow, but 2 lines do",
+        "x.mtx:2: expected 3 entries to follow, but there are 2",
     ),
     (COORDINATE + "real general\n2 2 3\n1 1 4\n\n2 2 4\n", "x.mtx: Truncated file"),
     (
@@ -283,7 +283,7 @@ WRONG_MTX = [
         COORDINATE + "real general\n2 2 1000000000000000\n1 1 1\n",
         "x.mtx:2: expected 1000000000000000 entries",
     ),
-    (ARRAY + "real general\n2 2\n1\n2\n3\n", "x.mtx:2: expected 4 entries to follow, but 3 lines do"),
+    (ARRAY + "real general\n2 2\n1\n2\n3\n", "x.mtx:2: expected 4 entries to follow, but there are 3"),
     (ARRAY + "real general\n2 2\n1 2\n3 4\n1\n2\n", "x.mtx:3: expected a real number, but got '1 2'"),
     (ARRAY + "real general\n9000000000 9000000000\n1\n", "x.mtx:2: expected 81000000000000000000 entries"),
     (COORDINATE + "real general\n2 2 1\n1 1\n", "x.mtx:3: expected row, .* real number, but got '1 1'"),

@@ -524,7 +524,7 @@ class _Calls:
         """An output that was not given. Raises UsageError when it cannot be made."""
         made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
         if made is None:
-            if declared.name in read_first(self.parsed.statements, in_loops=True):
+            if declared.name in read_first(self.kernel.statements, in_loops=True):
                 why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
             else:
                 why = "its extents or its pattern do not follow from the other operands"

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import from_steps
 from spfgen.cir import nodes as c
 from spfgen.cir.build import any_of, in_braces
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 ROW = "spfgen_row"
 """The type of the workspace of a row (rt/row.h)."""
-DENSE = 1 << 22
-"""A workspace with so many places is not too large, whatever is stored."""
 
 
 def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
@@ -75,7 +74,11 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     own = c.Bin("+", c.Name(rows.name), c.Call("spfgen_thread", ())) if rows.each_thread else c.Name(rows.name)
     extent = low.expr(plan.extent, scope)
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
-    many = c.Bin("&&", c.Bin(">", extent, c.Int(DENSE)), c.Bin(">", c.Bin("/", extent, c.Int(8)), low.values_held()))
+    many = c.Bin(
+        "&&",
+        c.Bin(">", extent, c.Int(tuning.WORKSPACE_PLACES)),
+        c.Bin(">", c.Bin("/", extent, c.Int(8)), low.values_held()),
+    )
     why = "rows that are longer than all that is stored are kept in hash tables"
     hashed = low.chosen("const bool", f"{plan.tensor}_hashed", many, why)
     common = c.Name(low.names.new("common"))

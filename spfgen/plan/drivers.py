@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
@@ -17,7 +18,7 @@ from spfgen.plan.finds import with_finds
 from spfgen.plan.nodes import Do, Find, Plan
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, wrapped
-from spfgen.plan.work import LOOKUP, work
+from spfgen.plan.work import work
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
 
@@ -25,8 +26,6 @@ _ORDERS = ("<", "<=", ">", ">=")
 MOST_DIMENSIONS = 48
 """Of points with more dimensions no other driver is tried: an order of 50 takes isl three seconds (three matrices of
 blocks with bit masks)."""
-FAR = 2.0
-"""How many times less work another driver must mean, on the average of many sizes, to be taken."""
 
 
 def driven(instance: Instance, context: Context) -> list[list[Step]]:
@@ -55,7 +54,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         tried.add(dims)
         other = steps_in_order(instance, dims)
         price = rough(instance, other)
-        if mean_ratio(cost, price, context.stored) > FAR:
+        if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
             best, cost = other, price
     return [best] if best is first_of_all else [best, first_of_all]
 
@@ -91,6 +90,6 @@ def rough(instance: Instance, steps: list[Step]) -> Expr:
         body = wrapped(step, body)
 
     def price(find: Find, length: Expr) -> Expr:
-        return Num(LOOKUP) if _quick(instance, find) else length
+        return Num(tuning.LOOKUP_NS) if _quick(instance, find) else length
 
     return work(Counts(instance), with_finds(body), price).nanoseconds

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.cir import convert
 from spfgen.cir import pack as code
 from spfgen.cir.convert import Pair
@@ -27,10 +28,6 @@ from spfgen.run.form import form_of, remember
 from spfgen.run.functions import Function, empty, loaded, zeros
 
 MOST_KNOWN = 256
-ENOUGH = 1_000_000
-"""Entries that were packed with numpy after which it pays to have C compiled."""
-EACH = 2_000
-"""To begin packing with numpy takes as long as so many entries."""
 
 
 class Fall(Exception):
@@ -115,7 +112,7 @@ def prepared(
     place: str,
     *,
     packs: bool,
-    entries: int = ENOUGH,
+    entries: int = tuning.CONVERT_COMPILED,
 ) -> Conversion:
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`, positions
     counted in `place`; `packs`: the source is what a user gave, in no order, with entries at one coordinate.
@@ -130,8 +127,8 @@ def prepared(
             _KNOWN.clear()
         known = _KNOWN[name] = _Known(source, target)
     if known.conversion is None:
-        known.waited += entries + EACH
-        if known.waited < ENOUGH:
+        known.waited += entries + tuning.CONVERT_START
+        if known.waited < tuning.CONVERT_COMPILED:
             raise Fall
         known.waited = 0  # what fails now is tried again after as many entries
         check_fill(target, types[len(source.indexes)])

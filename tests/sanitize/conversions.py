@@ -36,7 +36,7 @@ def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
     functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
     tuning.CONVERT_BUCKET = 40
-    packing.SHARE = 1
+    tuning.PACK_PER_THREAD = 1
     random = np.random.default_rng(3)
     layouts = spfgen.parse("").layouts
     csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS))

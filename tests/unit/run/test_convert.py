@@ -223,7 +223,7 @@ def test_long_segments_and_many_digits():
 
 def test_tensors_use_it():
     """What the Python door packs and unpacks is the same beyond the limit."""
-    count = packing.SMALL + 5
+    count = tuning.PACK_BY_NUMPY + 5
     dense = np.zeros((200, 300))
     dense[RANDOM.integers(0, 200, count), RANDOM.integers(0, 300, count)] = 2
     coords = np.nonzero(dense)
@@ -280,7 +280,7 @@ def test_a_tensor_that_was_changed_is_not_converted_unasked():
 
 def test_a_team_has_work_for_each(monkeypatch):
     monkeypatch.undo()
-    assert [packing._threads(4, n) for n in (0, 10, packing.SHARE, 2 * packing.SHARE, 10**6)] == [1, 1, 1, 2, 4]
+    assert [packing._threads(4, n) for n in (0, 10, tuning.PACK_PER_THREAD, 2 * tuning.PACK_PER_THREAD, 10**6)] == [1, 1, 1, 2, 4]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:

@@ -280,7 +280,8 @@ def test_a_tensor_that_was_changed_is_not_converted_unasked():
 
 def test_a_team_has_work_for_each(monkeypatch):
     monkeypatch.undo()
-    assert [packing._threads(4, n) for n in (0, 10, tuning.PACK_PER_THREAD, 2 * tuning.PACK_PER_THREAD, 10**6)] == [1, 1, 1, 2, 4]
+    each = tuning.PACK_PER_THREAD
+    assert [packing._threads(4, n) for n in (0, 10, each, 2 * each, 10**6)] == [1, 1, 1, 2, 4]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:

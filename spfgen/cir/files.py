@@ -26,7 +26,7 @@ _ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspac
           "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_ALONE, _ALONE, strict=True)),
-    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
+    **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{

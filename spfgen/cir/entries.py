@@ -139,8 +139,16 @@ def emptied(low: Lowering, name: str) -> list[c.Stmt]:
     own = low.entries[name]
     return [
         c.Assign(c.Field(own, "count"), "=", c.Int(0)),
-        c.Assign(c.Field(own, "expected"), "=", low.values_held()),
+        c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
     ]
+
+
+def _in_doubles(value: c.Expr) -> c.Expr:
+    """The same, which cannot overflow then: extents may be large where another one is 0."""
+    match value:
+        case c.Bin("+" | "-" | "*" as op, left, right):
+            return c.Bin(op, _in_doubles(left), _in_doubles(right))
+    return c.Cast("double", value)
 
 
 def declared(low: Lowering) -> list[c.Stmt]:

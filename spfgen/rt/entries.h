@@ -66,8 +66,9 @@ static bool spfgen_entries_grow(spfgen_entries *entries, int64_t more, int rank,
     const int64_t needed = entries->count + more;
     const int64_t wanted = entries->capacity < 32 ? 64 : 2 * entries->capacity;
     const spfgen_entries *const whole = entries->whole ? entries->whole : entries;
-    if (wanted > 16384 && wanted < entries->expected && needed < entries->expected && whole->most == 0 && !entries->failed) {
-        if (spfgen_entries_reserve(entries, entries->expected, rank, size)) {
+    const int64_t expected = entries->expected < 1e15 ? (int64_t)entries->expected : 0;
+    if (wanted > 16384 && wanted < expected && needed < expected && whole->most == 0 && !entries->failed) {
+        if (spfgen_entries_reserve(entries, expected, rank, size)) {
             return true;
         }
         entries->failed = 0;
@@ -88,7 +89,7 @@ static inline spfgen_entries *spfgen_entries_part(spfgen_entries *entries, spfge
     spfgen_entries *const own = parts + number;
     own->whole = entries;
     own->narrow = entries->narrow;
-    own->expected = entries->expected / count;
+    own->expected = entries->expected / (double)count;
     return own;
 }
 /* A coordinate of an entry. */

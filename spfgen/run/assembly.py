@@ -32,7 +32,7 @@ class EntriesStruct(ctypes.Structure):
         ("most", ctypes.c_int64),
         ("taken", ctypes.c_int64),
         ("narrow", ctypes.c_int64),
-        ("expected", ctypes.c_int64),
+        ("expected", ctypes.c_double),
         ("whole", ctypes.c_void_p),
         ("at", ctypes.c_void_p * MOST_RANK),
         ("values", ctypes.c_void_p),

@@ -16,7 +16,7 @@ import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.check import check as check_c
 from spfgen.cir.files import SERIAL, plain_file, runtime
-from spfgen.cir.outline_parts import alone
+from spfgen.cir.outline_parts import with_outlined_part
 from spfgen.cir.pack import Made
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
@@ -76,7 +76,7 @@ class Function:
 
 def source_text(made: Sequence[Made], about: str) -> str:
     """The C text of some functions."""
-    functions = [f for m in made for f in alone(simplify(m.function))]
+    functions = [f for m in made for f in with_outlined_part(simplify(m.function))]
     file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
     check_c(file, KNOWN)
     return print_file(file)

@@ -82,8 +82,8 @@ def test_more_entries_than_a_block(name):
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize(("name", "kept"), [
     ("csr", {"colidx", "val"}), ("csc", {"rowidx", "val"}), ("coo", {"idx_1", "idx_2", "val"}),
-    ("dcsr", {"colidx", "val"}), ("sv", {"idx", "val"}), ("sv_decreasing", set()), ("ell", set()), ("bcsr", set()), ("dia", set()),
-    ("hash_pairs", set()), ("csf3", {"idx_3", "val"}),
+    ("dcsr", {"colidx", "val"}), ("sv", {"idx", "val"}), ("sv_decreasing", set()), ("ell", set()),
+    ("bcsr", set()), ("dia", set()), ("hash_pairs", set()), ("csf3", {"idx_3", "val"}),
 ])  # fmt: skip
 def test_arrays_of_ones_own_are_used_where_they_can_be(name, kept, kind, threads):
     """Where the entries come in the order of the layout."""

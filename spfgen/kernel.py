@@ -13,6 +13,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
+from spfgen.lang.uses import read_first
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
 
@@ -523,12 +524,12 @@ class _Calls:
         """An output that was not given. Raises UsageError when it cannot be made."""
         made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
         if made is None:
-            raise UsageError(
-                f"expected the output `{declared.name}`, because its extents or its pattern do not follow from "
-                "the other operands",
-                None,
-                ("pass it (values are overwritten), or its extents with sizes={...}",),
-            )
+            if declared.name in read_first(self.kernel.statements, in_loops=True):
+                why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
+            else:
+                why = "its extents or its pattern do not follow from the other operands"
+                hint = "pass it (values are overwritten), or its extents with sizes={...}"
+            raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
 
 

@@ -28,7 +28,7 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
           "quotient", "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
-    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
+    **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{

@@ -401,7 +401,7 @@ class Lowering(Values):
     def clear(self, tensor_name: str) -> list[c.Stmt]:
         """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
         if tensor_name in self.entries:
-            return [c.Assign(c.Field(self.entries[tensor_name], "count"), "=", c.Int(0))]
+            return entries.emptied(self, tensor_name)
         result: list[c.Stmt] = []
         tensor = self.program.tensor(tensor_name)
         kind = self.kinds[tensor_name]

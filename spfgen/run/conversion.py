@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -182,12 +183,16 @@ class Room:
     sizes: dict[str, int]
     arrays: tuple[tuple[str, tuple[int, ...], np.dtype[Any], Any], ...]
 
-    def made(self, layout: Layout) -> dict[str, Array]:
-        """New arrays. Raises DataError when they do not fit in memory."""
+    def made(self, layout: Layout, given: Mapping[str, Array] = MappingProxyType({})) -> dict[str, Array]:
+        """New arrays; those that are `given` are used where they are of that type and shape. Raises DataError when they
+        do not fit in memory."""
         found: dict[str, Array] = {}
         try:
             for name, shape, kind, rest in self.arrays:
-                if rest is None:
+                own = given.get(name)
+                if own is not None and (own.dtype, own.shape) == (kind, shape):
+                    found[name] = own
+                elif rest is None:
                     found[name] = empty(shape, kind)
                 elif fill_text(rest) == "0":
                     found[name] = zeros(shape, kind)

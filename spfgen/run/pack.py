@@ -97,7 +97,7 @@ def coordinates(
     stored = _stored(layout, arrays)
     if stored >= small and not layout.turned:
         with suppress(ToolError):
-            return _coordinates(layout, sizes, arrays, _threads(threads, stored))
+            return _coordinates(layout, sizes, arrays, team(threads, stored))
     values = {v.name: arrays[v.name] for v in layout.values}
     return to_coordinates(layout, dict(sizes), dict(arrays), values)
 
@@ -106,7 +106,7 @@ def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
     return sum([arrays[v.name].size for v in layout.values])
 
 
-def _threads(wanted: int, entries: int) -> int:
+def team(wanted: int, entries: int) -> int:
     """As many as are wanted (0: as OpenMP has by default), none of them for few entries."""
     most = entries // tuning.PACK_PER_THREAD
     return threads_allowed(min(wanted or threads_by_default(), most) if most > 1 else 1)
@@ -189,8 +189,8 @@ def _converted(
     entries = stored if stored < small else tuning.CONVERT_COMPILED
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
     digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
-    given, team = given_of(form, sizes, own), _threads(threads, stored)
-    run = Run(conversion, digits, own, given, stored, team, duplicates, expected)
+    given, parts = given_of(form, sizes, own), team(threads, stored)
+    run = Run(conversion, digits, own, given, stored, parts, duplicates, expected)
     for way in conversion.ways:
         found = run.by(way)
         if found is not None:

@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.disk_cache import layout_of
 from spfgen.errors import SpecError, SpfgenError, UsageError
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
@@ -23,6 +22,7 @@ from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.lang.trace import among, check_used, function
 from spfgen.lang.uses import accesses_in
+from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
 

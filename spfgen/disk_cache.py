@@ -1,34 +1,27 @@
-"""What is remembered on disk between processes, so that a call made before needs neither isl nor Z3 nor the compiler.
+"""The cache on disk of compiled kernels, so that a call made before needs neither isl nor Z3 nor the compiler.
 
-Two things: that a layout passed its checks, and the C of a kernel with what its calls must know of the program. Names
-in the cache are hashes of all that determines them: texts, types, and the files of spfgen, isl and Z3. The folder is
-ours alone (folder.py); where nothing can be kept, everything is made anew.
+It holds the C of a kernel with what its calls must know of the program. Names in the cache are hashes of all that
+determines them: texts, types, and the files of spfgen, isl and Z3. The folder is ours alone (folder.py); where nothing
+can be kept, everything is made anew.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spfgen import folder
-from spfgen.errors import our_bugs
-from spfgen.lang.fills import fill_text
-from spfgen.lang.nodes import Kernel, LayoutDecl
-from spfgen.layout.from_lang import instantiate
+from spfgen.lang.nodes import Kernel
 from spfgen.layout.nodes import SCALAR, Layout, as_entries
 
 if TYPE_CHECKING:
     from spfgen.pipeline import Generated
     from spfgen.space.nodes import Program, Tensor
 
-LAYOUTS, KERNELS = "layouts", "kernels"
-SOLVERS = ("islpy", "z3")
+KERNELS = "kernels"
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ def compiled_of(generated: Generated) -> Compiled:
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
     """The C of a kernel, generated when it was not before. Raises SpecError, Unsupported."""
     parts = [f"{name}: {layout!r}" for name, layout in sorted(layouts.items())]
-    key = folder.hash_of(repr(kernel), *parts, fingerprint())
+    key = folder.hash_of(repr(kernel), *parts, folder.fingerprint())
     data = folder.load(KERNELS, key)
     if data is not None:
         with suppress(Exception):  # what cannot be read was written by another Python: it is made anew
@@ -80,60 +73,3 @@ def _with_layout(tensor: Tensor, layout: Layout) -> Tensor:
             layout = replace(layout, fill=tensor.layout.fill)
         return replace(tensor, layout=as_entries(layout), assembled=layout)
     return replace(tensor, layout=layout)
-
-
-_LAYOUTS: dict[tuple[int, tuple[tuple[str, int], ...], str | None], tuple[object, Layout]] = {}
-
-
-def layout_of(declaration: LayoutDecl, settings: Mapping[str, int], fill: Any = None) -> Layout:
-    """The checked layout of a declaration; read once for each choice of constants and fill value (None: the
-    declaration's own). Raises SpecError."""
-    if fill is not None:
-        own = layout_of(declaration, settings)
-        return own if own.fill_text == fill_text(fill) else _filled(declaration, own, fill)
-    defaults = {n: v for n, v in declaration.constants if v is not None}
-    key = (id(declaration), tuple(sorted((defaults | dict(settings)).items())), None)
-    found = _LAYOUTS.get(key)
-    if found is None or found[0] is not declaration:
-        asked = (f"please report it with the text of the layout `{declaration.name}`",)
-        with our_bugs(f"reading `{declaration.name}`", lambda: asked):
-            layout = instantiate(declaration, settings)
-            _check(layout)
-        found = _LAYOUTS[key] = (declaration, layout)
-    return found[1]
-
-
-def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
-    """The layout with another fill value, one object for each: nothing that is checked of a layout depends on it."""
-    key = (id(declaration), own.constants, fill_text(fill))
-    found = _LAYOUTS.get(key)
-    if found is None or found[0] is not declaration:
-        found = _LAYOUTS[key] = (declaration, replace(own, fill=fill))
-    return found[1]
-
-
-def _check(layout: Layout) -> None:
-    key = folder.hash_of(repr(layout), fingerprint())
-    if folder.load(LAYOUTS, key) is None:
-        from spfgen.layout.check import check_layout
-
-        check_layout(layout)
-        folder.save(LAYOUTS, key, b"checked")
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Of all files that decide what is generated: their sizes and times, or that they are not there."""
-    package = Path(__file__).parent
-    files = sorted(f for f in package.rglob("*") if f.suffix in (".py", ".lark", ".h"))
-    found = [importlib.util.find_spec(name) for name in SOLVERS]
-    files += [Path(spec.origin) for spec in found if spec is not None and spec.origin is not None]
-    return folder.hash_of(*[f"{file}: {_stamp(file)}" for file in files])
-
-
-def _stamp(file: Path) -> str:
-    try:
-        status = file.stat()
-    except OSError:
-        return "absent"
-    return f"{status.st_size} {status.st_mtime_ns}"

@@ -11,7 +11,7 @@ from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
 from spfgen.plan.cost import Counts, plus, simplified, times
-from spfgen.plan.nodes import Append, Choose, Do, Gather, Load, Plan, Scan, Whole
+from spfgen.plan.nodes import Append, Choose, Do, Gather, Load, Plan, Scan, Versioned
 from spfgen.space.nodes import Instance, Program, Tensor
 
 
@@ -102,7 +102,7 @@ def _visits(plan: Plan, trips: Expr, counts: _Trips) -> Iterator[tuple[Expr, Do]
             yield trips, plan.as_do
         case Choose(variants):
             yield from _visits(variants[0].body, trips, counts)
-        case Whole(body=body):
+        case Versioned(body=body):
             yield from _visits(body, trips, counts)
         case Scan(_, low, high):
             inner = times(trips, counts.of(low, high))

@@ -4,26 +4,29 @@ Environment: `SPFGEN_CACHE_DIR` names the folder; `SPFGEN_CACHE=off` keeps nothi
 for its owner alone: kernels in it are executed, proofs are believed.
 
 Compiled kernels lie in it (run/cache.py), and in a subfolder of each kind small files: Z3's answers, the tables of the
-parser, the C of kernels, that layouts were checked (disk_cache.py), and schedules that were measured (tuned.py): those
-alone cannot be made anew in a moment, and stay when the rest is cleared. A small file is named by a hash of all that
-determines what it holds, and begins with a checksum: what is damaged or not ours counts as absent. It appears by a
-rename, so that many processes may read and write at once. Nothing about small files ever fails: where they cannot be
-kept, their content is made anew.
+parser, the C of kernels, that layouts were checked (layout/checked.py), how layouts are packed (layout/table.py), and
+schedules that were measured (tuned.py): those alone cannot be made anew in a moment, and stay when the rest is cleared.
+A small file is named by a hash of all that determines what it holds, and begins with a checksum: what is damaged or not
+ours counts as absent. It appears by a rename, so that many processes may read and write at once. Nothing about small
+files ever fails: where they cannot be kept, their content is made anew.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 import stat
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 MEASURED = "tuned"
-KINDS = ("answers", "grammar", "kernels", "layouts", MEASURED)
+SOLVERS = ("islpy", "z3")
+KINDS = ("answers", "grammar", "kernels", "layouts", "packing", MEASURED)
 _OURS = re.compile(r"[0-9a-f]{64}(\.\d+-\d+\.tmp)?")
 
 
@@ -168,3 +171,24 @@ def _is_trusted(folder: Path) -> bool:
 
 def _checksum(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + data).hexdigest().encode()
+
+
+# --- what decides what is generated -----------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Of all files that decide what is generated: their sizes and times, or that they are not there."""
+    package = Path(__file__).parent
+    files = sorted(f for f in package.rglob("*") if f.suffix in (".py", ".lark", ".h"))
+    found = [importlib.util.find_spec(name) for name in SOLVERS]
+    files += [Path(spec.origin) for spec in found if spec is not None and spec.origin is not None]
+    return hash_of(*[f"{file}: {_stamp(file)}" for file in files])
+
+
+def _stamp(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return "absent"
+    return f"{status.st_size} {status.st_mtime_ns}"

@@ -13,6 +13,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.show import show_statement
 from spfgen.lang.types import DEFAULT_INDEX
+from spfgen.lang.uses import read_first
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.run.threads import checked_threads
 
@@ -63,6 +64,7 @@ class Kernel:
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
+        self._assemblies: dict[tuple[str, bool], Assembly] = {}
         self.prune = checked_prune(prune) or False
         self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
@@ -282,14 +284,17 @@ class Kernel:
             elif declared.is_output and not declared.typed:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         listed = [n for n in self.assembled if n not in self._sharing]
-        assemblies = {n: self._assembly(n, prune) for n in listed}
+        pruned = self.prune if prune is None else prune
+        assemblies = {n: self._assembly(n, pruned) for n in listed}
         bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
 
-    def _assembly(self, name: str, prune: bool | None) -> Assembly:
-        """How entries of a result become a tensor."""
+    def _assembly(self, name: str, pruned: bool) -> Assembly:
+        """How entries of a result become a tensor, found out once."""
+        if (name, pruned) in self._assemblies:
+            return self._assemblies[name, pruned]
         from spfgen.run.assembly import Assembly
         from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
@@ -300,8 +305,9 @@ class Kernel:
         layout, own = self._layouts[name], self._known().program.tensor(name).layout
         layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
         update = update_of(self._kernel, name)
-        pruned = self.prune if prune is None else prune
-        return Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
+        made = Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
+        self._assemblies[name, pruned] = made
+        return made
 
     def _known(self) -> _Calls:
         if self._calls is None:
@@ -518,12 +524,12 @@ class _Calls:
         """An output that was not given. Raises UsageError when it cannot be made."""
         made = self._makers[declared.name].make(tensors, sizes, declared.value_type if declared.typed else dtype)
         if made is None:
-            raise UsageError(
-                f"expected the output `{declared.name}`, because its extents or its pattern do not follow from "
-                "the other operands",
-                None,
-                ("pass it (values are overwritten), or its extents with sizes={...}",),
-            )
+            if declared.name in read_first(self.kernel.statements, in_loops=True):
+                why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
+            else:
+                why = "its extents or its pattern do not follow from the other operands"
+                hint = "pass it (values are overwritten), or its extents with sizes={...}"
+            raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
 
 

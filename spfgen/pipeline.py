@@ -41,7 +41,6 @@ from spfgen.cir.from_plan import lower
 from spfgen.cir.nodes import Function
 from spfgen.cir.passes import passed
 from spfgen.cir.print import print_file
-from spfgen.disk_cache import layout_of
 from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -50,6 +49,7 @@ from spfgen.lang.show import show_statement
 from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
+from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out, passes
 from spfgen.plan.check_steps import check_steps

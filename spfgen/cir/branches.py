@@ -124,8 +124,8 @@ def _with(s: c.Stmt, parts: Sequence[c.Stmt]) -> c.Stmt:
     match s:
         case c.Block():
             return c.Block(tuple(parts))
-        case c.Scope(c.Block(), apart):
-            return c.Scope(c.Block(tuple(parts)), apart)
+        case c.Scope(c.Block(), outline):
+            return c.Scope(c.Block(tuple(parts)), outline)
         case c.If(condition):
             return c.If(condition, *parts)
     raise InternalError(f"expected no statements within {type(s).__name__}")

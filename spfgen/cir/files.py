@@ -11,7 +11,7 @@ from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
 from spfgen.cir.outline import AS_IS, INLINE
-from spfgen.cir.outline_parts import ALONE
+from spfgen.cir.outline_parts import NOINLINE
 from spfgen.cir.register_tile import REGISTERS
 from spfgen.cir.scalars import headers, scalar_functions
 from spfgen.cir.unused import without_unused
@@ -19,34 +19,34 @@ from spfgen.ir import walk
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.space.nodes import Program
 
-_ALONE = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
-          "parts", "turns", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
-          "bitmap_has", "bitmap_position", "apart", "prefetch", "prefetch_far", "prefetch_soon", "prefetch_stored",
-          "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch", "quotient",
-          "remainder")  # fmt: skip
+_UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
+          "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
+          "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
+          "prefetch_stored", "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch",
+          "quotient", "remainder")  # fmt: skip
 _PLAIN = {
-    **dict(zip(_ALONE, _ALONE, strict=True)),
+    **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
     **dict.fromkeys(("entries_room", "entries_join"), "entries"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
         f"levels_{n}": "levels"
-        for n in ("kept", "asks", "pair", "order", "clock", "done", "alone", "team", "first", "wait", "pass")
+        for n in ("kept", "asks", "pair", "order", "clock", "done", "one_thread", "team", "first", "wait", "pass")
     },
     **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
     **dict.fromkeys(("map_new", "map_free", "map_clear", "map_find", "map_add"), "map"),
     **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
 }
-_TYPED = ("search", "search_down", "gallop", "gallop_down", "share", "split", "outer", "outer_split", "hash_build",
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "partition", "split", "outer", "outer_split", "hash_build",
           "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
-          "steady", "steady_runs")  # fmt: skip
+          "predictable", "predictable_segments")  # fmt: skip
 _NEEDS = {
     "hash_build": ("hash",),
     "hash_chain": ("hash",),
     "hash_filter": ("hash",),
-    "levels": ("max", "min", "least", "most", "alone", "lists"),
+    "levels": ("max", "min", "least", "most", "noinline", "lists"),
     "hash_filter_build": ("hash", "hash_filter"),
-    "split": ("share",),
+    "split": ("partition",),
     "outer_split": ("outer",),
     "large_memory": ("memory",),
     "row": ("entries",),
@@ -106,8 +106,8 @@ def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Tex
     pieces: list[Struct | Function | Text] = []
     if any(isinstance(n, For) and n.pragmas for n in nodes):
         pieces.append(Text(SERIAL))
-    if any(f.result.startswith(ALONE) for f in functions):
-        pieces.append(Text(runtime("alone.h")))
+    if any(f.result.startswith(NOINLINE) for f in functions):
+        pieces.append(Text(runtime("noinline.h")))
     if any(f.result.startswith(AS_IS) for f in functions):
         pieces.append(Text(runtime("as_is.h")))
     if any(INLINE in f.result for f in functions):

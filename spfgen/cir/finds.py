@@ -13,7 +13,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.print import print_expr
-from spfgen.cir.scope import Built, Kept, Scope
+from spfgen.cir.scope import Built, FindState, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.facts.formula import Call, Expr, Num, Var, substitute
 from spfgen.lang.types import TYPES, ElementType
@@ -121,7 +121,7 @@ def _extended(name: str, wanted: Sought, step: int) -> list[c.Stmt]:
 
 
 def _moved(
-    low: Lowering, name: str, at: tuple[Expr, ...], algorithm: str, kept: Kept, wanted: Sought, scope: Scope
+    low: Lowering, name: str, at: tuple[Expr, ...], algorithm: str, kept: FindState, wanted: Sought, scope: Scope
 ) -> tuple[list[c.Stmt], c.Expr]:
     """The state moved to where the value is or would be; and the position."""
     lines: list[c.Stmt] = []

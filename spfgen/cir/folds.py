@@ -11,7 +11,7 @@ from spfgen.cir.build import in_braces, joined, loop
 from spfgen.cir.elements import zero
 from spfgen.cir.scope import Scope
 from spfgen.cir.workspaces import Workspace
-from spfgen.plan.nodes import Fold, Kept, Plan, Seq
+from spfgen.plan.nodes import Fold, Materialized, Plan, Seq
 from spfgen.space.nodes import Operand
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:
     return [*lines, loop(counter, c.Int(0), count, [cleared])]
 
 
-def kept(low: Lowering, plan: Kept, scope: Scope) -> list[c.Stmt]:
+def kept(low: Lowering, plan: Materialized, scope: Scope) -> list[c.Stmt]:
     """The sums of all places in a workspace that is 0 at first."""
     for operand in plan.sums:
         name = low.names.new(operand.tensor)

@@ -57,19 +57,19 @@ class _Chain:
         return _renamed(expr, {self.inner.variable: self.last})
 
 
-def latest(statements: Sequence[c.Stmt], kinds: Mapping[c.Expr, str], names: Names) -> list[c.Stmt]:
+def with_forwarding(statements: Sequence[c.Stmt], kinds: Mapping[c.Expr, str], names: Names) -> list[c.Stmt]:
     """The statements with such loops, over arrays of these types; what says whether it pays stands before those that
     are not inside of others."""
-    return [line for s in statements for line in _with_latest(s, kinds, names)]
+    return [line for s in statements for line in _with_forwarded(s, kinds, names)]
 
 
-def _with_latest(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names) -> list[c.Stmt]:
+def _with_forwarded(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names) -> list[c.Stmt]:
     match statement:
         case c.For():
             outermost: c.Stmt | None = statement
         case (
-            c.Scope(c.Block((*first, outermost)), apart="serial")
-            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), apart="serial"),)))
+            c.Scope(c.Block((*first, outermost)), outline="serial")
+            | c.If(orelse=c.Block((c.Scope(c.Block((*first, outermost)), outline="serial"),)))
         ) if not any(isinstance(s, c.Declare) for s in first):
             pass
         case _:
@@ -168,7 +168,7 @@ def _kept(chain: _Chain, near: c.Name, kind: str, names: Names) -> c.Stmt:
     (product,) = inner.body.statements
     assert isinstance(product, c.Assign)
     assert isinstance(product.value, c.Bin)
-    value, at, own = (c.Name(names.new(n)) for n in ("latest", "latest_at", "own"))
+    value, at, own = (c.Name(names.new(n)) for n in ("prev", "prev_at", "own"))
     limit = _plus(inner.condition.right, 1 if inner.step == -1 else -1)
     all_but_last = replace(inner, condition=replace(inner.condition, right=limit))
     read = c.Select(c.Bin("==", own, at), value, c.Load(chain.array, own))

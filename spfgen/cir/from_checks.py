@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
-from spfgen.cir.checks.fused import together
+from spfgen.cir.checks.fused import fused
 from spfgen.cir.checks.instances import instances
 from spfgen.cir.checks.keys import groups
 from spfgen.cir.checks.names import BROKEN, HOLDS, MEMORY, UNCHECKED, Names
@@ -117,7 +117,7 @@ def _body(w: Writer) -> list[c.Stmt]:
     """Every part of the check."""
     parts = w.check.parts
     if w.along and not isinstance(parts[0], Segments):
-        return together(w)
+        return fused(w)
     made = [c.Block(tuple(_part(w, part))) for part in parts]
     return [c.Scope(block) for block in made] if len(parts) > 1 else [*made]
 

@@ -13,17 +13,17 @@ from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, 
 from spfgen.cir.clearing import cleared, cleared_span
 from spfgen.cir.cost import cost_expr, named
 from spfgen.cir.elements import zero
-from spfgen.cir.forwarding import latest
+from spfgen.cir.forwarding import with_forwarding
 from spfgen.cir.functions import Functions
 from spfgen.cir.layout import field_name, structs
 from spfgen.cir.names import Names
 from spfgen.cir.outline import outlined
 from spfgen.cir.print import print_expr
 from spfgen.cir.register_tile import tile
-from spfgen.cir.scalar_replacement import carried
+from spfgen.cir.scalar_replacement import with_scalar_replacement
 from spfgen.cir.scope import Scope
 from spfgen.cir.transpose import transpose
-from spfgen.cir.unroll import in_rounds
+from spfgen.cir.unroll import unrolled
 from spfgen.cir.values import Values
 from spfgen.cir.variants import choose
 from spfgen.cir.wide import wide_type, widened
@@ -49,11 +49,11 @@ from spfgen.plan.nodes import (
     Fold,
     Gather,
     Guard,
-    Kept,
     Let,
     Levels,
     Load,
     Locate,
+    Materialized,
     Needs,
     Plan,
     Prefetch,
@@ -67,9 +67,9 @@ from spfgen.plan.nodes import (
     Sums,
     Table,
     Tile,
-    Together,
     Transpose,
-    Whole,
+    UnrollAndJam,
+    Versioned,
     chain,
 )
 from spfgen.plan.prefetch import places_of
@@ -132,7 +132,7 @@ class Lowering(Values):
             for v in t.layout.values
         }
         if self.program.level > 1:
-            nests = carried(latest(nests, values, self.names), indices, self.names)
+            nests = with_scalar_replacement(with_forwarding(nests, values, self.names), indices, self.names)
         params = [self.param(t.name) for t in self.program.tensors]
         params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
         params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
@@ -293,6 +293,8 @@ class Lowering(Values):
             return self.plan(plan, Scope())
         kind = wide_type(self, group, plan)
         lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
+        if len(self.plans) == 1:
+            return lines  # the function is about this statement, and says so
         return [c.Comment(group.text), *lines]
 
     def nests(self, plan: Plan) -> list[c.Stmt]:
@@ -332,7 +334,7 @@ class Lowering(Values):
                 if _used_once_here(dim, body):
                     return self.plan(body, scope.inlined(dim, call))
                 return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
-            case Guard(conditions, body, ends=True):
+            case Guard(conditions, body, exits=True):
                 over = joined("||", [self.condition(Not(f), scope) for f in conditions])
                 return [c.If(over, c.Block((c.Break(),))), *self.plan(body, scope)]
             case Guard(conditions, body):
@@ -361,7 +363,7 @@ class Lowering(Values):
                 return self.reduce(plan, scope)
             case Sums():
                 return sums.small_sums(self, plan, scope)
-            case Whole(when, whole, body):
+            case Versioned(when, whole, body):
                 within = replace(scope, cleared=())
                 if not when:
                     return self.plan(whole, within)
@@ -370,7 +372,7 @@ class Lowering(Values):
                 return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
             case Fold():
                 return folds.fold(self, plan, scope)
-            case Kept():
+            case Materialized():
                 return folds.kept(self, plan, scope)
             case Levels():
                 return levels.levels(self, plan, scope)
@@ -378,8 +380,8 @@ class Lowering(Values):
                 return [levels.pair(self, value, scope)]
             case Tile():
                 return tile(self, plan, scope)
-            case Together():
-                return sums.together(self, plan, scope)
+            case UnrollAndJam():
+                return sums.unroll_and_jam(self, plan, scope)
             case Transpose():
                 return transpose(self, plan, scope)
             case Gather():
@@ -451,13 +453,13 @@ class Lowering(Values):
             return [*comment, *lines, self.loop(plan, scope, body, private), *after]
         before, scope = self.held(plan, scope)
         if plan.vector or plan.unroll:
-            apart = [sums.apart()] if scope.rows else []
+            barrier = [sums.compiler_barrier()] if scope.rows else []
             inside = replace(scope, looped=True)
             limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))
             soon = sums.fetched(self, plan, inside, *limits, some=True, function="spfgen_prefetch_soon")
-            return [*before, *comment, *apart, *soon, *self.as_said(plan, inside)]
-        if plan.runs:
-            return [*before, *sums.in_runs(self, plan, replace(scope, looped=True))]
+            return [*before, *comment, *barrier, *soon, *self.as_said(plan, inside)]
+        if plan.segment_keys:
+            return [*before, *sums.segmented(self, plan, replace(scope, looped=True))]
         taken = sums.taking(plan, scope)
         if taken is not None:
             return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
@@ -466,13 +468,13 @@ class Lowering(Values):
             return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
         if found is not None:
             return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
-        side = sums.vectors_together(self, plan, replace(scope, looped=True))
+        side = sums.vectors_side_by_side(self, plan, replace(scope, looped=True))
         if side is not None:
             return [*before, *side]
         lines, own, private, after, inner = self.divided(plan, scope)
         inner = replace(inner, carried=frozenset(n for n, _ in (*scope.sums.values(), *scope.folded.values())))
-        apart = [sums.apart()] if sums.several(plan, scope) else []
-        body = _in_fused([*apart, *self.plan(plan.body, inner)], own, plan.collapse)
+        barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
+        body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
         loop = self.loop(plan, scope, body, private)
         end = self.fold("spfgen_min", plan.high, scope)
         ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
@@ -482,7 +484,7 @@ class Lowering(Values):
         """A loop that the schedule wants vectorized or unrolled."""
         body = self.plan(plan.body, scope)
         if plan.unroll > 1:
-            written = in_rounds(self, plan, scope, body, plan.unroll)
+            written = unrolled(self, plan, scope, body, plan.unroll)
             return [self.loop(plan, scope, body)] if written is None else written
         if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
             plan = replace(plan, vector=False)  # one atomic addition after another
@@ -675,9 +677,11 @@ def work_of(plan: Plan) -> Expr | None:
     if isinstance(plan, Seq):
         parts = [work_of(p) for p in plan.parts]
         return None if None in parts else plus(*(p for p in parts if p is not None))
-    if isinstance(plan, Block) or any(isinstance(n, Fold | Kept | Levels) for n in walk(plan, PLANS)):
+    if isinstance(plan, Block) or any(isinstance(n, Fold | Materialized | Levels) for n in walk(plan, PLANS)):
         return None
-    found = next((n.share for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.share is not None), None)
+    found = next(
+        (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None
+    )
     return ZERO if found is None else found.work
 
 
@@ -690,7 +694,7 @@ def _stores(plan: Plan) -> bool:
     """Whether what the nest comes to stores the places of the target, rather than adding to them."""
     while isinstance(plan, Load | Locate):
         plan = plan.body
-    return isinstance(plan, Whole) and plan.stores
+    return isinstance(plan, Versioned) and plan.stores
 
 
 def _scatters(plan: Plan) -> bool:
@@ -719,7 +723,7 @@ def _dims(plan: Plan) -> list[str]:
             result.append(node.old)
         if isinstance(node, Tile):
             result += [node.start, node.end]
-        if isinstance(node, Together):
+        if isinstance(node, UnrollAndJam):
             result.append(node.start)
     return result
 

@@ -9,7 +9,7 @@ from spfgen.cir import finds
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
 from spfgen.cir.print import print_expr
-from spfgen.cir.scope import Built, Kept, Scope
+from spfgen.cir.scope import Built, FindState, Scope
 from spfgen.cir.workspaces import Workspace
 from spfgen.plan.nodes import Find, Levels, Plan, Scan, Segment, State, Table
 
@@ -28,7 +28,7 @@ def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:
     return [*lines, *low.plan(plan.body, replace(scope, states={**scope.states, plan.name: where}))]
 
 
-def kept(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], Kept]:
+def kept(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], FindState]:
     """Declare a state and start it; an array that starts more than `once` is cleared each time."""
     stem = low.names[plan.name]
     if plan.extents:
@@ -40,15 +40,15 @@ def kept(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> 
             clear = c.Assign(c.Load(pointer, c.Name(counter)), "=", c.Int(0))
             lines.append(c.For(INT, counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, clear))
         assert isinstance(pointer, c.Name)
-        return lines, Kept(pointer.name, "", True, False)
+        return lines, FindState(pointer.name, "", True, False)
     if plan.over:
         tag = low.names.new(f"{stem}_of")
-        return [c.Declare(INT, stem, c.Int(-1)), c.Declare(INT, tag, c.Int(-1))], Kept(stem, tag, False, False)
+        return [c.Declare(INT, stem, c.Int(-1)), c.Declare(INT, tag, c.Int(-1))], FindState(stem, tag, False, False)
     start: c.Expr = c.Int(-1)
     if seated:
         function, bounds = ("spfgen_min", plan.high) if plan.backward else ("spfgen_max", plan.low)
         start = low.fold(function, bounds, scope)
-    return [c.Declare(INT, stem, start)], Kept(stem, "", False, seated)
+    return [c.Declare(INT, stem, start)], FindState(stem, "", False, seated)
 
 
 def workspace(low: Lowering, wanted: Workspace, scope: Scope) -> Workspace:

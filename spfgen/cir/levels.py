@@ -37,8 +37,8 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.dim]
     number = len(low.ordered)
     low.ordered.append(plan)
-    kept, now, order, alone, count = (
-        low.names.new(f"{name}_{word}") for word in ("levels", "now", "order", "alone", "count")
+    kept, now, order, one_thread, count = (
+        low.names.new(f"{name}_{word}") for word in ("levels", "now", "order", "one_thread", "count")
     )
     first = low.fold("spfgen_max", plan.low, scope)
     last = low.fold("spfgen_min", plan.high, scope)
@@ -49,9 +49,9 @@ def levels(low: Lowering, plan: Levels, scope: Scope) -> list[c.Stmt]:
     known = c.Call("spfgen_levels_kept", (c.Name(low.orders), c.Int(number)))
     serial = one_by_one(name, _serial(low, plan, plan.body, scope, first, last))
     by_levels = [
-        c.Declare(f"const {STRUCT}", alone, c.Call("spfgen_levels_alone", (c.Name(order),))),
+        c.Declare(f"const {STRUCT}", one_thread, c.Call("spfgen_levels_one_thread", (c.Name(order),))),
         c.Comment(f"level by level, or by lists, over {name}: {plan.because}"),
-        _executor(low, plan, scope, (order, alone), first, last),
+        _executor(low, plan, scope, (order, one_thread), first, last),
     ]
     return [
         c.Comment(f"which iterations over {name} need which, unless it is known from an earlier call"),
@@ -69,7 +69,7 @@ def one_by_one(name: str, lines: Sequence[c.Stmt]) -> c.Scope:
     """A loop whose iterations need earlier ones, in their order. It gets a function of its own, the same in all
     kernels: how fast such a loop is hangs on where its branches stand, and inside of a larger function it was measured
     up to 40 % slower."""
-    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), apart="serial")
+    return c.Scope(c.Block((c.Comment(f"one after another over {name}"), *lines)), outline="serial")
 
 
 def _serial(low: Lowering, plan: Levels, body: Plan, scope: Scope, first: c.Expr, last: c.Expr) -> list[c.Stmt]:
@@ -86,7 +86,7 @@ def _executor(
     """The units of each thread one after another, each when those that it needs are done; the runs of a unit and
     their iterations in order."""
     name = low.names[plan.dim]
-    order, alone = map(c.Name, orders)
+    order, one_thread = map(c.Name, orders)
     team, thread, unit, run, begin, end = (
         c.Name(low.names.new(n)) for n in (f"{name}_team", "thread", "unit", "run", f"{name}_begin", f"{name}_end")
     )
@@ -115,7 +115,7 @@ def _executor(
     mine = c.Call("spfgen_levels_first", (team, thread))
     more, next_unit = c.Bin("<", unit, c.Field(team, "units")), c.Bin("+", unit, c.Field(team, "threads"))
     inside: list[c.Stmt] = [
-        c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", alone)))),
+        c.Declare(f"const {STRUCT} *", team.name, c.Call("spfgen_levels_team", (order, c.Un("&", one_thread)))),
         c.For(INT, unit.name, mine, more, next_unit, c.Block((wait, runs, done))),
     ]
     threads = c.Field(order, "threads")

@@ -125,7 +125,7 @@ class Scope(Stmt):
     of a function of their own, which they are where that can be; the first one is a comment then."""
 
     body: Block
-    apart: str = ""
+    outline: str = ""
 
 
 @dataclass(frozen=True, slots=True)

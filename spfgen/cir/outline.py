@@ -71,13 +71,13 @@ def outer_loops(statements: Sequence[c.Stmt]) -> Iterator[c.For | c.While]:
 
 
 def outlined(function: c.Function) -> list[c.Function]:
-    """The function, behind those of the statements that are to stand apart, where they can."""
+    """The function, behind those of the statements that are to be outlined, where they can."""
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []
 
     def rule(node: object) -> c.Stmt | None:
         match node:
-            case c.Scope(c.Block((c.Comment(said), *lines)), apart=word) if word:
+            case c.Scope(c.Block((c.Comment(said), *lines)), outline=word) if word:
                 params = params_for(lines, (), types) if can_move(lines) else None
                 if params is None:
                     return node.body

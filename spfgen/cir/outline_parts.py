@@ -12,13 +12,13 @@ from dataclasses import replace
 from spfgen.cir import nodes as c
 from spfgen.ir import walk
 
-ALONE = "SPFGEN_ALONE"
-"""Before the type of a function that is not to be inlined: rt/alone.h."""
+NOINLINE = "SPFGEN_NOINLINE"
+"""Before the type of a function that is not to be inlined: rt/noinline.h."""
 
 _REDUCED = re.compile(r" reduction\(\|:(.*)\)")
 
 
-def alone(function: c.Function) -> list[c.Function]:
+def with_outlined_part(function: c.Function) -> list[c.Function]:
     """The function of the body and what calls it; the function as it is where more than one result is collected."""
     statements = function.body.statements
     at = next((k for k, s in enumerate(statements) if isinstance(s, c.For) and s.pragmas), None)
@@ -44,7 +44,7 @@ def alone(function: c.Function) -> list[c.Function]:
     used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)} - {result}
     shared = [c.Param(t, n) for n, t in types.items() if n in used]
     whole = [c.Declare("int", result, c.Int(0)), *body, c.Return(c.Name(result))] if result else body
-    kind = f"{ALONE} {'int' if result else 'void'}"
+    kind = f"{NOINLINE} {'int' if result else 'void'}"
     name = f"{function.name}_part"
     part = c.Function(
         kind, name, (*shared, *params), c.Block(tuple(whole)), f"One part of {function.name}.", static=True

@@ -26,16 +26,16 @@ from spfgen.plan.nodes import (
     Guard,
     Load,
     Locate,
+    Partition,
     Plan,
     Reduce,
     Scan,
-    Share,
     Slice,
     State,
     Table,
     Tile,
-    Together,
-    Whole,
+    UnrollAndJam,
+    Versioned,
     body,
     chain,
     with_body,
@@ -66,10 +66,10 @@ Loop = Scan | Find
 
 def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
     """The loop in parts, and what comes after them."""
-    share = plan.share
-    assert share is not None
-    lines = _in_parts(low, plan, share, scope)
-    if share.weight is None or _has_ends(low, plan):
+    partition = plan.partition
+    assert partition is not None
+    lines = _in_parts(low, plan, partition, scope)
+    if partition.weight is None or _has_ends(low, plan):
         return lines
     # An array of weights holds an element for each end of a loop with iterations; for others it may not.
     bottom, top = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
@@ -81,9 +81,9 @@ def clears(low: Lowering, plan: Plan, clear: Clear) -> bool:
     """Whether threads add to copies of what is cleared: then they clear it as they clear those."""
     loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
     several = len(low.program.tensor(clear.tensor).layout.values) > 1
-    if several or clear.part is not None or not isinstance(loop, Scan | Find) or loop.share is None:
+    if several or clear.part is not None or not isinstance(loop, Scan | Find) or loop.partition is None:
         return False
-    return loop.parallel and loop.share.adds == "copies" and _stored(loop).tensor == clear.tensor
+    return loop.parallel and loop.partition.adds == "copies" and _stored(loop).tensor == clear.tensor
 
 
 def _has_ends(low: Lowering, plan: Loop) -> bool:
@@ -94,30 +94,36 @@ def _has_ends(low: Lowering, plan: Loop) -> bool:
     return isinstance(end, Var) and end.name in low.program.size_of
 
 
-def _in_parts(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
-    match share.adds:
+def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
+    match partition.adds:
         case "sum":
-            return _summed(low, plan, share, scope)
+            return _summed(low, plan, partition, scope)
         case "copies":
-            return _copied(low, plan, share, scope)
+            return _copied(low, plan, partition, scope)
         case "segments":
             assert isinstance(plan, Scan)
-            return _segments(low, plan, share, scope)
-    if share.slice is not None and isinstance(plan, Scan):
-        return _rows(low, plan, share, share.slice, scope)
-    if share.row and isinstance(plan, Scan):
-        return _divided(low, plan, share, scope)
-    parts = _Parts(low, plan, scope, _number(low, share, scope), _taken(low))
+            return _segments(low, plan, partition, scope)
+    if partition.slice is not None and isinstance(plan, Scan):
+        return _rows(low, plan, partition, partition.slice, scope)
+    if partition.row and isinstance(plan, Scan):
+        return _divided(low, plan, partition, scope)
+    parts = _Parts(low, plan, scope, _number(low, partition, scope), _taken(low))
     own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
-    return [parts.comment, *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
+    return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
 
 
 def needs_parts(plan: Loop) -> bool:
     """Whether a pragma on the loop itself would not do."""
-    share = plan.share
-    if share is None:
+    partition = plan.partition
+    if partition is None:
         return False
-    return share.weight is not None or share.uneven or bool(share.adds) or spans(plan) is not None or _takes_turns(plan)
+    return (
+        partition.weight is not None
+        or partition.uneven
+        or bool(partition.adds)
+        or spans(plan) is not None
+        or _takes_turns(plan)
+    )
 
 
 def _takes_turns(plan: Loop) -> bool:
@@ -170,15 +176,15 @@ class _Parts:
         """The iterations from one variable to another."""
         return self.low.plan(between(self.low, self.plan, start, stop), scope)
 
-    @property
-    def comment(self) -> c.Stmt:
-        weight = self.plan.share.weight if self.plan.share is not None else None
+    def comment(self, split: str = "") -> c.Stmt:
+        """How iterations are divided; `split` is the loop of which several threads share an iteration that is long."""
+        weight = self.plan.partition.weight if self.plan.partition is not None else None
         if weight is None:
             return c.Comment("the iterations in equal parts")
         text = f"work partition: parts of about the same number of entries, by {self.array(weight.pointer)[0].name}"
         if weight.deeper:
             text += f", measured by {self.array(weight.deeper[-1])[0].name}"
-        return c.Comment(text)
+        return c.Comment(f"{text}; a long {split} is split" if split else text)
 
     def array(self, function: str) -> tuple[c.Name, str]:
         """An index array and its type."""
@@ -189,19 +195,19 @@ class _Parts:
 
     def begin(self, part: c.Expr) -> c.Expr:
         """Where a part begins."""
-        weight = self.plan.share.weight if self.plan.share is not None else None
+        weight = self.plan.partition.weight if self.plan.partition is not None else None
         if weight is None:
             return c.Call("spfgen_part", (self.bottom, self.top, part, self.count))
         array, kind = self.array(weight.pointer)
         if not weight.deeper:
             arguments = (array, self.bottom, self.top, self.each(), part, self.count)
-            return c.Call(f"spfgen_share_{kind}", arguments)
+            return c.Call(f"spfgen_partition_{kind}", arguments)
         position = self.position(part)
         return c.Call(f"spfgen_outer_{kind}", (array, self.bottom, self.top, position, part, self.count))
 
     def split(self, part: c.Expr, at: c.Name) -> c.Expr:
         """The same; the part may begin within an iteration, at `at`."""
-        weight = self.plan.share.weight if self.plan.share is not None else None
+        weight = self.plan.partition.weight if self.plan.partition is not None else None
         assert weight is not None
         array, kind = self.array(weight.pointer)
         place = c.Un("&", at)
@@ -224,7 +230,7 @@ class _Parts:
 
     def position(self, part: c.Expr) -> c.Expr:
         """Where a part begins among the positions of the loop inside, by the lengths of the loops in that."""
-        weight = self.plan.share.weight if self.plan.share is not None else None
+        weight = self.plan.partition.weight if self.plan.partition is not None else None
         assert weight is not None
         functions = (weight.pointer, *weight.deeper)
         ends = [(self.bottom, self.top)]
@@ -232,14 +238,14 @@ class _Parts:
             array, _ = self.array(function)
             ends.append((c.Load(array, ends[-1][0]), c.Load(array, ends[-1][1])))
         array, kind = self.array(functions[-1])
-        found: c.Expr = c.Call(f"spfgen_share_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
+        found: c.Expr = c.Call(f"spfgen_partition_{kind}", (array, *ends[-1], c.Int(1), part, self.count))
         for function, (bottom, top) in zip(functions[-2:0:-1], ends[-2:0:-1], strict=True):
             array, kind = self.array(function)
             found = c.Call(f"spfgen_outer_{kind}", (array, bottom, top, found, part, self.count))
         return found
 
     def each(self) -> c.Expr:
-        weight = self.plan.share.weight if self.plan.share is not None else None
+        weight = self.plan.partition.weight if self.plan.partition is not None else None
         assert weight is not None
         if isinstance(weight.each, Num):
             return c.Int(weight.each.value)
@@ -257,7 +263,7 @@ class _Parts:
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
     """The loop from one variable to another, on one thread."""
     return replace(
-        plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", share=None
+        plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", partition=None
     )
 
 
@@ -272,17 +278,17 @@ def _taken(low: Lowering) -> str:
     return IN_TURN if low.program.level > 1 else ONE_EACH.format(THREADS.name)
 
 
-def _number(low: Lowering, share: Share, scope: Scope, most: int = MOST) -> c.Expr:
+def _number(low: Lowering, partition: Partition, scope: Scope, most: int = MOST) -> c.Expr:
     """How many parts there are."""
-    if not share.fixed and low.program.level < 2:
+    if not partition.fixed and low.program.level < 2:
         return THREADS
-    if not share.fixed:
+    if not partition.fixed:
         several: c.Expr = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
-        if share.work is not None:
-            several = c.Call("spfgen_turns", (THREADS, cost_expr(share.work, low, scope), c.Int(EACH)))
+        if partition.work is not None:
+            several = c.Call("spfgen_chunks", (THREADS, cost_expr(partition.work, low, scope), c.Int(EACH)))
         comment = "more parts than threads: one that is done early takes another"
         return low.chosen("const int", "parts", several, comment)
-    value = c.Call("spfgen_parts", (cost_expr(share.work or ONE, low, scope), c.Int(most)))
+    value = c.Call("spfgen_parts", (cost_expr(partition.work or ONE, low, scope), c.Int(most)))
     comment = "parts that do not depend on the number of threads: sums are always the same"
     return low.chosen("const int", "parts", value, comment)
 
@@ -296,11 +302,11 @@ def _stored(plan: Plan) -> Operand:
 # --- all add to one variable --------------------------------------------------------------------------
 
 
-def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
+def _summed(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part sums in a variable of its own; the sums are added in order."""
     target = _stored(plan)
     total, kind = scope.sums[target.tensor, target.place]
-    count = _number(low, share, scope)
+    count = _number(low, partition, scope)
     parts = _Parts(low, plan, scope, count, _taken(low))
     sums = _workspace(low, f"{target.tensor}_parts", kind.c, count, scope)
     own = low.names.new(f"{target.tensor}_part")
@@ -313,7 +319,7 @@ def _summed(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     part = low.names.new("part")
     add = low.combine(c.Name(total), "+=", c.Load(sums, c.Name(part)), kind, kind)
     after = c.For("int", part, c.Int(0), c.Bin("<", c.Name(part), count), 1, c.Block((add,)))
-    return [parts.comment, *parts.loop(body), after]
+    return [parts.comment(), *parts.loop(body), after]
 
 
 def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope, each_thread: bool = False) -> c.Name:
@@ -326,7 +332,7 @@ def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope,
 # --- copies of the target -------------------------------------------------------------------------------
 
 
-def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stmt]:
+def _copied(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order.
 
     Where the target is to be cleared before, the first part does it: what one thread does alone it also clears alone,
@@ -337,10 +343,10 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     extents = _extents(low, target) if target.place else ()
     places = joined("*", [low.layout_expr(e, target.tensor) for e in extents] or [c.Int(1)])
     count = c.Name(low.names.new("copies"))
-    several = _number(low, share, scope, FEW) if share.fixed else THREADS
-    number = c.Call("spfgen_copies", (several, cost_expr(share.work or ONE, low, scope), places))
+    several = _number(low, partition, scope, FEW) if partition.fixed else THREADS
+    number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
-    parts = _Parts(low, plan, scope, count, _taken(low) if share.fixed else ONE_EACH.format(count.name))
+    parts = _Parts(low, plan, scope, count, _taken(low) if partition.fixed else ONE_EACH.format(count.name))
     more = c.Bin("*", c.Bin("-", count, c.Int(1)), places)
     copies = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
     low.arrays[f"{target.tensor}.{target.array}"] = None
@@ -358,11 +364,11 @@ def _copied(low: Lowering, plan: Loop, share: Share, scope: Scope) -> list[c.Stm
     with _renamed(low, target, own):
         body: list[c.Stmt] = [*parts.bounds, *begun, *parts.alone()]
     added = _added(low, whole, copies, places, count, target)
-    lines: list[c.Stmt] = [parts.comment, *parts.loop(body), *added]
-    if not share.atomic:
+    lines: list[c.Stmt] = [parts.comment(), *parts.loop(body), *added]
+    if not partition.atomic:
         return lines
-    atomic = replace(plan, share=replace(share, adds=""))
-    alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, share, scope), _taken(low))
+    atomic = replace(plan, partition=replace(partition, adds=""))
+    alone = _Parts(low, atomic, replace(scope, atomic=True), _number(low, partition, scope), _taken(low))
     adding = alone.loop([*alone.bounds, *alone.alone()])
     atomically = c.Call("spfgen_atomically", (count, THREADS, places))
     why = c.Comment("copies would take longer than atomic additions")
@@ -412,7 +418,7 @@ def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.E
 
 
 @dataclass
-class _Carry:
+class _Boundary:
     """What several parts add to the places of one key: an array of them for each, added to the target at the end."""
 
     low: Lowering
@@ -486,7 +492,7 @@ class _Carry:
                     return inner
                 case Reduce(op="=") | Tile(op="="):
                     return replace(node, op="+=")
-                case Whole(body=inner):
+                case Versioned(body=inner):
                     return inner
             return None
 
@@ -553,101 +559,100 @@ class _Carry:
         return [c.If(joined("&&", inside), c.Block(tuple(body)))]
 
 
-def _carry(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> _Carry:
+def _boundary(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> _Boundary:
     target = _stored(plan)
     for k, rest in enumerate(found.rest):
         dim = f"{target.tensor} rest {k}"
         if rest != ZERO and dim not in low.names.table:
             low.names.table[dim] = low.names.new("r")
     guarded = any(isinstance(n, Guard | Find) for n in chain(plan))
-    return _Carry(low, target, found, scope, guarded)
+    return _Boundary(low, target, found, scope, guarded)
 
 
-def _rows(low: Lowering, plan: Scan, share: Share, found: Slice, scope: Scope) -> list[c.Stmt]:
+def _rows(low: Lowering, plan: Scan, partition: Partition, found: Slice, scope: Scope) -> list[c.Stmt]:
     """Each part takes whole rows, and may begin and end within one: what it has of a row that goes on in the next part
     it sums in places of its own, and the part where the row ends stores what it has itself."""
-    carry = _carry(low, plan, found, scope)
-    count = _number(low, share, scope)
+    boundary = _boundary(low, plan, found, scope)
+    count = _number(low, partition, scope)
     parts = _Parts(low, plan, scope, count, _taken(low))
-    key = (carry.target.tensor, f"{carry.target.array} of a row")
-    own_body = carry.of_row(plan.body, key[1])
+    key = (boundary.target.tensor, f"{boundary.target.array} of a row")
+    own_body = boundary.of_row(plan.body, key[1])
     if own_body is None:
-        return [parts.comment, *parts.loop([*parts.bounds, *parts.alone()])]
+        return [parts.comment(), *parts.loop([*parts.bounds, *parts.alone()])]
     row = low.names[plan.dim]
-    inner = low.names[share.row]
+    inner = low.names[partition.row]
     words = (f"{row}_from", f"{row}_to", f"{row}_stop", f"{inner}_begin", f"{inner}_end")
     at, end, past, begin, stop = (c.Name(low.names.new(word)) for word in words)
     rows = _workspace(low, f"{row}_shared", INT, count, scope)
-    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
-    assert share.weight is not None
-    pointer, index = parts.array(share.weight.pointer)
+    arrays = _workspace(low, f"{boundary.target.tensor}_parts", boundary.kind.c, _times(count, boundary.count), scope)
+    assert partition.weight is not None
+    pointer, index = parts.array(partition.weight.pointer)
     goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
     limits = variable(low, begin), variable(low, stop)
     whole = Compare("<", Var(plan.dim), variable(low, parts.stop))
 
     def bounded(node: object) -> object | None:
-        if isinstance(node, Scan) and node.dim == share.row:
+        if isinstance(node, Scan) and node.dim == partition.row:
             return replace(node, low=limits[:1], high=limits[1:])
         if isinstance(node, Clear) and node.part is not None and node.span is None:
             return replace(node, part=Guard((whole,), node.part))
         return None
 
-    low.array_names[key] = low.names.new(f"{carry.target.tensor}_row")
+    low.array_names[key] = low.names.new(f"{boundary.target.tensor}_row")
     nest = without_unused(rewrite(bounded, own_body))
 
     def lines(places: c.Expr, until: c.Expr) -> list[c.Stmt]:
         return [
-            c.Declare(f"{carry.kind.c} *", low.array_names[key], places),
+            c.Declare(f"{boundary.kind.c} *", low.array_names[key], places),
             c.Declare(f"const {INT}", stop.name, until),
             *low.plan(nest, parts.scope),
             c.Assign(begin, "=", stop),
         ]
 
-    each = _in_pieces(low, plan, carry, parts, (end, past, pointer, TYPES[index].c), _step(found, plan.dim), lines)
+    each = _in_pieces(low, plan, boundary, parts, (end, past, pointer, TYPES[index].c), _step(found, plan.dim), lines)
     inside: list[c.Stmt] = [
         *parts.within(at, end, past, goes_on, ": what this part has of it is kept apart"),
         c.Assign(c.Load(rows, parts.part), "=", c.Select(goes_on, parts.stop, c.Int(-1))),
-        *carry.begun(arrays, parts.part),
+        *boundary.begun(arrays, parts.part),
         *parts.states,
         *cleared_span(low, plan, [variable(low, parts.start)], [variable(low, parts.stop)], parts.scope),
         c.Declare(INT, begin.name, at),
         *each,
     ]
     return [
-        parts.comment,
-        c.Comment(f"where one {row} takes long, several threads share it"),
+        parts.comment(split=row),
         *parts.loop(inside),
-        *_together(low, plan, carry, rows, arrays, count, scope),
+        *_boundaries_added(low, plan, boundary, rows, arrays, count, scope),
     ]
 
 
-def _divided(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:
+def _divided(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part may begin and end within an iteration, between two of the loop inside: all of these write different
     places."""
-    parts = _Parts(low, plan, scope, _number(low, share, scope), _taken(low))
-    row, inner = low.names[plan.dim], low.names[share.row]
+    parts = _Parts(low, plan, scope, _number(low, partition, scope), _taken(low))
+    row, inner = low.names[plan.dim], low.names[partition.row]
     words = (f"{inner}_from", f"{inner}_to", f"{row}_stop")
     at, end, past = (c.Name(low.names.new(word)) for word in words)
     first, last = variable(low, at), variable(low, end)
 
     def bounded(node: object) -> object | None:
         match node:
-            case Scan(dim, low=begin, high=high) if dim == share.row:
+            case Scan(dim, low=begin, high=high) if dim == partition.row:
                 left = isinstance(begin[0], Var) and begin[0].name == one_by_one_from(dim)
                 return replace(node, low=begin if left else (*begin, first), high=(*high, last))
-            case Together(start, low=begin, high=high) if start == one_by_one_from(share.row):
+            case UnrollAndJam(start, low=begin, high=high) if start == one_by_one_from(partition.row):
                 return replace(node, low=(*begin, first), high=(*high, last))
         return None
 
-    assert share.weight is not None
-    pointer, _ = parts.array(share.weight.pointer)
+    assert partition.weight is not None
+    pointer, _ = parts.array(partition.weight.pointer)
     goes_on = c.Bin(">", end, c.Load(pointer, parts.stop))
     inside: list[c.Stmt] = [
         *parts.within(at, end, past, goes_on),
         *parts.states,
         *low.plan(rewrite(bounded, between(low, plan, parts.start, past), PLANS), parts.scope),
     ]
-    return [parts.comment, c.Comment(f"where one {row} takes long, several threads share it"), *parts.loop(inside)]
+    return [parts.comment(split=row), *parts.loop(inside)]
 
 
 def _step(found: Slice, dim: str) -> int | None:
@@ -661,18 +666,18 @@ def _step(found: Slice, dim: str) -> int | None:
     return place.coefficient(dim) if place.names() == {dim} else None
 
 
-def _is_held(carry: _Carry, dim: str) -> bool:
+def _is_held(boundary: _Boundary, dim: str) -> bool:
     """Whether a row has one place, which is what an index array holds for it."""
-    match carry.slice.base:
+    match boundary.slice.base:
         case (Call(_, (Var(name),)),):
-            return name == dim and carry.single
+            return name == dim and boundary.single
     return False
 
 
 def _in_pieces(
     low: Lowering,
     plan: Scan,
-    carry: _Carry,
+    boundary: _Boundary,
     parts: _Parts,
     known: tuple[c.Name, c.Name, c.Name, str],
     step: int | None,
@@ -690,23 +695,23 @@ def _in_pieces(
     after = c.Bin("+", pointer, c.Bin("+", first, c.Int(1)))
     above: list[c.Stmt] = []
     declared: list[c.Stmt] = []
-    at: c.Expr = c.Select(piece, carry.array, carry.start(parts.scope))
+    at: c.Expr = c.Select(piece, boundary.array, boundary.start(parts.scope))
     start: c.Expr
     if step is not None:
-        start = carry.start(parts.scope, {plan.dim: variable(low, first)})
-        declared.append(c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)))
+        start = boundary.start(parts.scope, {plan.dim: variable(low, first)})
+        declared.append(c.Declare(f"{boundary.kind.c} *", places.name, c.Select(piece, boundary.array, start)))
         at = c.Bin("+", places, further if step == 1 else c.Bin("*", c.Int(step), further))
-    elif _is_held(carry, plan.dim):
-        array, kind = parts.array(carry.slice.base[0].function)  # type: ignore[attr-defined]
+    elif _is_held(boundary, plan.dim):
+        array, kind = parts.array(boundary.slice.base[0].function)  # type: ignore[attr-defined]
         rows, none = c.Name(low.names.new(f"{row}_rows")), c.Name(low.names.new(f"{row}_none"))
         above.append(c.Declare(f"const {TYPES[kind].c}", none.name, c.Int(0)))
-        low.arrays[f"{carry.target.tensor}.{carry.target.array}"] = None
-        start = c.Name(low.array_names[carry.target.tensor, carry.target.array])
+        low.arrays[f"{boundary.target.tensor}.{boundary.target.array}"] = None
+        start = c.Name(low.array_names[boundary.target.tensor, boundary.target.array])
         declared += [
             c.Declare(
                 f"const {TYPES[kind].c} *", rows.name, c.Select(piece, c.Un("&", none), c.Bin("+", array, first))
             ),
-            c.Declare(f"{carry.kind.c} *", places.name, c.Select(piece, carry.array, start)),
+            c.Declare(f"{boundary.kind.c} *", places.name, c.Select(piece, boundary.array, start)),
         ]
         at = c.Bin("+", places, c.Load(rows, further))
     inside = [
@@ -733,28 +738,28 @@ def _times(a: c.Expr, b: c.Expr) -> c.Expr:
     return a if b == c.Int(1) else c.Bin("*", a, b)
 
 
-def _together(
-    low: Lowering, plan: Scan, carry: _Carry, rows: c.Name, arrays: c.Name, count: c.Expr, scope: Scope
+def _boundaries_added(
+    low: Lowering, plan: Scan, boundary: _Boundary, rows: c.Name, arrays: c.Name, count: c.Expr, scope: Scope
 ) -> list[c.Stmt]:
     """What parts have summed of rows that go on behind them is added up in order."""
     row = low.names[plan.dim]
     part = c.Name(low.names.new("part"))
-    inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, part)), carry.added(arrays, part, scope))
+    inside = _with(c.Declare(f"const {INT}", row, c.Load(rows, part)), boundary.added(arrays, part, scope))
     found = c.If(c.Bin(">=", c.Load(rows, part), c.Int(0)), c.Block(tuple(inside)))
     each = c.For("int", part.name, c.Int(0), c.Bin("<", part, count), 1, c.Block((found,)))
     return [c.Comment(f"what parts have of an iteration over {row} that goes on in the next one, in order"), each]
 
 
-def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.Stmt]:
+def _segments(low: Lowering, plan: Scan, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part adds to places that no other part adds to, but for those of the key that the part before ended with."""
-    assert share.slice is not None
-    carry = _carry(low, plan, share.slice, scope)
-    count = _number(low, share, scope)
+    assert partition.slice is not None
+    boundary = _boundary(low, plan, partition.slice, scope)
+    count = _number(low, partition, scope)
     parts = _Parts(low, plan, scope, count, _taken(low))
     name = low.names[plan.dim]
     own = c.Name(low.names.new(f"{name}_own"))
-    arrays = _workspace(low, f"{carry.target.tensor}_parts", carry.kind.c, _times(count, carry.count), scope)
-    keys = [b for b in share.slice.base if plan.dim in variables(b)]
+    arrays = _workspace(low, f"{boundary.target.tensor}_parts", boundary.kind.c, _times(count, boundary.count), scope)
+    keys = [b for b in partition.slice.base if plan.dim in variables(b)]
 
     def continues(at: c.Name, first: c.Name) -> c.Expr:
         """Whether the key is the one right before the part."""
@@ -764,10 +769,10 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
 
     before = between(low, plan, parts.start, own)
     assert isinstance(before, Scan)
-    piece: Plan = with_body(replace(before, runs=()), carry.redirected(plan.body))
-    if carry.single:
-        piece = Reduce(carry.operand, "+=", piece)
-    with _renamed(low, carry.target, carry.array.name):
+    piece: Plan = with_body(replace(before, segment_keys=()), boundary.redirected(plan.body))
+    if boundary.single:
+        piece = Reduce(boundary.operand, "+=", piece)
+    with _renamed(low, boundary.target, boundary.array.name):
         partial = low.plan(piece, parts.scope)
     goes_on = c.Bin("&&", c.Bin("<", own, parts.stop), continues(own, parts.start))
     lines: list[c.Stmt] = [
@@ -779,7 +784,7 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
             c.Block((
                 c.Comment("the part before has begun with these places"),
                 c.While(goes_on, c.Block((c.Assign(own, "+=", c.Int(1)),))),
-                *carry.begun(arrays, parts.part),
+                *boundary.begun(arrays, parts.part),
                 *partial,
             )),
         ),
@@ -792,7 +797,7 @@ def _segments(low: Lowering, plan: Scan, share: Share, scope: Scope) -> list[c.S
         "int", part.name, c.Int(1), c.Bin("<", part, count), 1,
         c.Block((
             c.Declare(f"const {INT}", name, parts.begin(part)),
-            c.If(c.Bin("&&", inside, continues(first, first)), c.Block(tuple(carry.added(arrays, part, scope)))),
+            c.If(c.Bin("&&", inside, continues(first, first)), c.Block(tuple(boundary.added(arrays, part, scope)))),
         )),
     )  # fmt: skip
     comment = c.Comment("equal parts; places that go on from one part to the next are summed for each")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spfgen.cir.nodes import Function
-from spfgen.cir.serial_path import without_teams
+from spfgen.cir.serial_path import with_serial_path
 from spfgen.cir.simplify import simplify
-from spfgen.cir.tile_widths import with_widths
-from spfgen.cir.trip_counts import written_out
+from spfgen.cir.tile_widths import with_tile_functions
+from spfgen.cir.trip_counts import specialized
 
 Functions = list[Function]
 
@@ -34,9 +34,9 @@ def _last(rewrite: Callable[[Function], Functions]) -> Callable[[Functions], Fun
 
 PASSES = (
     Pass("simplify C", _last(lambda f: [simplify(f)]), 0),
-    Pass("widths of tiles", lambda functions: [w for f in functions for w in with_widths(f)], 2),
-    Pass("one thread", _last(lambda f: [*without_teams(f)]), 2),
-    Pass("whole tiles", lambda functions: [*written_out(functions[:-1], functions[-1]), functions[-1]], 2),
+    Pass("tile functions", lambda functions: [w for f in functions for w in with_tile_functions(f)], 2),
+    Pass("serial path", _last(lambda f: [*with_serial_path(f)]), 2),
+    Pass("trip counts", lambda functions: [*specialized(functions[:-1], functions[-1]), functions[-1]], 2),
 )
 """All passes, the first one first."""
 

@@ -379,8 +379,9 @@ def prototype(function: Function) -> str:
 
 
 def print_function(function: Function) -> str:
-    """The definition with its doc comment."""
-    head = [*_doc(function.doc, function.params), _signature(function, function.params), "{"]
+    """The definition. The header says what its parameters are and what it returns; here stands what it is for."""
+    first = function.doc.strip().partition("\n\n")[0]
+    head = [*(_comment(first, 0) if first else []), _signature(function, function.params), "{"]
     return "\n".join([*head, *_body(function.body, 0)])
 
 
@@ -390,7 +391,13 @@ def _signature(function: Function, params: tuple[Param, ...]) -> str:
     line = f"{head}({', '.join(shown)})"
     if len(line) < WIDTH:
         return line
-    return f"{head}(\n" + ",\n".join(_STEP + p for p in shown) + ")"
+    if not function.static:
+        return f"{head}(\n" + ",\n".join(_STEP + p for p in shown) + ")"
+    lines = [f"{head}("]
+    for param in [f"{p}," for p in shown[:-1]] + [f"{shown[-1]})"]:
+        room = len(lines) > 1 and len(lines[-1]) + 1 + len(param) <= WIDTH
+        lines[-1:] = [f"{lines[-1]} {param}"] if room else [lines[-1], _STEP + param]
+    return "\n".join(lines)
 
 
 def _unrestricted(param: Param) -> Param:

@@ -54,7 +54,18 @@ def _cut(low: Lowering, plan: Tile) -> Scan | None:
     scan, *others = chain(plan.body)
     if not isinstance(scan, Scan) or low.compute_type(plan.body, plan.target) != low.kinds[plan.target.tensor]:
         return None
-    if any((scan.parallel, scan.down, scan.vector, scan.unroll, scan.collapse, scan.runs, scan.ahead, scan.share)):
+    if any(
+        (
+            scan.parallel,
+            scan.down,
+            scan.vector,
+            scan.unroll,
+            scan.collapse,
+            scan.segment_keys,
+            scan.ahead,
+            scan.partition,
+        )
+    ):
         return None
     if any(isinstance(e, Num) and e.value <= 2 * FEW for e in scan.high):
         return None

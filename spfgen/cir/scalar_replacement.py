@@ -20,7 +20,7 @@ from spfgen.cir.names import Names
 from spfgen.ir import children, rewrite, walk
 
 
-def carried(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names) -> list[c.Stmt]:
+def with_scalar_replacement(statements: Sequence[c.Stmt], arrays: Collection[str], names: Names) -> list[c.Stmt]:
     """The statements with such reads of these arrays kept from one iteration to the next."""
 
     def within(node: c.Stmt) -> c.Stmt:

@@ -13,7 +13,7 @@ from spfgen.space.nodes import Operand
 
 
 @dataclass(frozen=True)
-class Kept:
+class FindState:
     """The C of a state: the position (`at`), what tells its index apart (`tag`), whether it may not be seated yet.
 
     An array holds positions plus one, so that zero means «not seated».
@@ -61,7 +61,7 @@ class Scope:
 
     inline: Mapping[str, Call] = field(default_factory=dict)
     sums: Mapping[tuple[str, tuple[Expr, ...]], tuple[str, ElementType]] = field(default_factory=dict)
-    states: Mapping[str, Kept] = field(default_factory=dict)
+    states: Mapping[str, FindState] = field(default_factory=dict)
     tables: Mapping[str, Built] = field(default_factory=dict)
     copied: Mapping[Operand, c.Expr] = field(default_factory=dict)
     thread: c.Expr | None = None

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from spfgen.cir import nodes as c
 from spfgen.cir.outline import names_in, params_for, types_of
-from spfgen.cir.outline_parts import ALONE
+from spfgen.cir.outline_parts import NOINLINE
 from spfgen.ir import children, fresh, rewrite, walk
 
 _TEAM = re.compile(r"omp parallel (?:for schedule\([a-z: ]+, 1\) )?num_threads\((\w+)\)")
@@ -25,7 +25,7 @@ _TEAM = re.compile(r"omp parallel (?:for schedule\([a-z: ]+, 1\) )?num_threads\(
 _THREAD = c.Call("spfgen_thread", ())
 
 
-def without_teams(function: c.Function) -> list[c.Function]:
+def with_serial_path(function: c.Function) -> list[c.Function]:
     """The function, behind those that do a part of its loops on threads."""
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []
@@ -48,7 +48,7 @@ def without_teams(function: c.Function) -> list[c.Function]:
             taken.add(name)
             own = [c.Param("int", node.variable), *([c.Param("int", thread.name)] if uses else [])]
             doc = "One part of a loop that threads share."
-            made.append(c.Function(f"{ALONE} void", name, (*own, *params), c.Block(tuple(lines)), doc, static=True))
+            made.append(c.Function(f"{NOINLINE} void", name, (*own, *params), c.Block(tuple(lines)), doc, static=True))
 
             def body(number: c.Expr) -> c.Block:
                 given = (c.Name(node.variable), *([number] if uses else []), *(c.Name(p.name) for p in params))

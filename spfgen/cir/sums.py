@@ -19,7 +19,21 @@ from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, varia
 from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
 from spfgen.plan import prefetch
-from spfgen.plan.nodes import Ahead, Do, Find, Guard, Load, Locate, Plan, Rounds, Scan, Seq, Sums, Together, chain
+from spfgen.plan.nodes import (
+    Ahead,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    Sums,
+    UnrollAndJam,
+    UnrollWhen,
+    chain,
+)
 from spfgen.plan.segmented_reduction import written_out
 from spfgen.plan.simplify import without_unused
 from spfgen.plan.unroll import side_by_side
@@ -204,7 +218,7 @@ def _by_vectors(
     ]
 
 
-def vectors_together(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | None:
+def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | None:
     """A vector of sums for each of several totals; None where values are not side by side, or not all of one kind."""
     dos = plan.body.parts if isinstance(plan.body, Seq) else ()
     totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
@@ -242,7 +256,7 @@ def vectors_together(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | 
         *(lanes([c.Assign(c.Load(v, lane), "=", zero(kind))]) for v in vectors),
         c.Declare(INT, at.name, first),
         c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
-        loop(position, at, end, [apart(), *low.plan(plan.body, scope)]),
+        loop(position, at, end, [compiler_barrier(), *low.plan(plan.body, scope)]),
         *(c.Assign(c.Name(n), "+=", lanes_added(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
     ]
 
@@ -258,30 +272,32 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
     body = _in_turn(low, plan, scope, name, kind, (first, end))
-    if plan.rounds is not None:
-        steady = _steady(low, plan.rounds, scope)
+    if plan.unroll_when is not None:
+        predictable = _predictable(low, plan.unroll_when, scope)
         body = [
-            c.If(steady, c.Block(tuple(_in_rounds(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body)))
+            c.If(
+                predictable, c.Block(tuple(_unrolled(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body))
+            )
         ]
     body = [*fetched(low, plan, scope, first, end, some=True), *body]
     # Where rows are empty, many of them are: the less is done for each the better.
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
-def _steady(low: Lowering, rounds: Rounds, scope: Scope) -> c.Expr:
+def _predictable(low: Lowering, rounds: UnrollWhen, scope: Scope) -> c.Expr:
     """Whether segments are long, or about as long as their neighbours, as samples say."""
     question = low.condition(rounds.long, scope)
     if rounds.begins is None:
-        return low.chosen("const bool", "steady", question, "segments are long, on the average")
+        return low.chosen("const bool", "predictable", question, "segments are long, on the average")
     first, rows = low.expr(rounds.begins, scope), low.expr(rounds.rows, scope)
     assert isinstance(first, c.Load)
     most = c.Select(low.condition(rounds.very_short, scope), c.Float(NEARLY), c.Float(MOSTLY))
-    samples = c.Call(f"spfgen_steady_{low.element_type(rounds.begins).name}", (first.array, rows, most))
+    samples = c.Call(f"spfgen_predictable_{low.element_type(rounds.begins).name}", (first.array, rows, most))
     why = "segments are long, on the average, or about as long as their neighbours"
-    return low.chosen("const bool", "steady", c.Bin("||", question, samples), why)
+    return low.chosen("const bool", "predictable", c.Bin("||", question, samples), why)
 
 
-def _in_rounds(
+def _unrolled(
     low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
 ) -> list[c.Stmt]:
     """The loop in rounds of four values, in turn for two sums, and a loop over what is left."""
@@ -292,14 +308,14 @@ def _in_rounds(
     each: list[c.Stmt] = []
     for k in range(TIMES):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
-        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name))
+        lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
+        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _alone(lines)
     added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
-    declared = [c.Declare(kind.c, s.name, zero(kind)) for s in sums]
     more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
     return [
         c.Comment("four at a time, so that one addition need not wait for the other"),
         c.Declare(INT, at.name, first),
-        c.While(more, c.Block((*declared, *each, added, c.Assign(at, "+=", c.Int(TIMES))))),
+        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(TIMES))))),
         loop(position, at, end, low.plan(plan.body, scope)),
     ]
 
@@ -321,19 +337,19 @@ def _in_turn(
     # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
     # the last. Else one addition of four values is in time for the next four.
     sums = [name, low.names.new(f"{name}_2")] if few else [low.names.new(f"{name}_{k}") for k in (1, 2)]
-    declared, other = (c.Declare(kind.c, s, zero(kind)) for s in sums)
+    other = c.Declare(kind.c, sums[1], zero(kind))
     added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
     group: list[c.Stmt] = []
     for k in reversed(range(2 if few else 4)):
         value = _value(low, plan, scope, name, k, sums[k % 2])
         if k == 1 and not few:
-            value, group = [other, *_alone(value)], [*group, added]
+            value, group = _begun(value, sums[1], kind), [*group, added]
         elif group:
-            value = _alone(value)
+            value = _alone(value) if k or few else _begun(value, sums[0], kind)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
-        group = [declared, *group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
+        group = [*group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
     pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
     comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
     return [comment, other, pairs, added] if few else [comment, pairs]
@@ -359,12 +375,12 @@ def several(plan: Scan, scope: Scope) -> bool:
     return bool(parts) and all(isinstance(n, Do) and scope.running(n.target) is not None for n in parts)
 
 
-def apart() -> c.Stmt:
+def compiler_barrier() -> c.Stmt:
     """What keeps compilers from merging iterations of the loop around."""
-    return c.Do(c.Call("spfgen_apart", ()))
+    return c.Do(c.Call("spfgen_compiler_barrier", ()))
 
 
-def together(low: Lowering, plan: Together, scope: Scope) -> list[c.Stmt]:
+def unroll_and_jam(low: Lowering, plan: UnrollAndJam, scope: Scope) -> list[c.Stmt]:
     """Several iterations in each round while there are so many, then the others."""
     at, end = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
     group = low.plan(plan.several, replace(scope, looped=True))
@@ -377,7 +393,7 @@ def together(low: Lowering, plan: Together, scope: Scope) -> list[c.Stmt]:
     ]
 
 
-def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+def segmented(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     """What belongs to one place is summed, four positions at a time, then added to it. Where short runs are of many
     lengths, as samples say, each position adds to its place: a processor waits less for one to come back from memory
     than it loses with each end of a run that it does not foresee."""
@@ -389,23 +405,24 @@ def in_runs(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
             lines.append(c.Declare(f"const {INT}", name, limits[k]))
             limits[k] = c.Name(name)
     first, end = limits
-    key = low.expr(substitute(plan.runs[-1], {plan.dim: Num(0)}), scope)
+    key = low.expr(substitute(plan.segment_keys[-1], {plan.dim: Num(0)}), scope)
     assert isinstance(key, c.Load)
-    steady = c.Call(
-        f"spfgen_steady_runs_{low.element_type(plan.runs[-1]).name}", (c.Bin("+", key.array, first), minus(end, first))
+    predictable = c.Call(
+        f"spfgen_predictable_segments_{low.element_type(plan.segment_keys[-1]).name}",
+        (c.Bin("+", key.array, first), minus(end, first)),
     )
     single = c.Comment("short runs of many lengths: where they end would not be foreseen")
     return [
         *lines,
         c.If(
-            steady,
-            c.Block(tuple(_in_steady_runs(low, plan, scope, first, end))),
+            predictable,
+            c.Block(tuple(_in_predictable_segments(low, plan, scope, first, end))),
             c.Block((single, low.loop(plan, scope, low.plan(plan.body, scope)))),
         ),
     ]
 
 
-def _in_steady_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c.Expr) -> list[c.Stmt]:
+def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c.Expr) -> list[c.Stmt]:
     """Places come in order: where four positions begin and end with one, all of them belong to it. That is one question
     for four values, which go to two sums in turn."""
     do = list(chain(plan.body))[-1]
@@ -427,7 +444,7 @@ def _in_steady_runs(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end:
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
         reached = c.Bin("<", c.Bin("+", at, c.Int(by)) if by else at, end)
-        calls = [(substitute(call, further(by)), substitute(call, known)) for call in plan.runs]
+        calls = [(substitute(call, further(by)), substitute(call, known)) for call in plan.segment_keys]
         return joined("&&", [reached, *(c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in calls)])
 
     def moved(by: int) -> c.Stmt:
@@ -522,6 +539,15 @@ def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
     own = c.Name(low.names[plan.dim])
     result: c.Expr = rewrite(lambda n: by if n == own else None, index)
     return result
+
+
+def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
+    """The sum begins with the value that is added to it first, where that is all that the lines do."""
+    match lines:
+        case [*comments, c.Assign(c.Name(own), "+=", value)] if own == name:
+            if all(isinstance(s, c.Comment) for s in comments):
+                return [*comments, c.Declare(kind.c, name, value)]
+    return [c.Declare(kind.c, name, zero(kind)), *_alone(lines)]
 
 
 def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:

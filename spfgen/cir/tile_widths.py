@@ -23,7 +23,7 @@ from spfgen.cir.outline import INLINE, can_move, names_in, params_for, types_of
 from spfgen.ir import fresh, rewrite
 
 
-def with_widths(function: c.Function) -> list[c.Function]:
+def with_tile_functions(function: c.Function) -> list[c.Function]:
     """The function, behind those of its tiles."""
     types, taken = types_of(function), names_in(function)
     made: list[c.Function] = []

@@ -15,14 +15,14 @@ from dataclasses import replace
 from spfgen.cir import nodes as c
 from spfgen.cir.build import first_of
 from spfgen.cir.outline import INLINE
-from spfgen.cir.outline_parts import ALONE
+from spfgen.cir.outline_parts import NOINLINE
 from spfgen.ir import fresh, walk
 
 SMALLEST = 16
 """The smallest width that is written out: with fewer places the other loops are what takes time."""
 
 
-def written_out(functions: Sequence[c.Function], whole: c.Function) -> list[c.Function]:
+def specialized(functions: Sequence[c.Function], whole: c.Function) -> list[c.Function]:
     """The functions, those among them that are parts of `whole` with tiles written out."""
     taken = {f.name for f in functions} | {whole.name}
     ends = {f.name: tests for f in functions if (tests := tuple(_tests(f)))}
@@ -32,7 +32,7 @@ def written_out(functions: Sequence[c.Function], whole: c.Function) -> list[c.Fu
         found = {test for name in called & ends.keys() for test in ends[name]}
         sizes = {size for size, _, _ in found} & {p.name for p in function.params}
         widths = {width: flag for name, width, flag in found if {name} == sizes and width >= SMALLEST}
-        if not function.result.startswith(ALONE) or not widths:
+        if not function.result.startswith(NOINLINE) or not widths:
             made.append(function)
             continue
         (size,) = sizes

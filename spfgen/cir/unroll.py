@@ -27,7 +27,7 @@ LARGEST = 1000
 """Statements that the iterations of a round may have; more are no gain: they only fill the cache of instructions."""
 
 
-def in_rounds(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:
+def unrolled(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:
     """The loop over `body`, so many iterations in each round; None where it cannot be written so."""
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     return between(low.names, low.names[plan.dim], first, end, body, times, down=plan.down)

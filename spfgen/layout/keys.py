@@ -12,9 +12,10 @@ The last digits say where in a block the entry lies; entries with equal keys hav
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -65,13 +66,21 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class KeyPlan:
-    """`computed`: positions and calls that follow from coordinates, in turn. `checks`: what coordinates must meet."""
+    """`computed`: positions and calls that follow from coordinates, in turn. `checks`: what coordinates must meet.
+    `lows`: what `rest` goes by, where it is found out already."""
 
     plan: PackPlan
     fields: tuple[Field, ...]
     levels: tuple[Level, ...]
     computed: tuple[Computed, ...]
     checks: tuple[Constraint, ...]
+    lows: Mapping[str, Bounds] | None = None
+
+    def plain(self) -> KeyPlan:
+        """The same without the sets that it was derived from: it can be kept on the disk."""
+        gone: Any = None
+        encoded = replace(self.plan.encoded, space=gone, pieces=(), facts=gone)
+        return replace(self, plan=replace(self.plan, encoded=encoded, belongs=(), steps=()), lows=self._lows)
 
     @property
     def pads(self) -> bool:
@@ -86,6 +95,8 @@ class KeyPlan:
     @cached_property
     def _lows(self) -> dict[str, Bounds]:
         """Lower bounds of what each index array holds where no entry is."""
+        if self.lows is not None:
+            return dict(self.lows)
         plan, found = self.plan, dict[str, Bounds]()
         for name, call in plan.encoded.calls.items():
             lower, _ = bounds(plan.encoded.facts.constraints(name), name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen.facts.formula import variables
-from spfgen.plan.depend import sums_apart
+from spfgen.plan.depend import sums_disjoint
 from spfgen.plan.drivers import steps_in_order
 from spfgen.plan.nodes import Sums
 from spfgen.plan.order import scan_order
@@ -16,11 +16,13 @@ from spfgen.sets.named import Constraint
 from spfgen.space.nodes import Instance
 
 
-def blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, own: str, loop: str, above: set[str]) -> bool:
+def blocks_disjoint(
+    instance: Instance, steps: Sequence[Step], sums: Sums, own: str, loop: str, above: set[str]
+) -> bool:
     """Whether the sums of whole small blocks go to different places in different iterations of a loop around them.
     `own` is the loop that has a sum in each iteration."""
     if own != sums.dim:
-        return _slices_apart(instance, steps, own, loop, above)
+        return _slices_disjoint(instance, steps, own, loop, above)
     level = max((k + 1 for k, s in enumerate(steps) if s.dim in above), default=0)  # some before it are not needed
     around = steps[:level]
     step = next((s for s in steps[level:] if s.dim == sums.dim), None)
@@ -30,10 +32,10 @@ def blocks_apart(instance: Instance, steps: Sequence[Step], sums: Sums, own: str
     at = Affine(((sums.dim, 1),))
     inside = [Constraint(False, at), Constraint(False, at.scaled(-1).plus(sums.count - 1))]
     visited = [*around, replace(step, known=around[-1].known.with_constraints(inside))]
-    return sums_apart(replace(instance, target=sums.target), visited, loop)
+    return sums_disjoint(replace(instance, target=sums.target), visited, loop)
 
 
-def _slices_apart(instance: Instance, steps: Sequence[Step], own: str, loop: str, above: set[str]) -> bool:
+def _slices_disjoint(instance: Instance, steps: Sequence[Step], own: str, loop: str, above: set[str]) -> bool:
     """The same of sums that are stored where only the loops around and `own` are known, whatever was summed: the steps
     of an order that begins with those say to what places."""
     scans = [s.dim for s in steps if s.kind == "scan"]
@@ -46,4 +48,4 @@ def _slices_apart(instance: Instance, steps: Sequence[Step], own: str, loop: str
         return False
     if not {v for p in instance.target.place for v in variables(p)} <= {*(s.dim for s in visited), *instance.sizes}:
         return False
-    return sums_apart(instance, visited, loop)
+    return sums_disjoint(instance, visited, loop)

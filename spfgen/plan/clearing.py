@@ -29,11 +29,11 @@ from spfgen.plan.nodes import (
     Guard,
     Load,
     Locate,
+    Partition,
     Plan,
     Reduce,
     Scan,
     Seq,
-    Share,
     State,
     Table,
     chain,
@@ -81,17 +81,21 @@ def cleared_before(plan: Plan) -> Plan:
     """The plan with everything cleared first where threads that share a loop add to copies: the loop cannot clear."""
     nest = plan.parts[-1] if isinstance(plan, Seq) else plan
     nodes = list(chain(nest))
-    loop = next((n for n in nodes if isinstance(n, Scan) and n.share is not None), None)
+    loop = next((n for n in nodes if isinstance(n, Scan) and n.partition is not None), None)
     clear = next((n for n in nodes if isinstance(n, Clear) and n.gaps), None)
-    if loop is None or clear is None or loop.share is None or not loop.share.adds or _by_rows(loop.share):
+    if loop is None or clear is None or loop.partition is None or not loop.partition.adds or _by_rows(loop.partition):
         return plan
     alone = rewrite(lambda n: n.body if n is clear else None, nest)
     return Seq((Clear(clear.tensor, "threads add to copies of it"), alone))
 
 
-def _by_rows(share: Share) -> bool:
+def _by_rows(partition: Partition) -> bool:
     """Whether all that is added to a row, but for what goes on from the part before, is added by one thread."""
-    return share.adds == "segments" and share.slice is not None and all(b == ZERO for b in share.slice.base[1:])
+    return (
+        partition.adds == "segments"
+        and partition.slice is not None
+        and all(b == ZERO for b in partition.slice.base[1:])
+    )
 
 
 def _worth(scan: Scan) -> bool:

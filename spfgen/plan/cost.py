@@ -122,6 +122,8 @@ class Counts:
             return Num(fixed)
         top = reduce(lambda a, b: Bin("min", a, b), map(self.typical, highs))
         bottom = reduce(lambda a, b: Bin("max", a, b), map(self.typical, lows))
+        if top == bottom:
+            return ONE
         return top if bottom == ZERO else Bin("max", Bin("-", top, bottom), ONE)
 
     def _same_function(self, a: str, b: str) -> bool:

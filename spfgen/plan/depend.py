@@ -199,7 +199,7 @@ def read_too_early(instance: Instance, steps: Sequence[Step]) -> Meeting | None:
     return None
 
 
-def sums_apart(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
+def sums_disjoint(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
     """Whether sums that are added to the target after these steps go to different places in different iterations of
     `loop`, within one iteration of the loops around it.
 
@@ -212,7 +212,7 @@ def sums_apart(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
     return _met(visited, steps, loop, place, place, REDUCTION, ("<",), about).kind == INDEPENDENT
 
 
-def adds_apart(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
+def adds_disjoint(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
     """Whether iterations of `loop`, within one iteration of the loops around it, write different places."""
     place = replace(instance.target, subscripts=instance.target.place)
     about = f"iterations of {loop} that add to one place of {place.tensor}"

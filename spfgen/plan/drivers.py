@@ -6,6 +6,7 @@ rough count of its work, every find for the price of one look-up, is far below t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spfgen.errors import SpfgenError
@@ -14,9 +15,10 @@ from spfgen.ir import walk
 from spfgen.plan.context import Context
 from spfgen.plan.cost import Counts, mean_ratio
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import Do, Find, Plan
+from spfgen.plan.narrow import narrowed
+from spfgen.plan.nodes import Bound, Do, Find, Plan, chain
 from spfgen.plan.order import scan_order
-from spfgen.plan.scan import Step, scan_steps, wrapped
+from spfgen.plan.scan import Step, scan_steps, sources, wrapped
 from spfgen.plan.work import LOOKUP, work
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
@@ -37,6 +39,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
+    between = _intersected(instance, best, context)
     tried = {tuple(s.dim for s in best)}
     first = next((s.dim for s in best if s.kind == "scan"), "")
     alike = {_form(o) for o in instance.reads if first in o.positions}
@@ -54,10 +57,55 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
             continue
         tried.add(dims)
         other = steps_in_order(instance, dims)
+        between = between or _intersected(instance, other, context)
         price = rough(instance, other)
         if mean_ratio(cost, price, context.stored) > FAR:
             best, cost = other, price
-    return [best] if best is first_of_all else [best, first_of_all]
+    found = [best] if best is first_of_all else [best, first_of_all]
+    return found if between is None else [between, *found]
+
+
+def _intersected(instance: Instance, steps: Sequence[Step], context: Context) -> list[Step] | None:
+    """The order that intersects intervals, where this one goes along one operand's interval and looks for the positions
+    of others at each of its points: those positions come first, the points that all have come last. None where the
+    positions that meet the interval are not found by searches."""
+    scans = [k for k, s in enumerate(steps) if s.kind == "scan"]
+    positions = {p for o in instance.reads if o.sparse for p in o.positions}
+    for along in reversed(scans):
+        others = [steps[k].dim for k in scans if k > along and steps[k].dim in positions]
+        independent = all(steps[along].dim not in _needed(steps, dim) for dim in others)
+        if not others or not independent or not _is_interval(instance, steps, along) or {*others} & {*context.forced}:
+            continue
+        outer = [steps[k].dim for k in scans if k < along]
+        try:
+            found = steps_in_order(instance, _ordered(instance, context, (*outer, *others, steps[along].dim)))
+        except SpfgenError:
+            continue
+        body: Plan = Do(instance.target, "+=", instance.value)
+        for step in reversed(found):
+            body = wrapped(step, body)
+        sought = Counter(n.dim for n in chain(narrowed(instance, body, found, context)) if isinstance(n, Bound))
+        if all(sought[dim] == 2 for dim in others):
+            return found
+    return None
+
+
+def _is_interval(instance: Instance, steps: Sequence[Step], k: int) -> bool:
+    """Whether a loop goes along coordinates from one value that is loaded to another. Those of fixed length are short:
+    blocks."""
+    same = [c.value.names() for c in instance.domain.hull().constraints() if c.equality and not c.value.constant]
+    if steps[k].dim not in instance.indices and not any({steps[k].dim, i} in same for i in instance.indices):
+        return False
+    loads = {s.dim for s in steps[:k] if s.kind == "load"}
+    if isinstance(Counts(instance).trips(steps[k].low, steps[k].high), Num):
+        return False
+    return all(any(loads & variables(e) for e in bounds) for bounds in (steps[k].low, steps[k].high))
+
+
+def _needed(steps: Sequence[Step], dim: str) -> set[str]:
+    """The dimensions that the bounds of a loop come from."""
+    step = next(s for s in steps if s.dim == dim)
+    return sources(steps, {v for e in (*step.low, *step.high) for v in variables(e)})
 
 
 def _ordered(instance: Instance, context: Context, wanted: Sequence[str]) -> tuple[str, ...]:

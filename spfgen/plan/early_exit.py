@@ -17,7 +17,7 @@ from spfgen.plan.nodes import Guard, Levels, Load, Locate, Plan, Scan, chain, wi
 from spfgen.space.nodes import Instance
 
 
-def with_ends(instance: Instance, nest: Plan) -> Plan:
+def with_early_exits(instance: Instance, nest: Plan) -> Plan:
     """The nest whose loops end at such conditions."""
     nodes = list(chain(nest))
     result = nodes[-1]
@@ -29,7 +29,7 @@ def with_ends(instance: Instance, nest: Plan) -> Plan:
             others = tuple(f for f in node.conditions if not last[f])
             if others:
                 result = replace(node, conditions=others, body=result)
-            node = replace(node, conditions=tuple(f for f in node.conditions if last[f]), ends=True)
+            node = replace(node, conditions=tuple(f for f in node.conditions if last[f]), exits=True)
             if not node.conditions:
                 continue
         result = with_body(node, result)
@@ -46,7 +46,7 @@ def _loop_around(nodes: Sequence[Plan], guard: int) -> int | None:
         return None
     if any(isinstance(e, Num) for e in node.high):
         return None  # compilers write out loops of a few iterations, if these do not end before
-    return None if node.runs or node.share is not None else k
+    return None if node.segment_keys or node.partition is not None else k
 
 
 def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[Plan], condition: Formula) -> bool:

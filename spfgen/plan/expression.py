@@ -20,10 +20,24 @@ from spfgen.lang.types import TYPES
 from spfgen.plan import parts
 from spfgen.plan.context import Context
 from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
-from spfgen.plan.guard_hoisting import asked_at_ends
+from spfgen.plan.guard_hoisting import with_hoisted_guards
 from spfgen.plan.legal import Shared, annotated_by, refused
 from spfgen.plan.meaning import Fault, Path, Wanted, compare_all
-from spfgen.plan.nodes import Clear, Do, Fold, Guard, Kept, Levels, Plan, Scan, Seq, Start, State, Table, with_body
+from spfgen.plan.nodes import (
+    Clear,
+    Do,
+    Fold,
+    Guard,
+    Levels,
+    Materialized,
+    Plan,
+    Scan,
+    Seq,
+    Start,
+    State,
+    Table,
+    with_body,
+)
 from spfgen.plan.order import scan_order
 from spfgen.plan.own_names import own_names, used_names, with_own_names
 from spfgen.plan.partition import shared_out
@@ -67,7 +81,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     if group.op == "=" and not order.covers:
         first.append(Clear(group.target, "not every place is reached exactly once"))
     whole = Seq((*first, plan)) if first else plan
-    return Kept(tuple(kept.values()), whole) if kept else whole
+    return Materialized(tuple(kept.values()), whole) if kept else whole
 
 
 def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
@@ -85,9 +99,9 @@ def _as_said(fusion: _Fusion, plan: Plan) -> Plan:
     return plan
 
 
-def _at_ends(fusion: _Fusion, plan: Plan) -> Plan:
+def _with_hoisted_guards(fusion: _Fusion, plan: Plan) -> Plan:
     sizes = [Compare(">=", Var(s), ZERO) for i in fusion.group.all for s in i.sizes]
-    return asked_at_ends(plan, _facts(fusion.group), sizes)
+    return with_hoisted_guards(plan, _facts(fusion.group), sizes)
 
 
 def _facts(group: Group) -> Facts:
@@ -513,9 +527,9 @@ def _replaced(value: Value, old: Value, new: Value) -> Value:
 
 PASSES: tuple[Pass[_Fusion, Plan], ...] = (
     Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
-    Pass("fetch first reads", lambda f, plan: with_first(plan), 2),
-    Pass("share a value", lambda f, plan: shared_out(replace(f.point, axioms=_facts(f.group)), plan), 1),
+    Pass("prefetch first reads", lambda f, plan: with_first(plan), 2),
+    Pass("work partition of a value", lambda f, plan: shared_out(replace(f.point, axioms=_facts(f.group)), plan), 1),
     Pass("schedule of a value", _as_said, 0),
-    Pass("ask at ends", _at_ends, 2),
+    Pass("guard hoisting", _with_hoisted_guards, 2),
 )
 """All passes of a statement whose value is an expression."""

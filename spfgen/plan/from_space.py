@@ -21,7 +21,7 @@ from spfgen.plan.depend import (
     distinct_by_facts,
     distinct_places,
     place_inside,
-    sums_apart,
+    sums_disjoint,
 )
 from spfgen.plan.drivers import driven, steps_in_order
 from spfgen.plan.expression import plan_expression
@@ -245,7 +245,7 @@ def _sum_level(
     shared += [] if fused is None else fused.inner
     for k in range(first, len(steps)):
         around = [s.dim for s in steps[:k] if s.kind == "scan" and s.dim in shared]
-        if steps[k].kind == "scan" and all(sums_apart(instance, steps[:k], dim) for dim in around):
+        if steps[k].kind == "scan" and all(sums_disjoint(instance, steps[:k], dim) for dim in around):
             return k
     return -1
 

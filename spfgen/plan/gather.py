@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.cost import plus
-from spfgen.plan.nodes import PLANS, Append, Find, Gather, Load, Locate, Plan, Scan, Seq, Share, chain, with_body
+from spfgen.plan.nodes import PLANS, Append, Find, Gather, Load, Locate, Partition, Plan, Scan, Seq, chain, with_body
 from spfgen.space.nodes import Tensor
 
 OUTSIDE = Scan | Load | Locate
@@ -132,12 +132,12 @@ def _around(rows: Sequence[_Row], inner: Plan) -> Plan:
     for nodes in zip(*(reversed(r.outer) for r in rows), strict=True):
         node = nodes[0]
         if isinstance(node, Scan) and len(rows) > 1:
-            node = replace(node, share=_shared([n.share for n in nodes if isinstance(n, Scan)]), held=())
+            node = replace(node, partition=_shared([n.partition for n in nodes if isinstance(n, Scan)]), held=())
         inner = with_body(node, inner)
     return inner
 
 
-def _shared(shares: Sequence[Share | None]) -> Share | None:
+def _shared(shares: Sequence[Partition | None]) -> Partition | None:
     """How a loop is shared out that does what several did."""
     known = [s for s in shares if s is not None]
     if len(known) < len(shares):

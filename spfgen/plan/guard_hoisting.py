@@ -18,26 +18,26 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import ONE, Bin, Compare, Expr, Formula, Not, Var, conjunction, rename, show, substitute
 from spfgen.facts.prove import Facts, implied
 from spfgen.plan.early_exit import known_in
-from spfgen.plan.nodes import Fold, Guard, Load, Locate, Plan, Scan, Seq, Whole, body, with_body
+from spfgen.plan.nodes import Fold, Guard, Load, Locate, Plan, Scan, Seq, Versioned, body, with_body
 from spfgen.plan.simplify import without_unused
 
 _WORDS = {"<": "before", ">": "after"}
 
 
-def asked_at_ends(plan: Plan, facts: Facts, known: Sequence[Formula]) -> Plan:
+def with_hoisted_guards(plan: Plan, facts: Facts, known: Sequence[Formula]) -> Plan:
     """The plan with such loops asked at their ends; `known` is what holds around it."""
     match plan:
         case Seq(parts):
-            return Seq(tuple(asked_at_ends(p, facts, known) for p in parts))
+            return Seq(tuple(with_hoisted_guards(p, facts, known) for p in parts))
         case Fold(body=inner, after=after):
-            last = None if after is None else asked_at_ends(after, facts, known)
-            return replace(plan, body=asked_at_ends(inner, facts, known), after=last)
+            last = None if after is None else with_hoisted_guards(after, facts, known)
+            return replace(plan, body=with_hoisted_guards(inner, facts, known), after=last)
         case Scan():
             loop = _loop(plan, facts, known)
             if loop is not None:
                 return loop.asked() or plan
     rest = body(plan)
-    return plan if rest is None else with_body(plan, asked_at_ends(rest, facts, (*known, *known_in(plan))))
+    return plan if rest is None else with_body(plan, with_hoisted_guards(rest, facts, (*known, *known_in(plan))))
 
 
 def _loop(scan: Scan, facts: Facts, known: Sequence[Formula]) -> _Loop | None:
@@ -120,7 +120,7 @@ class _Loop:
         when = (Compare("<", low, high), *(substitute(f, there) for f in end.conditions))
         asked = " and ".join(map(show, end.conditions))
         why = f"the last one has {asked}: nothing has to be asked of the others"
-        return Whole(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
+        return Versioned(when, without_unused(Seq((rest, last))), scan, why, by_order=True)
 
     def above(self, parts: Sequence[Plan]) -> Plan:
         """The parts behind what is looked up."""

@@ -52,12 +52,13 @@ from spfgen.plan.nodes import (
     Fold,
     Gather,
     Guard,
-    Kept,
     Key,
     Levels,
     Load,
     Locate,
+    Materialized,
     Needs,
+    Partition,
     Plan,
     Prefetch,
     Reach,
@@ -65,13 +66,12 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    Share,
     State,
     Table,
     Tile,
-    Together,
     Transpose,
-    Whole,
+    UnrollAndJam,
+    Versioned,
     chain,
 )
 from spfgen.plan.nodes import Sums as SumsOf
@@ -278,7 +278,7 @@ class _Interpreter:
                 self.summed(plan, {self.place(plan, target, env): target}, op, body, env)
             case Fold():
                 self.folded(plan, env)
-            case Kept(sums, body):
+            case Materialized(sums, body):
                 with self.made({(o.tensor, o.array): self.zeros(plan, o, env) for o in sums}):
                     self.plan(body, env)
             case Levels():
@@ -295,13 +295,13 @@ class _Interpreter:
                 moved = np.moveaxis(given, axis, -1).copy()
                 with self.made({(copy.tensor, copy.array): moved}):
                     self.plan(body, env)
-            case Together(start, low, high, count, several, body):
+            case UnrollAndJam(start, low, high, count, several, body):
                 at, end = self.fold(plan, low, env, max), self.fold(plan, high, env, min)
                 while self.choices.special and at + count <= end:
                     self.plan(several, {**env, start: at})
                     at += count
                 self.plan(body, {**env, start: at})
-            case Whole():
+            case Versioned():
                 self.whole(plan, env)
             case Gather(body=body):
                 self.gathered(plan, body, env)
@@ -319,7 +319,7 @@ class _Interpreter:
     def scan(self, plan: Scan, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
         self.held(plan, plan.body, plan.held, env)
-        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.share)
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
         if plan.vector:
             watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
@@ -334,7 +334,7 @@ class _Interpreter:
                     inside = _bound(plan, env, plan.dim, value)
                     for watch in watches:
                         watch.starts(value)
-                    if plan.runs:
+                    if plan.segment_keys:
                         self.one_place(plan, inside, ran)
                     self.plan(plan.body, inside)
 
@@ -360,7 +360,7 @@ class _Interpreter:
 
     def one_place(self, plan: Scan, env: Env, ran: dict[tuple[int, ...], tuple[int, ...]]) -> None:
         """Where the calls of its runs stay the same, so does the place of the target."""
-        key = tuple(self.number(plan, c, env) for c in plan.runs)
+        key = tuple(self.number(plan, c, env) for c in plan.segment_keys)
         inside: Env = env
         node = plan.body
         while isinstance(node, Load | Locate):
@@ -393,7 +393,7 @@ class _Interpreter:
     def guard(self, plan: Guard, env: Env) -> None:
         """A condition that ends the loop does not hold again in it."""
         holds = self.all(plan, plan.conditions, env)
-        if plan.ends:
+        if plan.exits:
             if holds and self.ended[-1].get(id(plan)):
                 raise WrongPlan(plan, f"the loop would have ended, but its conditions hold again with {_names(env)}")
             self.ended[-1][id(plan)] = not holds
@@ -439,7 +439,7 @@ class _Interpreter:
             self.effort.finds += 1
             positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
         self.given(plan, [*range(low, high)], env)
-        kinds = _claims(plan, plan.parallel, plan.share)
+        kinds = _claims(plan, plan.parallel, plan.partition)
         found = False
         with self.watched(kinds), self.loop():
             for position in positions:
@@ -636,7 +636,7 @@ class _Interpreter:
 
     # --- what is made for some data --------------------------------------------------------------
 
-    def whole(self, plan: Whole, env: Env) -> None:
+    def whole(self, plan: Versioned, env: Env) -> None:
         taken = not plan.when or (self.choices.special and self.all(plan, plan.when, env))
         pending, self.pending = self.pending, []
         if not (taken and plan.stores):
@@ -669,7 +669,7 @@ class _Interpreter:
             inner = body
             while isinstance(inner, Load | Locate):
                 inner = inner.body
-            if isinstance(inner, Whole) and inner.stores:
+            if isinstance(inner, Versioned) and inner.stores:
                 self.pending.append((plan, env))
             else:
                 self.clearing(part, env)
@@ -843,14 +843,14 @@ class _Interpreter:
         raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
 
 
-def _claims(plan: Plan, is_parallel: bool, share: Share | None) -> list[Watch]:
+def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[Watch]:
     """What a loop says of its iterations, watched."""
     found = []
-    if is_parallel and share is not None and share.adds == "segments":
-        rows = None if share.slice is None else tuple(k for k, e in enumerate(share.slice.rest) if e == ZERO)
+    if is_parallel and partition is not None and partition.adds == "segments":
+        rows = None if partition.slice is None else tuple(k for k, e in enumerate(partition.slice.rest) if e == ZERO)
         found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
     elif is_parallel:
-        found.append(Watch(plan, "in parallel", disjoint=share is None or not share.adds))
+        found.append(Watch(plan, "in parallel", disjoint=partition is None or not partition.adds))
     return found
 
 

@@ -207,4 +207,4 @@ def _fused(scan: Scan, mark: Mark) -> Scan:
     for node in (*reversed(between), *(replace(n, collapse=1) for n in reversed(loops[1:]))):
         inside = with_body(node, inside)
     scan = replace(scan, body=inside)
-    return replace(scan, collapse=1 + len(mark.inner), share=None)
+    return replace(scan, collapse=1 + len(mark.inner), partition=None)

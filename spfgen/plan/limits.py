@@ -33,10 +33,10 @@ from spfgen.plan.nodes import (
     Find,
     Gather,
     Guard,
-    Kept,
     Levels,
     Load,
     Locate,
+    Materialized,
     Needs,
     Plan,
     Reach,
@@ -46,8 +46,8 @@ from spfgen.plan.nodes import (
     Sums,
     Table,
     Tile,
-    Together,
-    Whole,
+    UnrollAndJam,
+    Versioned,
 )
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
 from spfgen.space.nodes import Program, Read, Tensor, size_values
@@ -74,7 +74,7 @@ def _steps(node: Plan) -> Iterator[Step]:
             yield Step((value,), dim)
         case Load(dim, call):
             yield Step((call,), dim)
-        case Guard(conditions) | Whole(when=conditions):
+        case Guard(conditions) | Versioned(when=conditions):
             yield Step(tuple(compared(conditions)))
         case Find(dim, low, high, loads, conditions):
             yield Step((() if node.key is None else (node.key.value,)) + node.at)
@@ -98,14 +98,14 @@ def _steps(node: Plan) -> Iterator[Step]:
             yield Step((call, extent))
         case Tile(dim, start, end, low, high):
             yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
-        case Together(start, low, high):
+        case UnrollAndJam(start, low, high):
             yield Step((), start, low, high, end=True)
         case Sums(dim, count, high):
             yield Step(high)
             yield Step((), dim, (ZERO,), (Num(count),))
         case Needs(value):
             yield Step((value,))
-        case Kept(sums):
+        case Materialized(sums):
             yield Step(tuple(_product(o.extents) for o in sums))
         case Gather(common=common, extent=extent):
             yield Step((*common, extent))

@@ -29,10 +29,10 @@ from spfgen.plan.nodes import (
     Find,
     Fold,
     Guard,
-    Kept,
     Levels,
     Load,
     Locate,
+    Materialized,
     Plan,
     Prefetch,
     Reach,
@@ -44,9 +44,9 @@ from spfgen.plan.nodes import (
     Sums,
     Table,
     Tile,
-    Together,
     Transpose,
-    Whole,
+    UnrollAndJam,
+    Versioned,
 )
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece, Space
@@ -113,7 +113,7 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
             yield from paths(body, (*above, replace(plan, body=NOTHING, because="")), when)
         case Prefetch(body=body) | Reach(body=body) | State(body=body) | Table(body=body) | Reduce(body=body):
             yield from paths(body, above, when)
-        case Kept(body=body):
+        case Materialized(body=body):
             yield from paths(body, above, when)
         case Fold(body=body, then=then, after=after):
             for part in (body, then, *(() if after is None else (after,))):
@@ -130,11 +130,11 @@ def paths(plan: Plan, above: tuple[Plan, ...] = (), when: tuple[Formula, ...] = 
                 if path.does.target != added:
                     raise Fault(f"a sum for each {dim} is added to elsewhere")
                 yield replace(path, nodes=(*path.nodes, stored), does=replace(path.does, target=target))
-        case Whole(conditions, whole, body, by_order=by_order):
+        case Versioned(conditions, whole, body, by_order=by_order):
             yield from paths(body, above, when)
             if not by_order:
                 yield from paths(whole, (*above, Guard(conditions, NOTHING)), (*when, *conditions))
-        case Together(start, low, high, several=several, body=body):
+        case UnrollAndJam(start, low, high, several=several, body=body):
             yield from paths(_from(body, start, low), above, when)
             for k, path in enumerate(paths(several, (), when)):  # each of them as if it did all iterations
                 lows, highs = (tuple(Bin("-", e, Num(k)) for e in limits) for limits in (low, high))

@@ -16,14 +16,14 @@
            | Choose(variants)      the variant whose cost is least, with the sizes of the call
            | Reduce(target, body)  values of the body are summed and stored once
            | Fold(sums, body, then) the body adds to variables that start at 0; what comes then uses them
-           | Kept(sums, body)      the values of temporaries are kept for all places
+           | Materialized(sums, body)  the values of temporaries are kept for all places
            | Levels(dim, low, high, body, inspect) dim runs level by level, where the inspector finds levels
            | Needs(value)          this iteration of the levels needs that one
            | Tile(dim, body)       the same for neighbouring places at once, a tile of them at a time
            | Sums(dim, count, body) the same for a few neighbouring places at once, each with a sum of its own
            | Transpose(operand, copy, body)  a copy of an operand in another order, which the body reads
-           | Together(start, several, body)  several neighbouring iterations of a loop at once, then what is left
-           | Whole(when, whole, body) the same with less to ask where the conditions hold, else the body
+           | UnrollAndJam(start, several, body)  several neighbouring iterations of a loop at once, then what is left
+           | Versioned(when, whole, body) the same with less to ask where the conditions hold, else the body
            | Do(target, value)     one value is added to (or stored in) the target
            | Append(tensor, coordinates, value) one entry of a result whose pattern is computed is delivered
            | Gather(tensor, body)  what the body appends, each coordinate once and in order
@@ -103,10 +103,10 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
-    """A loop over segments adds four values in each round where the `rows` segments are `long`, or samples of where
+class UnrollWhen:
+    """A loop over segments is unrolled by four where the `rows` segments are `long`, or samples of where
     they begin (`begins` is the first element of that array, if there is one) say that neighbours are about as long;
-    else the four come in turn, and any may be the last. `very_short`: then nearly all have to be of one length."""
+    else the four are guarded: any may be the last. `very_short`: then nearly all have to be of one length."""
 
     long: Formula
     begins: Call | None
@@ -136,7 +136,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Partition:
     """How a parallel loop runs on several threads, and what is known of its work.
 
     `weight` is what an iteration costs, where an array tells; `uneven`: iterations differ, but no array tells.
@@ -160,12 +160,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Scan(Plan):
-    """A loop. `share` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose values
-    may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is fetched
-    ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and the
-    loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
-    downwards; `runs`: while these calls stay the same, so does the place of the target, and what is added to it is
-    summed first; `chained`: index arrays say which earlier iterations one needs; `rounds`: when it is in rounds."""
+    """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
+    values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
+    fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
+    the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
+    downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
+    is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
+    by four."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -179,10 +180,10 @@ class Scan(Plan):
     collapse: int = 0
     down: bool = False
     ahead: Ahead | None = None
-    share: Share | None = None
-    runs: tuple[Call, ...] = ()
+    partition: Partition | None = None
+    segment_keys: tuple[Call, ...] = ()
     chained: bool = False
-    rounds: Rounds | None = None
+    unroll_when: UnrollWhen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +203,12 @@ class Load(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Guard(Plan):
-    """`ends`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
+    """`exits`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
 
     conditions: tuple[Formula, ...]
     body: Plan
     because: str = ""
-    ends: bool = False
+    exits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +273,7 @@ class Find(Plan):
     place: str = ""
     at: tuple[Expr, ...] = ()
     rejected: tuple[Rejected, ...] = ()
-    share: Share | None = None
+    partition: Partition | None = None
     held: tuple[str, ...] = ()
 
     def calls(self) -> dict[str, Call]:
@@ -441,7 +442,7 @@ class Fold(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Plan):
+class Materialized(Plan):
     """The temporaries of these operands have all their places in a workspace, which starts at 0."""
 
     sums: tuple[Operand, ...]
@@ -526,7 +527,7 @@ class Transpose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Plan):
+class UnrollAndJam(Plan):
     """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
     those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
 
@@ -540,7 +541,7 @@ class Together(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Plan):
+class Versioned(Plan):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
     run, or what they would ask. When `stores`, it needs nothing cleared. `by_order`: Z3 has proved from the order of an
     index array that both do the same, which cannot be told from the points alone (meaning.py)."""
@@ -728,13 +729,19 @@ def body(plan: Plan) -> Plan | None:
             return inner
         case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
             return inner
-        case Levels(body=inner) | Kept(body=inner):
+        case Levels(body=inner) | Materialized(body=inner):
             return inner
         case Segment(body=inner) | State(body=inner) | Table(body=inner):
             return inner
         case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
             return inner
-        case Tile(body=inner) | Sums(body=inner) | Whole(body=inner) | Transpose(body=inner) | Together(body=inner):
+        case (
+            Tile(body=inner)
+            | Sums(body=inner)
+            | Versioned(body=inner)
+            | Transpose(body=inner)
+            | UnrollAndJam(body=inner)
+        ):
             return inner
         case Clear(body=part):
             return part

@@ -46,13 +46,13 @@ from spfgen.plan.nodes import (
     Guard,
     Load,
     Locate,
+    Partition,
     Plan,
     Prefetch,
     Reduce,
     Scan,
     Segment,
     Seq,
-    Share,
     Slice,
     State,
     Table,
@@ -91,7 +91,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     assert isinstance(loop, Scan | Find)
     weight = _weight(instance, counts, loop) if isinstance(loop, Scan) else None
     uneven = weight is None and isinstance(loop, Scan) and _is_uneven(loop)
-    result: Plan = replace(loop, share=Share(found.nanoseconds, weight, uneven))
+    result: Plan = replace(loop, partition=Partition(found.nanoseconds, weight, uneven))
     return _around(nodes[:first], result)
 
 
@@ -102,7 +102,7 @@ def shared_out(instance: Instance, plan: Plan) -> Plan:
         if not isinstance(node, Scan) or not node.parallel:
             return None
         weight = _weight(instance, None, node)
-        return replace(node, share=Share(None, None if weight is None else replace(weight, each=ONE)))
+        return replace(node, partition=Partition(None, None if weight is None else replace(weight, each=ONE)))
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
@@ -116,25 +116,25 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
     if isinstance(plan, Seq):
         return Seq(tuple(on_threads(instance, p, context) for p in plan.parts))
     nodes = list(chain(plan))
-    first = next((k for k, n in enumerate(nodes) if isinstance(n, Loop) and n.share is not None), None)
+    first = next((k for k, n in enumerate(nodes) if isinstance(n, Loop) and n.partition is not None), None)
     if first is None:
         return plan
     loop = nodes[first]
     assert isinstance(loop, Loop)
-    assert loop.share is not None
-    share = replace(loop.share, fixed=context.deterministic)
+    assert loop.partition is not None
+    partition = replace(loop.partition, fixed=context.deterministic)
     if loop.parallel and not any(isinstance(n, Do) for n in chain(loop)):
-        if share.weight is not None:
-            share = replace(share, weight=replace(share.weight, each=_each(share.weight, ZERO)))
-        return _around(nodes[:first], replace(loop, share=share))
+        if partition.weight is not None:
+            partition = replace(partition, weight=replace(partition.weight, each=_each(partition.weight, ZERO)))
+        return _around(nodes[:first], replace(loop, partition=partition))
     if loop.parallel:
-        return _around(nodes[:first], replace(loop, share=_apart(instance, loop, share, context)))
+        return _around(nodes[:first], replace(loop, partition=_apart(instance, loop, partition, context)))
     if not any(isinstance(n, Do) for n in chain(loop)):
-        return _around(nodes[:first], replace(loop, share=None))
-    found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, share, context)
+        return _around(nodes[:first], replace(loop, partition=None))
+    found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, partition, context)
     if found is not None:
-        share, why = found
-        return _around(nodes[:first], replace(loop, parallel=True, because=why, share=share))
+        partition, why = found
+        return _around(nodes[:first], replace(loop, parallel=True, because=why, partition=partition))
     wanted = _wanted([loop], context)
     if wanted is not None:
         raise Unsupported(
@@ -142,7 +142,7 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
             wanted.span,
             ("make a loop parallel whose iterations write different places",),
         )
-    return _around(nodes[:first], replace(loop, share=None))
+    return _around(nodes[:first], replace(loop, partition=None))
 
 
 def _wanted(loops: Sequence[Plan], context: Context) -> Mark | None:
@@ -265,13 +265,13 @@ def _span(lows: Sequence[Expr], highs: Sequence[Expr]) -> Expr | None:
 # --- loops whose iterations write different places --------------------------------------------------
 
 
-def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Share:
+def _apart(instance: Instance, loop: Loop, partition: Partition, context: Context) -> Partition:
     """The share of a loop whose iterations write different places; with what it needs to split one of them."""
-    if share.weight is None:
-        return share
-    each = _each(share.weight, _cleared(loop))
-    pointer = share.weight.pointer
-    share = replace(share, weight=replace(share.weight, each=each))
+    if partition.weight is None:
+        return partition
+    each = _each(partition.weight, _cleared(loop))
+    pointer = partition.weight.pointer
+    partition = replace(partition, weight=replace(partition.weight, each=each))
     alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > LEVEL
     target = _stored(loop)
     if (
@@ -280,17 +280,17 @@ def _apart(instance: Instance, loop: Loop, share: Share, context: Context) -> Sh
         or not isinstance(loop, Scan)
         or any(o.tensor == target.tensor for o in instance.reads)
     ):
-        return share
+        return partition
     outer = [*_above_loop(loop)]
     inner = next((n for n in chain(loop.body) if isinstance(n, Scan)), None)
     if inner is None or not _is_row(loop, inner, pointer, outer):
-        return share
+        return partition
     if _divides(instance, inner, outer):
-        return replace(share, row=inner.dim)
+        return replace(partition, row=inner.dim)
     found = _slice(instance, loop, target)
     if found is None or not _one_behind_the_other(found, target):
-        return share
-    return replace(share, slice=found, row=inner.dim)
+        return partition
+    return replace(partition, slice=found, row=inner.dim)
 
 
 def _divides(instance: Instance, inner: Scan, between: Sequence[Plan]) -> bool:
@@ -410,8 +410,8 @@ def _split(place: Expr, fixed: set[str], ranges: dict[str, Expr]) -> tuple[Expr,
 
 
 def _adding(
-    instance: Instance, nodes: Sequence[Plan], first: int, share: Share, context: Context
-) -> tuple[Share, str] | None:
+    instance: Instance, nodes: Sequence[Plan], first: int, partition: Partition, context: Context
+) -> tuple[Partition, str] | None:
     """How the loop adds on threads, and why; None where it does more than add, or would not gain."""
     do, loop = nodes[-1], nodes[first]
     if not isinstance(do, Do) or do.op != "+=" or any(isinstance(n, Find) and n.miss is not None for n in nodes):
@@ -422,23 +422,23 @@ def _adding(
     outside = nodes[:first]
     if any(isinstance(n, Scan | Find) for n in outside) and any(isinstance(n, State) for n in outside):
         return None  # threads would share where a find stands
-    share = replace(share, weight=_unit(share.weight))
+    partition = replace(partition, weight=_unit(partition.weight))
     only = f"its iterations only add to {target.tensor}"
     if any(isinstance(n, Reduce) for n in nodes[:first]):
-        return replace(share, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
+        return replace(partition, adds="sum"), f"{only}, which each part does for itself; then the sums are added"
     if any(isinstance(n, Reduce | Tile) and n.op == "=" for n in nodes[first:]):
         return None
     assert isinstance(loop, Loop)
     found = _in_order(instance, loop, target)
     if found is not None:
         why = f"{only}, place after place in order: two parts meet at one place only where one ends"
-        return replace(share, adds="segments", slice=found), why
+        return replace(partition, adds="segments", slice=found), why
     kinds = {context.types.get(o.tensor, "") for o in (instance.target, *instance.reads)}
     is_atomic = len(kinds) == 1 and kinds <= ATOMIC and _scattered(nodes, do) and not context.deterministic
     why = f"{only}: each thread to a copy of it where that is small beside the work"
     if is_atomic:
         why += ", else atomically"
-    return replace(share, adds="copies", atomic=is_atomic), why
+    return replace(partition, adds="copies", atomic=is_atomic), why
 
 
 def _unit(weight: Weight | None) -> Weight | None:
@@ -448,7 +448,7 @@ def _unit(weight: Weight | None) -> Weight | None:
 def _in_order(instance: Instance, loop: Loop, target: Operand) -> Slice | None:
     """The places of one key, if keys never fall along the loop, subscript by subscript, and no two keys share a place:
     where rest adds to a subscript, as in `i + j`, it must not reach the next key's."""
-    if not isinstance(loop, Scan) or loop.share is None or loop.share.weight is not None:
+    if not isinstance(loop, Scan) or loop.partition is None or loop.partition.weight is not None:
         return None
     if not all(isinstance(n, Load | Locate | Guard | Prefetch | Clear | Reduce) for n in _above_loop(loop)):
         return None

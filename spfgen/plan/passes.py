@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 from spfgen.errors import InternalError
 from spfgen.plan import left_out
 from spfgen.plan.blocks import fetched
-from spfgen.plan.blocks_disjoint import blocks_apart
+from spfgen.plan.blocks_disjoint import blocks_disjoint
 from spfgen.plan.clearing import cleared_before, cleared_inside
 from spfgen.plan.context import Context
-from spfgen.plan.early_exit import with_ends
+from spfgen.plan.early_exit import with_early_exits
 from spfgen.plan.legal import annotated
 from spfgen.plan.meaning import Difference, Fault, Path, begins, compare
 from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
@@ -27,11 +27,11 @@ from spfgen.plan.prefetch import fetched_ahead
 from spfgen.plan.register_blocks import with_sums
 from spfgen.plan.register_tile import tiled
 from spfgen.plan.scan import Step
-from spfgen.plan.segmented_reduction import with_runs
+from spfgen.plan.segmented_reduction import with_segmented_reductions
 from spfgen.plan.simplify import simplify
 from spfgen.plan.transpose import with_transposed
-from spfgen.plan.unroll import in_rounds
-from spfgen.plan.unroll_and_jam import together
+from spfgen.plan.unroll import unrolled
+from spfgen.plan.unroll_and_jam import unroll_and_jam
 from spfgen.plan.work import additions
 from spfgen.space.nodes import Instance
 
@@ -155,7 +155,7 @@ def _cleared_inside(given: Given, nests: Nests) -> Nests:
 
 
 def _with_sums(given: Given, nest: Plan) -> Plan:
-    return with_sums(nest, partial(blocks_apart, given.instance, given.steps))
+    return with_sums(nest, partial(blocks_disjoint, given.instance, given.steps))
 
 
 def _transposed(given: Given, nests: Nests) -> Nests:
@@ -167,19 +167,19 @@ PASSES: tuple[Pass[Given, Nests], ...] = (
     Pass("clear inside", _cleared_inside, 1),
     Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
     Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
-    Pass("tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
-    Pass("fetch ahead", of_each(lambda given, nest: fetched_ahead(nest)), 2),
-    Pass("rounds", of_each(lambda given, nest: in_rounds(nest, given.instance.sizes, given.context.types)), 2),
-    Pass("fetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
-    Pass("threads", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
+    Pass("register tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
+    Pass("prefetch", of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass("unroll", of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)), 2),
+    Pass("prefetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
+    Pass("work partition", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
     Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
-    Pass("sums of blocks", of_each(_with_sums), 2, fixed=False),
-    Pass("runs", of_each(lambda given, nest: with_runs(nest)), 2, fixed=False),
-    Pass("ends", of_each(lambda given, nest: with_ends(given.instance, nest)), 2),
+    Pass("register blocks", of_each(_with_sums), 2, fixed=False),
+    Pass("segmented reduction", of_each(lambda given, nest: with_segmented_reductions(nest)), 2, fixed=False),
+    Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
     Pass("transpose", _transposed, 2, fixed=False),
-    Pass("together", of_each(lambda given, nest: together(nest)), 2, fixed=False),
+    Pass("unroll and jam", of_each(lambda given, nest: unroll_and_jam(nest)), 2, fixed=False),
 )
 """All passes, the first one first."""
-APPENDING = ("measure", "simplify", "schedule", "fetch ahead", "threads", "ends")
+APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "early exit")
 ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
 """The same for nests that deliver entries: the others are about places in memory, of which these have none."""

@@ -27,7 +27,7 @@ from spfgen.plan.nodes import (
     Reduce,
     Scan,
     Sums,
-    Whole,
+    Versioned,
     chain,
     with_body,
 )
@@ -52,7 +52,11 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
     """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again and threads
     do not meet there: all places of a block are added to, whether anything was summed for them or not."""
     defined = _defined(plan)
-    shared = [n.dim for n in walk(plan, PLANS) if isinstance(n, Scan) and n.parallel and not (n.share and n.share.adds)]
+    shared = [
+        n.dim
+        for n in walk(plan, PLANS)
+        if isinstance(n, Scan) and n.parallel and not (n.partition and n.partition.adds)
+    ]
 
     def rule(node: object) -> Plan | None:
         if isinstance(node, Clear):
@@ -166,7 +170,11 @@ def _stored(clear: Clear) -> Plan | None:
     while isinstance(node, Load | Locate):
         above.append(node)
         node = node.body
-    if not isinstance(node, Whole) or not isinstance(node.whole, Sums) or not _are_places(clear.part, node, node.whole):
+    if (
+        not isinstance(node, Versioned)
+        or not isinstance(node.whole, Sums)
+        or not _are_places(clear.part, node, node.whole)
+    ):
         return None
     result: Plan = replace(node, whole=replace(node.whole, op="="), stores=True)
     for outer in reversed(above):
@@ -174,7 +182,7 @@ def _stored(clear: Clear) -> Plan | None:
     return replace(clear, body=result)
 
 
-def _are_places(part: Plan | None, whole: Whole, sums: Sums) -> bool:
+def _are_places(part: Plan | None, whole: Versioned, sums: Sums) -> bool:
     """Whether a loop over places goes through those of the sums where the blocks are whole."""
     match part:
         case Scan(dim, (low,), high, Do(target)) if len(target.place) == len(sums.target.place) == 1:
@@ -214,7 +222,7 @@ def _in_wholes(sums: Sums, given: Scan) -> Plan:
     needs = _needs(own)
     inner = _wholes_inside(_with_count(sums.body, own), own.dim)
     whole = replace(sums, high=(Num(sums.count),), body=inner)
-    return Whole(needs, whole, given, WHY)
+    return Versioned(needs, whole, given, WHY)
 
 
 def _replaced(old: Plan, new: Plan, node: object) -> Plan | None:
@@ -256,7 +264,7 @@ def _wholes_inside(plan: Plan, dim: str) -> Plan:
                 if not {v for f in more for v in variables(f)} & defined:
                     needs += more
                     whole, rest = _with_count(whole, scan), _guarded(rest, scan)
-        return Whole(needs, whole, rest, WHY) if needs else None
+        return Versioned(needs, whole, rest, WHY) if needs else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -15,14 +15,14 @@ from spfgen.ir import rewrite
 from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Scan, chain
 
 
-def with_runs(plan: Plan) -> Plan:
+def with_segmented_reductions(plan: Plan) -> Plan:
     """The plan whose loops that add place after place, in order, sum what belongs to one place."""
     result: Plan = rewrite(lambda n: _run(n) if isinstance(n, Scan) else None, plan, PLANS)
     return result
 
 
 def _run(scan: Scan) -> Plan | None:
-    if scan.share is None or scan.share.adds != "segments":
+    if scan.partition is None or scan.partition.adds != "segments":
         return None
     *above, do = chain(scan.body)
     if not isinstance(do, Do) or do.op != "+=" or not all(isinstance(n, Load | Locate) for n in above):
@@ -32,7 +32,7 @@ def _run(scan: Scan) -> Plan | None:
     if not keys or any(k.arguments != (Var(scan.dim),) for k in keys):
         return None
     fixed: list[Expr] = [rewrite(lambda n: Num(0) if isinstance(n, Call) else None, p) for p in place]
-    return None if any(scan.dim in variables(p) for p in fixed) else replace(scan, runs=keys)
+    return None if any(scan.dim in variables(p) for p in fixed) else replace(scan, segment_keys=keys)
 
 
 def written_out(body: Plan, place: tuple[Expr, ...]) -> tuple[Expr, ...]:

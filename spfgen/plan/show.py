@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from spfgen.errors import InternalError
@@ -27,12 +28,13 @@ from spfgen.plan.nodes import (
     Gather,
     Guard,
     If,
-    Kept,
     Let,
     Levels,
     Load,
     Locate,
+    Materialized,
     Needs,
+    Partition,
     Plan,
     Prefetch,
     Probe,
@@ -43,15 +45,14 @@ from spfgen.plan.nodes import (
     Scan,
     Segment,
     Seq,
-    Share,
     State,
     Store,
     Sums,
     Table,
     Tile,
-    Together,
     Transpose,
-    Whole,
+    UnrollAndJam,
+    Versioned,
 )
 from spfgen.space.nodes import Operand, Read
 from spfgen.space.typed import Holds, Scalar
@@ -92,12 +93,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             if part is not None and body is not None:
                 _lines(part, depth + 1, lines)
                 _lines(body, depth, lines)
-        case Scan(dim, low, high, body, parallel, why, share=share):
-            shared = _shared(share) if parallel else ""
+        case Scan(dim, low, high, body, parallel, why, partition=partition):
+            shared = _partition_text(partition) if parallel else ""
             add(f"scan {dim} in {interval(low, high)}{shared}{_marks(plan)}", why)
-            if plan.rounds is not None:
-                alike = " or neighbours are about as long" if plan.rounds.begins is not None else ""
-                add(f"  four in each round if {show(plan.rounds.long)}{alike}, else in turn for two sums")
+            for text, why in _versions(plan):
+                add(f"  {text}", why)
             _lines(body, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)
@@ -108,11 +108,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Guard(conditions, body, why, ends):
             add(f"if {' and '.join(map(show, conditions))}{', else the loop ends' if ends else ''}", why)
             _lines(body, depth + 1, lines)
-        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key, share=share):
+        case Find(dim, low, high, _, conditions, algorithm, hit, miss, parallel, why, key, partition=partition):
             wanted = [] if key is None else [f"{key.dim} = {show(key.value)}"]
             keys = " and ".join([*wanted, *map(show, conditions)])
             text = f"find {dim} in {interval(low, high)} with {keys} by {algorithm}"
-            add(text + (_shared(share) if parallel else ""), why)
+            add(text + (_partition_text(partition) if parallel else ""), why)
             if miss is None:
                 _lines(hit, depth + 1, lines)
             else:
@@ -157,7 +157,7 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(then, depth, lines)
             if after is not None:
                 _lines(after, depth, lines)
-        case Kept(sums, body):
+        case Materialized(sums, body):
             add(f"keep {', '.join(map(show_operand, sums))} for all places")
             _lines(body, depth, lines)
         case Levels(dim, low, high, body, inspect, down, why):
@@ -172,12 +172,12 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
         case Transpose(operand, _, copy, body, why):
             add(f"copy {show_operand(operand)} to {show_operand(copy)}", why)
             _lines(body, depth, lines)
-        case Together(start, low, high, count, several, body, why):
+        case UnrollAndJam(start, low, high, count, several, body, why):
             add(f"{count} at once from {start} in {interval(low, high)}", why)
             _lines(several, depth + 1, lines)
             add("what is left")
             _lines(body, depth + 1, lines)
-        case Whole(when, whole, body, why):
+        case Versioned(when, whole, body, why):
             add(f"where {' and '.join(map(show, when))}" if when else "always", why)
             _lines(whole, depth + 1, lines)
             if when:
@@ -247,21 +247,32 @@ def _marks(scan: Scan) -> str:
     return f"{fused}{', vectorized' if scan.vector else ''}{unrolled}{', downwards' if scan.down else ''}"
 
 
-def _shared(share: Share | None) -> str:
+def _versions(scan: Scan) -> Iterator[tuple[str, str]]:
+    """The versions of a loop among which a call chooses: the predicate of each, and the reason."""
+    if scan.unroll_when is not None:
+        alike = " or neighbours are about as long" if scan.unroll_when.begins is not None else ""
+        text = f"unrolled by four if {show(scan.unroll_when.long)}{alike}, else by four with guards"
+        yield text, "the branch at the end of short segments of many lengths is not predicted"
+    if scan.ahead is not None and scan.ahead.when:
+        how_far = f"{scan.ahead.places} places ahead" if scan.ahead.places else "before it is read"
+        yield f"prefetched {how_far} if {' and '.join(map(show, scan.ahead.when))}", scan.ahead.because
+
+
+def _partition_text(partition: Partition | None) -> str:
     """How a parallel loop is shared out and adds."""
     words = [" parallel"]
-    if share is not None and share.weight is not None:
-        words.append(f"partitioned by {' and '.join((share.weight.pointer, *share.weight.deeper))}")
-    if share is not None and share.row:
-        words.append(f"a long {share.row} loop is split")
-    match share:
-        case Share(adds="sum"):
+    if partition is not None and partition.weight is not None:
+        words.append(f"partitioned by {' and '.join((partition.weight.pointer, *partition.weight.deeper))}")
+    if partition is not None and partition.row:
+        words.append(f"a long {partition.row} loop is split")
+    match partition:
+        case Partition(adds="sum"):
             words.append("a sum for each part")
-        case Share(adds="segments"):
+        case Partition(adds="segments"):
             words.append("parts meet at the places of one key")
-        case Share(adds="copies", atomic=atomic):
+        case Partition(adds="copies", atomic=atomic):
             words.append("adding to copies" + (" or atomically" if atomic else ""))
-    if share is not None and share.fixed and (share.adds or share.row):
+    if partition is not None and partition.fixed and (partition.adds or partition.row):
         words.append("in parts that do not depend on the number of threads")
     return ", ".join(words)
 

@@ -22,12 +22,12 @@ from spfgen.plan.nodes import (
     Find,
     Fold,
     Guard,
-    Kept,
     Key,
     Levels,
     Load,
     Loaded,
     Locate,
+    Materialized,
     Needs,
     Plan,
     Prefetch,
@@ -40,7 +40,7 @@ from spfgen.plan.nodes import (
     Sums,
     Table,
     Tile,
-    Whole,
+    Versioned,
 )
 from spfgen.space.nodes import Operand
 
@@ -111,7 +111,7 @@ def _renamed(plan: Plan, names: Mapping[str, str], values: Mapping[Expr, str], i
                 starts=tuple(_placed(new(s)) for s in plan.starts),
                 after=None if after is None else _renamed(after, names, values, indices),
             )
-        case Kept(body=body):
+        case Materialized(body=body):
             return replace(plan, sums=tuple(_placed(o) for o in plan.sums), body=_renamed(body, names, values, indices))
         case Levels(dim, low, high, body, inspect):
             low, high = many(low), many(high)
@@ -252,9 +252,9 @@ def without_unused(plan: Plan) -> Plan:
             return replace(plan, body=without_unused(body), then=without_unused(then), after=last)
         case Levels(body=body, inspect=inspect):
             return replace(plan, body=without_unused(body), inspect=without_unused(inspect))
-        case Kept(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
+        case Materialized(body=body) | Prefetch(body=body) | Tile(body=body) | Sums(body=body):
             return replace(plan, body=without_unused(body))
-        case Whole(whole=whole, body=body):
+        case Versioned(whole=whole, body=body):
             return replace(plan, whole=without_unused(whole), body=without_unused(body))
         case Clear(body=body) if body is not None:
             return replace(plan, body=without_unused(body))

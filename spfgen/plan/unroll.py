@@ -13,35 +13,35 @@ from dataclasses import replace
 from spfgen.facts.formula import Bin, Compare, Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
-from spfgen.plan.nodes import PLANS, Do, Find, Guard, Load, Plan, Rounds, Scan, chain
+from spfgen.plan.nodes import PLANS, Do, Find, Guard, Load, Plan, Scan, UnrollWhen, chain
 from spfgen.space.nodes import Operand, Read
 
 VERY_SHORT = 4
 """Places of a segment, on the average: very short ones must nearly all be of one length."""
 
 
-def in_rounds(plan: Plan, sizes: Collection[str], types: Mapping[str, str]) -> Plan:
+def unrolled(plan: Plan, sizes: Collection[str], types: Mapping[str, str]) -> Plan:
     """The plan in which loops that only add up numbers with a fraction have both, if sizes tell how long segments
     are."""
 
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan):
             return None
-        rounds = _rounds(node, sizes, types)
-        return None if rounds is None else replace(node, rounds=rounds)
+        rounds = _unroll_when(node, sizes, types)
+        return None if rounds is None else replace(node, unroll_when=rounds)
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result
 
 
-def _rounds(scan: Scan, sizes: Collection[str], types: Mapping[str, str]) -> Rounds | None:
+def _unroll_when(scan: Scan, sizes: Collection[str], types: Mapping[str, str]) -> UnrollWhen | None:
     *_, does = chain(scan.body)
     if scan.ahead is None or not isinstance(scan.ahead.long, Compare) or not isinstance(does, Do) or side_by_side(scan):
         return None
     long, rows = scan.ahead.long, scan.ahead.rows
     if not variables(long) <= {*sizes} or TYPES[types[does.target.tensor]].kind not in "fc":
         return None
-    return Rounds(long, scan.ahead.begins, rows, Compare("<", long.left, Bin("*", Num(VERY_SHORT), rows)))
+    return UnrollWhen(long, scan.ahead.begins, rows, Compare("<", long.left, Bin("*", Num(VERY_SHORT), rows)))
 
 
 def side_by_side(plan: Scan) -> bool:

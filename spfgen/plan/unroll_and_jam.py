@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
-from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, Together, chain, with_body
+from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, UnrollAndJam, chain, with_body
 from spfgen.space.nodes import Operand, Read
 
 COUNT = 4
@@ -26,9 +26,9 @@ ACROSS = "unroll-and-jam: sums across contiguous elements are independent of eac
 ALONG = "unroll-and-jam: sums along contiguous elements share loads and are independent of each other"
 
 
-def together(plan: Plan) -> Plan:
+def unroll_and_jam(plan: Plan) -> Plan:
     """The plan in which several iterations run through such loops together."""
-    shares = [n.share for n in walk(plan, PLANS) if isinstance(n, Scan) and n.share is not None]
+    shares = [n.partition for n in walk(plan, PLANS) if isinstance(n, Scan) and n.partition is not None]
     split = {s.row for s in shares if s.slice is not None}
 
     def rule(node: object) -> Plan | None:
@@ -45,7 +45,7 @@ def one_by_one_from(dim: str) -> str:
 
 def one_by_one(plan: Plan) -> Plan:
     """The plan with what each iteration does alone, told once."""
-    result: Plan = rewrite(lambda n: n.body if isinstance(n, Together) else None, plan, PLANS)
+    result: Plan = rewrite(lambda n: n.body if isinstance(n, UnrollAndJam) else None, plan, PLANS)
     return result
 
 
@@ -78,7 +78,7 @@ def _several(loop: Scan) -> Plan | None:
         for node in reversed(before):
             group = _defined(substitute(with_body(node, do), lane), lane[node.dim], group)
     left = replace(loop, low=(Var(start),))
-    return Together(start, loop.low, loop.high, COUNT, group, left, ACROSS if across else ALONG)
+    return UnrollAndJam(start, loop.low, loop.high, COUNT, group, left, ACROSS if across else ALONG)
 
 
 def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
@@ -92,7 +92,16 @@ def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
 
 def _is_plain(loop: Scan) -> bool:
     """Whether the loop runs upwards, one iteration after the other, and nothing else is said of it."""
-    marks = (loop.parallel, loop.down, loop.vector, loop.unroll, loop.collapse, loop.runs, loop.ahead, loop.share)
+    marks = (
+        loop.parallel,
+        loop.down,
+        loop.vector,
+        loop.unroll,
+        loop.collapse,
+        loop.segment_keys,
+        loop.ahead,
+        loop.partition,
+    )
     return not any(marks)
 
 

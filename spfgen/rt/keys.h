@@ -1,6 +1,7 @@
 /* Keys of entries: their order, sorting them, counting ranks. A key is up to 64 bits; see layout/keys.py. */
 #define _DEFAULT_SOURCE
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
 #include <sys/mman.h>

@@ -24,7 +24,7 @@ enum {
     SPFGEN_LEVELS_TRIES = 2000,  /* looks at what another thread has done before others may have the core */
     SPFGEN_LEVELS_EAGER = 64,    /* of these with no pause between them, which takes as long as several */
     SPFGEN_LEVELS_SOON = 50,     /* when that has happened in this call */
-    SPFGEN_LEVELS_APART = 16,    /* places between what two threads write: they share no line of a cache */
+    SPFGEN_LEVELS_PADDING = 16,    /* places between what two threads write: they share no line of a cache */
     SPFGEN_LEVELS_LIKELY = 2,    /* times as long as by the other, where both levels and lists are tried */
     SPFGEN_LEVELS_LEAST = 8000,  /* nanoseconds of a loop, else it is serial: another way gains less than to time it */
     SPFGEN_LEVELS_WARM = 3,      /* calls after which caches have what a way needs there */
@@ -35,8 +35,8 @@ enum {
     SPFGEN_LEVELS_LONGER = 64,   /* times as long as a trial the fastest way runs at most */
     SPFGEN_LEVELS_GAIN = 10,     /* percent that it gains at least, else the loop is serial: it was measured in passing */
     SPFGEN_LEVELS_OTHER = 0,     /* ways in which a call runs: each thread does its units of the other order, */
-    SPFGEN_LEVELS_TOGETHER = 1,  /* or of this one, */
-    SPFGEN_LEVELS_ALONE = 2,     /* one thread does all units, */
+    SPFGEN_LEVELS_PARALLEL = 1,  /* or of this one, */
+    SPFGEN_LEVELS_ONE_THREAD = 2,     /* one thread does all units, */
     SPFGEN_LEVELS_SERIAL = 3,    /* or all iterations in their order */
     SPFGEN_LEVELS_WAYS = 4
 };
@@ -144,16 +144,16 @@ static inline void spfgen_levels_pair(const spfgen_levels *order, int64_t later,
 /* What the levels of one size of blocks cost, by the work of each level and its largest block; and which levels one
    thread does alone, because that is faster, or (when levels are wanted) because they have one block. */
 static inline double spfgen_levels_cost(int64_t threads, int64_t levels, const int64_t *work, const int64_t *largest,
-                                        unsigned char *alone, bool wanted) {
+                                        unsigned char *single, bool wanted) {
     const double at_once = (double)(threads > 1 ? threads : SPFGEN_LEVELS_OVERLAP);
     const double wait = threads > 1 ? SPFGEN_LEVELS_WAIT : 0;
     double total = 0;
     bool several = false;
     for (int64_t k = 0; k < levels; k++) {
         const double shared = spfgen_most((double)work[k] / at_once, (double)largest[k]) + wait;
-        alone[k] = wanted ? work[k] == largest[k] : (double)work[k] <= shared;
-        several = several || !alone[k];
-        total += alone[k] ? (double)work[k] : shared;
+        single[k] = wanted ? work[k] == largest[k] : (double)work[k] <= shared;
+        several = several || !single[k];
+        total += single[k] ? (double)work[k] : shared;
     }
     return several ? total : 1e300;
 }
@@ -170,7 +170,7 @@ static inline void spfgen_levels_refuse(spfgen_levels *order) {
 
 /* How many places of `seen` a thread has: they share no line of a cache with those of another one. */
 static inline int64_t spfgen_levels_seen(int64_t threads) {
-    return (threads / SPFGEN_LEVELS_APART + 2) * SPFGEN_LEVELS_APART;
+    return (threads / SPFGEN_LEVELS_PADDING + 2) * SPFGEN_LEVELS_PADDING;
 }
 
 /* Room for units, with what they need. */
@@ -185,7 +185,7 @@ static inline bool spfgen_levels_room(spfgen_levels *order, int64_t levels) {
     order->run = malloc(2 * (blocks + 1) * sizeof(int32_t));
     order->unit = calloc(units + 3, sizeof(int64_t));
     order->wait = calloc(units + 1, sizeof(int64_t));
-    order->done = malloc(threads * SPFGEN_LEVELS_APART * sizeof(int64_t));
+    order->done = malloc(threads * SPFGEN_LEVELS_PADDING * sizeof(int64_t));
     order->seen = malloc(threads * (size_t)spfgen_levels_seen(order->threads) * sizeof(int64_t));
     order->latest = calloc(units ? units * threads : 1, sizeof(int32_t));
     return fits && order->run && order->unit && order->wait && order->done && order->seen && order->latest;
@@ -243,7 +243,7 @@ static inline bool spfgen_levels_list(spfgen_levels *order, const spfgen_list *l
    of about equal work, one for each thread: neighbours are with the same thread in most of them. Blocks of a unit that
    follow one another become one run. Whether it can be. */
 static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *work, const int64_t *depth,
-                                        const unsigned char *alone, int64_t depths) {
+                                        const unsigned char *single, int64_t depths) {
     const int64_t blocks = ((order->iterations - 1) >> order->shift) + 1;
     const int64_t threads = order->threads;
     int64_t *const total = calloc(3 * (size_t)depths, sizeof(int64_t));
@@ -254,7 +254,7 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
     int64_t *const level = placed + depths; /* that each depth becomes */
     int64_t levels = 0;
     for (int64_t k = 0; k < depths; k++) {
-        levels += k == 0 || !alone[k] || !alone[k - 1];
+        levels += k == 0 || !single[k] || !single[k - 1];
         level[k] = levels - 1;
     }
     order->place = malloc(2 * (size_t)blocks * sizeof(int64_t));
@@ -271,7 +271,7 @@ static inline bool spfgen_levels_divide(spfgen_levels *order, const int64_t *wor
         const double middle = (double)placed[at] + (double)work[b] / 2; /* large blocks are with whom most of them is */
         const int64_t part = (int64_t)(middle / (double)total[at] * (double)threads);
         placed[at] += work[b];
-        order->place[2 * b] = alone[depth[b]] ? 0 : spfgen_min(part, threads - 1);
+        order->place[2 * b] = single[depth[b]] ? 0 : spfgen_min(part, threads - 1);
         order->place[2 * b + 1] = at;
         const int64_t own = at * threads + order->place[2 * b];
         order->unit[own + 1] += own != last;
@@ -335,11 +335,11 @@ static inline int64_t spfgen_levels_sum(const spfgen_levels *order, int size, do
 /* The size of blocks that should be fastest for the order's threads, faster than `best`, which becomes its time; -1
    when there is none. */
 static inline int spfgen_levels_size(const spfgen_levels *order, double *best, double bytes, bool wanted, int64_t *work,
-                                     int64_t *sums, unsigned char *alone) {
+                                     int64_t *sums, unsigned char *single) {
     int chosen = -1;
     for (int size = 0; size < SPFGEN_LEVELS_SIZES; size++) {
         const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
-        const double cost = spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
+        const double cost = spfgen_levels_cost(order->threads, depths, sums, sums + depths, single, wanted);
         if (cost < *best) {
             *best = cost;
             chosen = size;
@@ -351,8 +351,8 @@ static inline int spfgen_levels_size(const spfgen_levels *order, double *best, d
 /* The first of the ways there are: where one thread has all units, each doing its own is no way besides the others. */
 static inline int64_t spfgen_levels_least_way(const spfgen_levels *kept) {
     return kept->other         ? SPFGEN_LEVELS_OTHER
-           : kept->threads > 1 ? SPFGEN_LEVELS_TOGETHER
-                               : SPFGEN_LEVELS_ALONE;
+           : kept->threads > 1 ? SPFGEN_LEVELS_PARALLEL
+                               : SPFGEN_LEVELS_ONE_THREAD;
 }
 
 /* Besides levels, the lists that may be faster; without, if there is no memory for them. */
@@ -380,7 +380,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const int64_t n = order->iterations;
     int64_t *const work = malloc((size_t)n * sizeof(int64_t)); /* of each block */
     int64_t *const sums = malloc(2 * (size_t)n * sizeof(int64_t));
-    unsigned char *const alone = malloc((size_t)n);
+    unsigned char *const single = malloc((size_t)n);
     double serial = 0;
     double all = 0;
     for (int64_t k = 0; k < n; k++) {
@@ -393,24 +393,24 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     const bool far = bytes > (double)SPFGEN_LEVELS_CACHE * (double)threads;
     order->ahead = far ? SPFGEN_LEVELS_AHEAD : INT32_MAX;
     bool made = false;
-    if (work && sums && alone) {
+    if (work && sums && single) {
         double best = wanted ? 1e299 : serial;
         double listed = 1e300;
         spfgen_list *const list = order->lists ? spfgen_lists_best(order->lists, &listed) : NULL;
-        int size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
+        int size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, single);
         if (list && listed < (size < 0 ? best : best / SPFGEN_LEVELS_LIKELY)) {
             made = spfgen_levels_list(order, list);
         } else {
             if (size < 0 && threads > 1) {
                 order->threads = 1;
-                size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, alone);
+                size = spfgen_levels_size(order, &best, bytes, wanted, work, sums, single);
             }
             if (size >= 0) {
                 const int64_t depths = spfgen_levels_sum(order, size, bytes, work, sums);
-                spfgen_levels_cost(order->threads, depths, sums, sums + depths, alone, wanted);
+                spfgen_levels_cost(order->threads, depths, sums, sums + depths, single, wanted);
                 order->shift = spfgen_levels_shift(size);
                 order->size = (int64_t)1 << order->shift;
-                made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), alone, depths);
+                made = spfgen_levels_divide(order, work, spfgen_levels_depth(order, size), single, depths);
             }
             if (made && list && order->levels > 1 && listed < spfgen_least(serial, SPFGEN_LEVELS_LIKELY * best)) {
                 spfgen_levels_add(order, list, threads);
@@ -421,7 +421,7 @@ static inline bool spfgen_levels_choose(spfgen_levels *order, bool wanted) {
     order->lists = NULL;
     free(work);
     free(sums);
-    free(alone);
+    free(single);
     if (made) {
         order->wanted = wanted;
         order->turn = spfgen_levels_least_way(order);
@@ -491,7 +491,7 @@ static inline void spfgen_levels_connect(spfgen_levels *order) {
 }
 
 /* Whether the inspector is to give all pairs, once more: until the order for so many iterations and threads is made. */
-static SPFGEN_ALONE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, int threads, bool wanted) {
+static SPFGEN_NOINLINE bool spfgen_levels_asks(spfgen_levels *order, int64_t iterations, int threads, bool wanted) {
     if (!order) {
         return false;
     }
@@ -543,22 +543,22 @@ static inline bool spfgen_levels_tries(const spfgen_levels *kept) {
 }
 
 /* The order for one thread, which does all units. */
-static inline spfgen_levels spfgen_levels_alone(const spfgen_levels *order) {
-    spfgen_levels alone = *order;
-    alone.threads = 1;
-    alone.wait = alone.done = NULL; /* nobody waits */
+static inline spfgen_levels spfgen_levels_one_thread(const spfgen_levels *order) {
+    spfgen_levels single = *order;
+    single.threads = 1;
+    single.wait = single.done = NULL; /* nobody waits */
     if (order->listed) {
-        alone.unit += order->units + 1;
-        alone.units = 1;
+        single.unit += order->units + 1;
+        single.units = 1;
     }
-    return alone;
+    return single;
 }
 
 /* The order of this call: the one that is kept, for its threads or one, or of no threads when the loop is serial; the
    values are the same. All ways are tried for some time, the loop as it is first, as it takes several calls until caches
    and predictions of branches are as they will be; then what has been fastest lately runs, and in between another one is
    tried again, all of them where that one has become slower: others may need the cores now, or none any more. */
-static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
+static SPFGEN_NOINLINE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
     const spfgen_levels serial = SPFGEN_LEVELS_NONE;
     if (!kept || !kept->size) {
         return serial;
@@ -569,21 +569,21 @@ static SPFGEN_ALONE spfgen_levels spfgen_levels_order(spfgen_levels *kept) {
         const double least = kept->lately[SPFGEN_LEVELS_SERIAL] * (100 - SPFGEN_LEVELS_GAIN) / 100;
         kept->way = kept->lately[fastest] < least ? fastest : SPFGEN_LEVELS_SERIAL;
     }
-    const bool together = kept->way <= SPFGEN_LEVELS_TOGETHER;
+    const bool together = kept->way <= SPFGEN_LEVELS_PARALLEL;
     spfgen_levels *const order = kept->way == SPFGEN_LEVELS_OTHER ? kept->other : kept;
     for (int64_t t = 0; together && t < order->threads; t++) {
         int64_t *const seen = order->seen + t * spfgen_levels_seen(order->threads);
-        order->done[t * SPFGEN_LEVELS_APART] = 0;
+        order->done[t * SPFGEN_LEVELS_PADDING] = 0;
         for (int64_t other = 0; other < order->threads; other++) {
             seen[other] = 0;
         }
         seen[order->threads] = SPFGEN_LEVELS_TRIES;
     }
-    return together ? *order : kept->way == SPFGEN_LEVELS_ALONE ? spfgen_levels_alone(kept) : serial;
+    return together ? *order : kept->way == SPFGEN_LEVELS_ONE_THREAD ? spfgen_levels_one_thread(kept) : serial;
 }
 
 /* The call has run: how fast its way is, and whether another one is tried next. */
-static SPFGEN_ALONE void spfgen_levels_timed(spfgen_levels *kept) {
+static SPFGEN_NOINLINE void spfgen_levels_timed(spfgen_levels *kept) {
     const double took = spfgen_levels_clock() - kept->start;
     const double least = SPFGEN_LEVELS_RUN * 1e-6;
     double *const lately = kept->lately + kept->way;
@@ -638,11 +638,11 @@ static inline void spfgen_levels_done(spfgen_levels *kept) {
 }
 
 /* The order that the threads of a team go by: one of them does all where there are fewer than it was made for. */
-static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order, const spfgen_levels *alone) {
+static inline const spfgen_levels *spfgen_levels_team(const spfgen_levels *order, const spfgen_levels *single) {
 #ifdef _OPENMP
-    return omp_get_num_threads() < order->threads ? alone : order;
+    return omp_get_num_threads() < order->threads ? single : order;
 #else
-    (void)alone;
+    (void)single;
     return order;
 #endif
 }
@@ -693,7 +693,7 @@ static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit, 
     for (int64_t k = order->wait[unit]; k < order->wait[unit + 1]; k++) {
         const int64_t other = order->need[2 * k];
         int64_t tries = *patience;
-        while (!spfgen_levels_sees(seen + other, order->done + other * SPFGEN_LEVELS_APART, order->need[2 * k + 1])) {
+        while (!spfgen_levels_sees(seen + other, order->done + other * SPFGEN_LEVELS_PADDING, order->need[2 * k + 1])) {
             spfgen_levels_rest(patience, &tries);
         }
     }
@@ -703,7 +703,7 @@ static inline void spfgen_levels_wait(const spfgen_levels *order, int64_t unit, 
 static inline void spfgen_levels_pass(const spfgen_levels *order, int64_t thread) {
 #ifdef __GNUC__
     if (order->done) {
-        int64_t *const done = order->done + thread * SPFGEN_LEVELS_APART;
+        int64_t *const done = order->done + thread * SPFGEN_LEVELS_PADDING;
         __atomic_store_n(done, *done + 1, __ATOMIC_RELEASE);
     }
 #else

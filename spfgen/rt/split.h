@@ -1,7 +1,7 @@
 /* The same, but a part may begin within an iteration that is long: at *at in [array[i], array[i + 1]]. */
 static inline int64_t spfgen_split_TYPE(const TYPE_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts, int64_t *at) {
-    int64_t i = spfgen_share_TYPE(array, low, high, each, part, parts);
+    int64_t i = spfgen_partition_TYPE(array, low, high, each, part, parts);
     *at = array[i];
     if (part > 0 && part < parts && i > low) {
         const int64_t before = array[i - 1];

@@ -253,7 +253,9 @@ class Digits:
         name = (*totals, *widths)
         if name not in self.rooms:
             sizes = solved_sizes(self.pair.key, self.sizes, totals, widths)
-            remember(self.rooms, name, None if sizes is None else _room(self.pair, sizes, totals))
+            target = self.pair.target
+            found = None if sizes is None else room_of(self.pair.key, target.indexes, target.value, sizes, totals)
+            remember(self.rooms, name, found)
         return self.rooms[name]
 
 
@@ -261,16 +263,23 @@ def _base(one: Field, low: int, high: int) -> int:
     return high if one.down else low
 
 
-def _room(pair: Pair, sizes: dict[str, int], totals: Sequence[int]) -> Room:
-    key: KeyPlan = pair.key
-    layout, found = pair.layout, list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
-    for name, kind in pair.target.indexes:
+def room_of(
+    key: KeyPlan,
+    kinds: Sequence[tuple[str, str]],
+    value_type: str,
+    sizes: dict[str, int],
+    totals: Sequence[int],
+) -> Room:
+    """Raises Fall when a position might not fit its type, of the `kinds` of index arrays."""
+    layout = key.plan.encoded.layout
+    found = list[tuple[str, tuple[int, ...], np.dtype[Any], Any]]()
+    for name, kind in kinds:
         if max(totals, default=0) > np.iinfo(kind).max:
             raise Fall
         shape = shape_of(layout.index(name).extents, sizes)
         found.append((name, shape, np.dtype(kind), None if prod(shape) in totals else key.rest(name, sizes)))
     (value,) = layout.values
-    shape, dtype = shape_of(value.extents, sizes), np.dtype(pair.types.value)
+    shape, dtype = shape_of(value.extents, sizes), np.dtype(value_type)
     is_full = not key.pads and prod(shape) in totals
     found.append((value.name, shape, dtype, None if is_full else typed_fill(layout.fill, dtype)))
     return Room(sizes, tuple(found))

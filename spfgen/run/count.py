@@ -10,7 +10,7 @@ import numpy as np
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply, Constant
 from spfgen.layout.nodes import SCALAR
-from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Whole
+from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Versioned
 from spfgen.run.call import Bound
 from spfgen.run.tensor import Tensor
 from spfgen.space.nodes import Operand, Value
@@ -54,7 +54,7 @@ def _counting(plan: Plan) -> Plan:
                 return body
             case Clear(body=body):
                 return body or Seq(())
-            case Sums(body=body) | Whole(body=body):
+            case Sums(body=body) | Versioned(body=body):
                 return body
             case Scan(parallel=True) | Find(parallel=True):
                 return replace(node, parallel=False)

@@ -35,6 +35,8 @@ class Form:
         """See `canonical`."""
         self.pads: bool | None = None
         """See `conversion.pads`."""
+        self.table: Any = False
+        """See `by_table.table`."""
         self._shapes: dict[Any, tuple[int, ...]] = {}
 
     def shape(self, array: str, sizes: Mapping[str, int]) -> tuple[int, ...]:

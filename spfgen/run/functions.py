@@ -16,7 +16,7 @@ import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.check import check as check_c
 from spfgen.cir.files import SERIAL, plain_file, runtime
-from spfgen.cir.outline_parts import alone
+from spfgen.cir.outline_parts import with_outlined_part
 from spfgen.cir.pack import Made
 from spfgen.cir.print import print_file
 from spfgen.cir.simplify import simplify
@@ -46,8 +46,11 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "begins_int64": (None, (LONG, POINTER)),
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
+    "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
 }
-"""What the functions of rt/keys.h and rt/totals.h return and take."""
+"""What the functions of rt/keys.h, rt/totals.h and rt/table.h return and take."""
 
 
 def address(array: Array) -> int:
@@ -71,7 +74,7 @@ class Function:
 
 def source_text(made: Sequence[Made], about: str) -> str:
     """The C text of some functions."""
-    functions = [f for m in made for f in alone(simplify(m.function))]
+    functions = [f for m in made for f in with_outlined_part(simplify(m.function))]
     file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
     check_c(file, KNOWN)
     return print_file(file)
@@ -106,7 +109,7 @@ def shared_text() -> str:
     """The C text of these functions."""
     words = runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h"))
     totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
-    return "\n\n".join([words, *totals]) + "\n"
+    return "\n\n".join([words, *totals, runtime("table.h")]) + "\n"
 
 
 @lru_cache(maxsize=1)

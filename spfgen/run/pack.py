@@ -22,6 +22,7 @@ from spfgen.layout.keys import NoKey
 from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import INDEX_TYPE, Packed, pack
 from spfgen.layout.points import Array, to_coordinates
+from spfgen.run.by_table import by_table
 from spfgen.run.conversion import ENOUGH, Fall, pads, prepared
 from spfgen.run.form import Form, form_of
 from spfgen.run.functions import Function, address, loaded
@@ -29,7 +30,7 @@ from spfgen.run.threads import threads_allowed, threads_by_default
 from spfgen.run.ways import Run, given_of, starts
 
 SMALL = 20_000
-"""Fewer entries are packed with numpy, until there have been many: a compilation takes longer than they do."""
+"""Fewer entries are packed by a table or with numpy, until there have been many: a compilation takes longer."""
 MOST = 2**32 - 1
 SHARE = 25_000
 """A thread for so many entries: fewer take less time than to begin with another thread."""
@@ -48,9 +49,14 @@ def pack_entries(
 ) -> Packed:
     """As layout.pack.pack, faster; coordinates may be int32 too.
 
-    Fewer than `small` entries are packed with numpy, until there have been many.
+    Fewer than `small` entries are packed by a table where the layout has one, else with numpy, until there have been
+    many.
     """
     values = np.asarray(values)
+    if len(values) < small:
+        found = by_table(layout, shape, coords, values, index_types or {}, duplicates)
+        if found is not None:
+            return found
     with suppress(Fall, NoKey, ToolError):
         return _packed(layout, shape, coords, values, index_types or {}, duplicates, threads, small)
     wide = tuple(np.asarray(c).astype(np.int64, copy=False) for c in coords)

@@ -37,6 +37,45 @@ def without_shared(kernel: lang.Kernel) -> lang.Kernel:
     return replace(kernel, tensors=tuple(found))
 
 
+def is_zero_on_fills(value: lang.Value) -> bool:
+    """Whether sums and products of tensors that are 0 where nothing is stored are 0 where none of them stores
+    anything; what depends on indices alone is no fill value."""
+    return _where_all_are_zero(value) in (0, None)
+
+
+def _where_all_are_zero(value: lang.Value) -> float | None:
+    """The value where all tensors are 0, or None if it is not the same everywhere."""
+    match value:
+        case lang.Constant(number):
+            return float(number)
+        case lang.Access():
+            return 0.0
+        case lang.Reduce(value=inner):
+            return 0.0 if _where_all_are_zero(inner) == 0 else None
+        case lang.Apply("multiply", arguments) if any(_where_all_are_zero(a) == 0 for a in arguments):
+            return 0.0
+        case lang.Apply(op, arguments):
+            known = [n for n in map(_where_all_are_zero, arguments) if n is not None]
+            if len(known) == len(arguments):
+                return _applied(op, known)
+    return None
+
+
+def _applied(op: str, numbers: list[float]) -> float | None:
+    match op, numbers:
+        case "negative", [one]:
+            return -one
+        case "add", [one, two]:
+            return one + two
+        case "subtract", [one, two]:
+            return one - two
+        case "multiply", [one, two]:
+            return one * two
+        case "divide", [one, two]:
+            return one / two if two else one
+    return None
+
+
 def _owner(kernel: lang.Kernel, declared: lang.TensorDecl, layouts: Mapping[str, Layout]) -> str:
     """The operand that is known to have the pattern of a result, because what is computed is that operand times what is
     everywhere; "" where there is none."""

@@ -273,7 +273,7 @@ def eager_source(text: str) -> str:
         "copies": (r"work < \d+\.0 \* \(double\)places \+ \d+\.0", "work < 12.0 * (double)places"),
         "threads": (r"if \(work < \(wanted > 0 \? \d+ : \d+\)\)", "if (work < 0)"),
         "atomically": (r"places >= \d+", "places >= 0"),
-        "turns": (r"work / \d+\.0 / threads", "3.0 + 0.0 * work"),
+        "chunks": (r"work / \d+\.0 / threads", "3.0 + 0.0 * work"),
     }
     for name, (pattern, changed) in changes.items():
         text, count = re.subn(pattern, changed, text)

@@ -3,6 +3,7 @@ sparse; as much as the result has places where it is dense. And how long plans a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -94,3 +95,55 @@ def test_the_plan_of_a_sum_grows_with_its_terms() -> None:
     steps: Any = np.diff(sizes)
     assert steps[1] <= 2.5 * steps[0] + 10, sizes
     assert steps[2] <= 2.5 * steps[1] + 10, sizes
+
+
+RUNS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "s = sum(j: A[j])": (np.sum, ["rle", "sparse_rle"]),
+    "s = A[j]*B[j]": (np.dot, ["rle rle", "sparse_rle rle", "sparse_rle sparse_rle"]),
+    "s = sum(j: maximum(A[j], B[j]))": (
+        lambda a, b: np.maximum(a, b).sum(),
+        ["rle rle", "sparse_rle sparse_rle", "rle sparse_rle"],
+    ),
+    "s = max(j: A[j] - B[j])": (lambda a, b: (a - b).max(), ["rle sparse_rle"]),
+    "s = sum(j: exp(-A[j]))": (lambda a: np.exp(-a).sum(), ["rle", "sparse_rle"]),
+    "s = sum(j: round(A[j]*B[j] + C[j]))": (lambda a, b, c: (a * b + c).sum(), ["rle rle sparse_rle"]),
+}
+
+
+@pytest.mark.parametrize(("text", "layouts"), [(text, one) for text, (_, all_) in RUNS.items() for one in all_])
+def test_runs_count_not_points(text: str, layouts: str) -> None:
+    """Runs that are four times as long take as much work; four times as many runs take about four times as much, be it
+    that one operand's are looked for among the other's."""
+
+    def taken(runs: int, length: int) -> int:
+        rng = np.random.default_rng(3)
+        found = Effort()
+        names = dict(zip("ABC", layouts.split(), strict=False))
+        given = {n: np.repeat(rng.permutation(np.arange(runs) % 5), length).astype(float) for n in names}
+        with by_the_interpreter(found) as ran:
+            result = spfgen.compile(text, **names)(**{n: spfgen.pack(given[n], names[n]) for n in names})
+        assert ran
+        assert result == pytest.approx(RUNS[text][0](*given.values()))
+        return found.total
+
+    one = taken(30, 3)
+    assert taken(30, 12) <= one + 10
+    assert taken(120, 3) <= 6 * one
+
+
+def test_the_runs_of_a_row_meet_those_of_the_same_row_only() -> None:
+    """Intervals are intersected row by row: a dense result costs its places, and besides what is stored."""
+
+    def taken(text: str, runs: int) -> int:
+        rng = np.random.default_rng(4)
+        a, b = (np.repeat(rng.permutation(np.arange(4 * runs) % 3).reshape(4, runs), 48 // runs, 1) for _ in "ab")
+        found = Effort()
+        with by_the_interpreter(found):
+            kernel = spfgen.compile(text, A="csr_rle", B="vbl", C="dense")
+            result = kernel(A=spfgen.pack(a.astype(float), "csr_rle"), B=spfgen.pack(b.astype(float), "vbl"))
+        assert np.array_equal(result, a * b if "*" in text else np.maximum(a, b))
+        return found.total
+
+    for text in ("C[i,j] = A[i,j]*B[i,j]", "C[i,j] = maximum(A[i,j], B[i,j])"):
+        assert taken(text, 24) <= 4 * 48 * 12, text
+        assert taken(text, 24) <= 2 * taken(text, 6), text

@@ -9,11 +9,7 @@
 #endif
 
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
-   one when there is so little work that starting a team would take longer. Nobody asked for threads where the choice is
-   OpenMP's: then what a team gains on free cores has to be worth what it loses where one of its threads has no core. Two
-   threads on two cores, A*x by rows: on free cores a team takes 1.1 of one thread's time at 8 and 16 us of work, 0.65
-   at 33, 0.6 from 66 on; with five programs on each core 2 to 17 ms more a call, whatever the work. At 262 us, which one
-   thread does in 39, the team saves 16 us where it does not lose a hundred times that. */
+   one when there is so little work that a team would not gain what it costs. */
 static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < (wanted > 0 ? 8192 : 262144)) {
@@ -27,16 +23,12 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
-   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
-   the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
-                                        int parts) {
-    if (part <= 0 || low >= high) {
-        return low;
-    }
-    if (part >= parts) {
-        return high;
+/* Where part `part` of `parts` begins, where array[i + 1] - array[i] + each adds up to about the same in each. The parts
+   cover [low, high) without overlap whatever the array holds: for a larger part the search never ends further left. */
+static inline int64_t spfgen_partition_int32(const int32_t *array, int64_t low, int64_t high, int64_t each,
+                                             int part, int parts) {
+    if (part <= 0 || part >= parts || low >= high) {
+        return part >= parts && low < high ? high : low;
     }
     const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;
@@ -52,16 +44,7 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
     return low;
 }
 
-/*
- * y[i] = A[i, j]*x[j]
- *
- * Returns SPFGEN_OK or an error code; then nothing has been written.
- *
- * A        operand
- * x        operand
- * y        result
- * threads  threads to use; 0 or less leaves the choice to OpenMP
- */
+/* y[i] = A[i, j]*x[j] */
 int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *y, int threads)
 {
     if (!A || !x || !y) {
@@ -83,13 +66,12 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         return SPFGEN_ERROR_NULL;
     }
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
-    /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
     /* work partition: parts of about the same number of entries, by A_rowptr */
     #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < threads; part++) {
-        const int64_t i_begin = spfgen_share_int32(A_rowptr, 0, nrow, 6, part, threads);
-        const int64_t i_end = spfgen_share_int32(A_rowptr, 0, nrow, 6, part + 1, threads);
+        const int64_t i_begin = spfgen_partition_int32(A_rowptr, 0, nrow, 6, part, threads);
+        const int64_t i_end = spfgen_partition_int32(A_rowptr, 0, nrow, 6, part + 1, threads);
         for (int64_t i = i_begin; i < i_end; i++) {
             double y_sum = 0.0;
             for (int64_t pj = A_rowptr[i]; pj < A_rowptr[i + 1]; pj++) {

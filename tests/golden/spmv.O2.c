@@ -9,20 +9,15 @@
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #endif
 
-/* Keeps a function out of its callers: compilers know that the arrays it takes do not overlap, as `restrict` says, but
-   forget it where the body stands in a loop in parallel. */
+/* Not inlined: compilers forget what `restrict` says of parameters where the body stands in a parallel loop. */
 #ifdef __GNUC__
-#define SPFGEN_ALONE __attribute__((noinline))
+#define SPFGEN_NOINLINE __attribute__((noinline))
 #else
-#define SPFGEN_ALONE
+#define SPFGEN_NOINLINE
 #endif
 
 /* The number of threads to use for `work` nanoseconds of work: `wanted`, or OpenMP's own choice when that is not positive;
-   one when there is so little work that starting a team would take longer. Nobody asked for threads where the choice is
-   OpenMP's: then what a team gains on free cores has to be worth what it loses where one of its threads has no core. Two
-   threads on two cores, A*x by rows: on free cores a team takes 1.1 of one thread's time at 8 and 16 us of work, 0.65
-   at 33, 0.6 from 66 on; with five programs on each core 2 to 17 ms more a call, whatever the work. At 262 us, which one
-   thread does in 39, the team saves 16 us where it does not lose a hundred times that. */
+   one when there is so little work that a team would not gain what it costs. */
 static inline int spfgen_threads(int wanted, double work) {
 #ifdef _OPENMP
     if (work < (wanted > 0 ? 8192 : 262144)) {
@@ -36,7 +31,7 @@ static inline int spfgen_threads(int wanted, double work) {
 #endif
 }
 
-/* The same with any bytes: the threads that use it clear it, and so touch it first. */
+/* Memory for count elements of a size for each of some threads; NULL when there is not enough. What uses it clears it. */
 static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
     const size_t most = SIZE_MAX / size / (size_t)threads;
     if (count > 0 && (uint64_t)count > most) {
@@ -47,7 +42,7 @@ static inline void *spfgen_memory(int64_t count, int64_t threads, size_t size) {
 
 /* The number of parts for that many threads and so many nanoseconds of work: one for each thread, or so many more, at most
    `each`, that one that is done early takes another, where a part does not take longer to find than to do. */
-static inline int spfgen_turns(int threads, double work, int each) {
+static inline int spfgen_chunks(int threads, double work, int each) {
     const double turns = work / 8192.0 / threads;
     return threads <= 1 ? 1 : threads * (turns < 1.0 ? 1 : turns < each ? (int)turns : each);
 }
@@ -63,16 +58,12 @@ static inline void spfgen_prefetch_far(const void *array, int64_t bytes) {
 #endif
 }
 
-/* Where part `part` of `parts` begins when [low, high) is shared out so that array[i + 1] - array[i] + each adds up to
-   about the same in each. The parts cover [low, high) without overlap whatever the array holds: for a larger part
-   the search never ends further left. */
-static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
-                                        int parts) {
-    if (part <= 0 || low >= high) {
-        return low;
-    }
-    if (part >= parts) {
-        return high;
+/* Where part `part` of `parts` begins, where array[i + 1] - array[i] + each adds up to about the same in each. The parts
+   cover [low, high) without overlap whatever the array holds: for a larger part the search never ends further left. */
+static inline int64_t spfgen_partition_int32(const int32_t *array, int64_t low, int64_t high, int64_t each,
+                                             int part, int parts) {
+    if (part <= 0 || part >= parts || low >= high) {
+        return part >= parts && low < high ? high : low;
     }
     const int64_t total = (int64_t)array[high] - (int64_t)array[low] + (high - low) * each;
     const int64_t wanted = total / parts * part + total % parts * part / parts;
@@ -91,7 +82,7 @@ static inline int64_t spfgen_share_int32(const int32_t *array, int64_t low, int6
 /* The same, but a part may begin within an iteration that is long: at *at in [array[i], array[i + 1]]. */
 static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int64_t high, int64_t each, int part,
                                         int parts, int64_t *at) {
-    int64_t i = spfgen_share_int32(array, low, high, each, part, parts);
+    int64_t i = spfgen_partition_int32(array, low, high, each, part, parts);
     *at = array[i];
     if (part > 0 && part < parts && i > low) {
         const int64_t before = array[i - 1];
@@ -106,41 +97,31 @@ static inline int64_t spfgen_split_int32(const int32_t *array, int64_t low, int6
     return i;
 }
 
-/* Whether `count` segments, which begin at begins[0], begins[1], ..., are about as long as their neighbours: two of them
-   differ by `most` of their sum, on the average of 32 that are not empty. Of few segments a processor remembers the
-   lengths. */
-static inline bool spfgen_steady_int32(const int32_t *begins, int64_t count, double most) {
+/* Whether `count` segments, from begins[0], begins[1], ... on, are about as long as their neighbours: two differ by `most`
+   of their sum, on the average of 32. Of few segments a processor remembers the lengths. */
+static inline bool spfgen_predictable_int32(const int32_t *begins, int64_t count, double most) {
     if (count < 256) {
         return true;
     }
     const int64_t step = (count - 2) / 32;
-    double apart = 0.0;
+    double different = 0.0;
     int seen = 0;
     for (int k = 0; k < 32; k++) {
         const int32_t *const at = begins + k * step;
         const double length = (double)at[1] - (double)at[0], other = (double)at[2] - (double)at[1];
         if (length + other > 0.0) {
-            apart += (length < other ? other - length : length - other) / (length + other);
+            different += (length < other ? other - length : length - other) / (length + other);
             seen++;
         }
     }
-    return apart <= seen * most;
+    return different <= seen * most;
 }
 
 /* One part of a loop that threads share. */
-static SPFGEN_ALONE void spmv_part(
-    int part,
-    const int32_t *restrict A_rowptr,
-    int64_t nrow,
-    int parts,
-    int64_t *i_shared,
-    double *y_parts,
-    double *restrict y_val,
-    bool far,
-    const double *restrict A_val,
-    const int32_t *restrict A_colidx,
-    bool steady,
-    const double *restrict x_val)
+static SPFGEN_NOINLINE void spmv_part(
+    int part, const int32_t *restrict A_rowptr, int64_t nrow, int parts, int64_t *i_shared,
+    double *y_parts, double *restrict y_val, bool far, const double *restrict A_val,
+    const int32_t *restrict A_colidx, bool predictable, const double *restrict x_val)
 {
     int64_t i_from;
     int64_t i_to;
@@ -168,14 +149,12 @@ static SPFGEN_ALONE void spmv_part(
                     spfgen_prefetch_far(A_val, (pj_begin + 2048) * 8);
                     spfgen_prefetch_far(A_colidx, (pj_begin + 2048) * 4);
                 }
-                if (steady) {
+                if (predictable) {
                     /* four at a time, so that one addition need not wait for the other */
                     int64_t pj_next = pj_begin;
                     while (pj_next + 4 <= pj_end) {
-                        double y_sum_1_2 = 0.0;
-                        double y_sum_2_2 = 0.0;
-                        y_sum_1_2 += A_val[pj_next] * x_val[A_colidx[pj_next]];
-                        y_sum_2_2 += A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
+                        double y_sum_1_2 = A_val[pj_next] * x_val[A_colidx[pj_next]];
+                        double y_sum_2_2 = A_val[pj_next + 1] * x_val[A_colidx[pj_next + 1]];
                         y_sum_1_2 += A_val[pj_next + 2] * x_val[A_colidx[pj_next + 2]];
                         y_sum_2_2 += A_val[pj_next + 3] * x_val[A_colidx[pj_next + 3]];
                         y_sum += y_sum_1_2 + y_sum_2_2;
@@ -187,11 +166,9 @@ static SPFGEN_ALONE void spmv_part(
                 } else {
                     /* four at a time, so that one addition need not wait for the other */
                     for (int64_t pj = pj_begin; pj < pj_end; pj += 4) {
-                        double y_sum_1 = 0.0;
-                        y_sum_1 += A_val[pj] * x_val[A_colidx[pj]];
+                        double y_sum_1 = A_val[pj] * x_val[A_colidx[pj]];
                         if (pj + 1 < pj_end) {
-                            double y_sum_2 = 0.0;
-                            y_sum_2 += A_val[pj + 1] * x_val[A_colidx[pj + 1]];
+                            double y_sum_2 = A_val[pj + 1] * x_val[A_colidx[pj + 1]];
                             if (pj + 2 < pj_end) {
                                 y_sum_1 += A_val[pj + 2] * x_val[A_colidx[pj + 2]];
                                 if (pj + 3 < pj_end) {
@@ -210,16 +187,7 @@ static SPFGEN_ALONE void spmv_part(
     }
 }
 
-/*
- * y[i] = A[i, j]*x[j]
- *
- * Returns SPFGEN_OK or an error code; then nothing has been written.
- *
- * A        operand
- * x        operand
- * y        result
- * threads  threads to use; 0 or less leaves the choice to OpenMP
- */
+/* y[i] = A[i, j]*x[j] */
 int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *y, int threads)
 {
     if (!A || !x || !y) {
@@ -242,10 +210,10 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
     }
     threads = spfgen_threads(threads, (double)nrow + 3.0 * (double)nnz);
     /* more parts than threads: one that is done early takes another */
-    const int parts = spfgen_turns(threads, (double)nrow + 3.0 * (double)nnz, 8);
+    const int parts = spfgen_chunks(threads, (double)nrow + 3.0 * (double)nnz, 8);
     /* segments are long, on the average, or about as long as their neighbours */
-    const bool steady = nnz >= 24 * nrow
-            || spfgen_steady_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
+    const bool predictable = nnz >= 24 * nrow
+            || spfgen_predictable_int32(A_rowptr, nrow, nnz < 4 * nrow ? 0.05 : 0.15);
     /* many short segments, more than caches hold: what comes later is fetched */
     const bool far = nnz >= 1048576 && nnz <= 8 * nrow;
     int64_t *i_shared = spfgen_memory(parts, 1, sizeof(int64_t));
@@ -255,20 +223,18 @@ int spmv(const csr_f64_i32_t *A, const dense_rank1_f64_t *x, dense_rank1_f64_t *
         free(y_parts);
         return SPFGEN_ERROR_MEMORY;
     }
-    /* y[i] = A[i, j]*x[j] */
     /* parallel over i: its iterations write different places of y */
-    /* work partition: parts of about the same number of entries, by A_rowptr */
-    /* where one i takes long, several threads share it */
+    /* work partition: parts of about the same number of entries, by A_rowptr; a long i is split */
     if (threads > 1) {
         #pragma omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    steady, x_val);
+                    predictable, x_val);
         }
     } else {
         for (int part = 0; part < parts; part++) {
             spmv_part(part, A_rowptr, nrow, parts, i_shared, y_parts, y_val, far, A_val, A_colidx,
-                    steady, x_val);
+                    predictable, x_val);
         }
     }
     /* what parts have of an iteration over i that goes on in the next one, in order */

@@ -48,3 +48,10 @@ def test_golden_source(level: int, golden: Callable[[str, str], None]) -> None:
 
 def test_golden_header(golden: Callable[[str, str], None]) -> None:
     golden("spmv.h", KERNELS["spmv"].compile().header)
+
+
+def test_golden_length() -> None:
+    """What a person reads with pleasure is short: the function itself, and all of the tuned file."""
+    plain, tuned = (KERNELS["spmv"].compile(optimize=level).source for level in LEVELS)
+    assert len(plain[plain.index("int spmv(") :].splitlines()) <= 45
+    assert len(tuned.splitlines()) <= 250

@@ -13,6 +13,7 @@ import spfgen
 from spfgen.run import compile as compiling
 from spfgen.run import functions, ways
 from spfgen.run import pack as packing
+from spfgen.run.by_table import by_table
 from spfgen.run.sanitized import FLAGS
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +47,13 @@ def main() -> None:
             for coords, values in data(shape, random):
                 expected = np.zeros(shape)
                 np.add.at(expected, tuple(coords), values)
+                for target in (csr, *targets):
+                    tabled = by_table(target, shape, coords, values, {})
+                    assert tabled is not None, target.name
+                    places, found = packing.coordinates(target, tabled.sizes, tabled.arrays, small=2**40)
+                    dense = np.zeros(shape)
+                    np.add.at(dense, tuple(places), found)
+                    np.testing.assert_array_equal(dense, expected, err_msg=f"{target.name}, {shape}")
                 for threads in (1, 3):
                     made = packing.pack_entries(csr, shape, tuple(coords), values, threads=threads, small=0)
                     for target in targets:

@@ -423,3 +423,12 @@ def test_random_operands(statement, n, first, second, canonical, seed) -> None:
     a, b = scrambled(draw, n, first, canonical), scrambled(draw, n, second, not canonical)
     found = spfgen.evaluate(statement, A=a, B=b, threads=1 + seed % 2)
     assert np.allclose(found, STATEMENTS[statement](a.toarray(), b.toarray()))
+
+
+@pytest.mark.parametrize(("text", "fill", "stored"), [("A[i,j] + 1", 1, 2), ("2 - A[i,j]/2", 2, 2), ("A[i,j]*3", 0, 2)])
+def test_the_fill_value_of_a_sum(text: str, fill: float, stored: int) -> None:
+    """As that of any other function: what no operand stores is not stored."""
+    dense = np.array([[4.0, 0, 0], [0, 0, 2.0]])
+    found = spfgen.evaluate(f"C[i,j] = {text}", out="csr", A=spfgen.pack(dense, "csr"))
+    assert (found.fill, found.nnz) == (fill, stored) if fill else found.nnz == stored
+    assert np.array_equal(found.to_numpy() if fill else found.toarray(), eval(text.replace("[i,j]", ""), {"A": dense}))

@@ -12,7 +12,7 @@ from spfgen.layout.checks import Check, Part
 from spfgen.sets.affine import affine
 
 
-def together(w: Writer) -> list[c.Stmt]:
+def fused(w: Writer) -> list[c.Stmt]:
     """Over the places that all look at, then over those at the ends."""
     checks = [*w.along, w.check]
     loops = [_part(k).scan.loops[0] for k in checks]

@@ -3,6 +3,10 @@
 A stream is a loop over positions along which a coordinate is proved to rise strictly. Where each region of a value is
 one such stream, all of them are gone through at once, whatever their number: the least coordinate is next, those that
 are there have a value, all others their fill. The code grows with the number of streams, not with their combinations.
+
+A position may also store an interval of coordinates, a run or a block, of which each is proved to end before the next
+one begins. Then the merge goes from one end of an interval to the next: in between all streams stay where they are, so
+that what does not move with the coordinate is done once (as the looplets of Ahrens et al. 2023, section 5).
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import And, Bin, Compare, Expr, Formula, Var, rename, substitute
+from spfgen.facts.formula import ONE, And, Bin, Compare, Expr, Formula, Var, rename, substitute, variables
 from spfgen.facts.prove import implied
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.depend import known_of_points
 from spfgen.plan.drivers import driven
@@ -38,7 +43,7 @@ from spfgen.plan.scan import Step, sources
 from spfgen.plan.simplify import simplify
 from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
 from spfgen.plan.steps.tables import Tables
-from spfgen.space.nodes import Instance, Read
+from spfgen.space.nodes import Instance, Operand, Read
 from spfgen.space.regions import Region
 from spfgen.space.typed import Holds, Scalar
 
@@ -49,7 +54,7 @@ LAST = 2**63 - 1
 @dataclass(frozen=True)
 class Stream:
     """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along them. `before` is what is
-    read or computed first."""
+    read or computed first. With a `stop` a position stores all coordinates from `coordinate` to before it."""
 
     access: lang.Access
     before: tuple[Plan, ...]
@@ -58,6 +63,12 @@ class Stream:
     high: Expr
     coordinate: Expr
     read: Read
+    stop: Expr | None = None
+
+    @property
+    def end(self) -> Expr:
+        """The first coordinate behind what the position stores."""
+        return Bin("+", self.coordinate, ONE) if self.stop is None else self.stop
 
 
 class Merging(Tables):
@@ -73,10 +84,13 @@ class Merging(Tables):
         distinct: Sequence[Expr] | None,
     ) -> list[Plan] | None:
         """The leaf once at each point that one of the regions has, by a merge; None where they are no streams."""
-        plain = all(len(r.accesses) == 1 and not r.links and not r.where for r in found)
+        plain = all(r.accesses and not r.links and not r.where for r in found)
         if not self.context.level or len(found) < 2 or not plain or self.context.named:
             return None
-        accesses = [r.accesses[0] for r in found]
+        accesses = list({key_of(a): a for r in found for a in r.accesses}.values())
+        alone = all(len(r.accesses) == 1 for r in found)
+        if not alone and len({frozenset(self.indices_in(a)) for a in accesses}) > 1:
+            return None  # going through the shorter ones again and again may take longer than looking up
         if any(key_of(a) in env.values or key_of(a) in env.absent for a in accesses):
             return None
         for index in reversed([i for i in indices if i in self.extents]):
@@ -85,14 +99,14 @@ class Merging(Tables):
                 continue
             here = env.knowing(outer)
             streams = self.streams(accesses, index, here)
-            if streams is None:
+            if streams is None or not (alone or any(s.stop is not None for s in streams)):
                 continue
             inside = [c for c in conditions if index in self.indices_of(c)]
             around = tuple(c for c in conditions if c not in inside)
             if not all(self.is_affine(c) for c in around):
                 return None
 
-            advance = partial(self.advancing, streams, index, inside, leaf)
+            advance = partial(self.advancing, streams, () if alone else found, index, inside, leaf)
             if not outer and not around:
                 return [advance(env)]
             return self.nests((), tuple(outer), around, advance, env, distinct)
@@ -124,63 +138,127 @@ class Merging(Tables):
         instance = self.pointed(instances[0], (index,))
         steps = driven(instance, self.context)[0]
         scans = [s for s in steps if s.kind == "scan"]
-        if len(scans) != 1 or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
+        if not scans or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
             return None
         nodes = list(chain(simplify(self.arranged(instance, env, None), (index, *sorted(env.known)))))
-        at = next((k for k, n in enumerate(nodes) if isinstance(n, Scan)), None)
-        if at is None or not isinstance(nodes[-1], Do):
+        found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
+        if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Do):
             return None
-        before, scan, after, does = nodes[:at], nodes[at], nodes[at + 1 : -1], nodes[-1]
-        plain = all(isinstance(n, Load | Locate) for n in after)
+        before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
+        along = [n for n in after if isinstance(n, Scan)]
+        plain = all(isinstance(n, Load | Locate) for n in after if n not in along)
         if not plain or not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
             return None
         values: dict[str, Expr] = {}
         for node in after:
-            assert isinstance(node, Load | Locate)
-            values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
+            if isinstance(node, Load | Locate):
+                values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
         assert isinstance(scan, Scan)
         assert isinstance(does.value, lang.Apply)
         (coordinate,) = does.target.place
+        coordinate, stop = substitute(coordinate, values), None
         read = substitute(does.value.arguments[0], values)
-        low = reduce(lambda a, b: Bin("max", a, b), scan.low)
-        high = reduce(lambda a, b: Bin("min", a, b), scan.high)
-        return Stream(access, tuple(before), scan.dim, low, high, substitute(coordinate, values), read)
+        if along:
+            if coordinate != Var(along[0].dim):
+                return None
+            first, last = bounded(along[0])
+            coordinate, stop = substitute(first, values), substitute(last, values)
+            read = rename(read, {along[0].dim: index})
+        low, high = bounded(scan)
+        return Stream(access, tuple(before), scan.dim, low, high, coordinate, read, stop)
 
     def advancing(
-        self, streams: Sequence[Stream], index: str, conditions: Sequence[Formula], leaf: Leaf, env: Env
+        self,
+        streams: Sequence[Stream],
+        regions: Sequence[Region],
+        index: str,
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
     ) -> Plan:
-        """The streams gone through together, the other indices known."""
+        """The streams gone through together, the other indices known. Of several `regions` one has to be there."""
+        if any(s.stop is not None for s in streams):
+            return self.around(streams, self.interval_by_interval(streams, regions, index, conditions, leaf, env), env)
         following = Scalar(self.fresh(f"{index}_next"), "int64")
-        lines: list[Plan] = [Let(s.position, "int64", lang.Index(s.low)) for s in streams]
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
-            least = lang.Apply("minimum", (following, lang.Index(s.coordinate)))
-            turn.append(If(Holds(_left(s)), Assign(following.name, "int64", least)))
-        turn.append(If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all have run out"))
+            turn.append(If(Holds(_left(s)), _least(following, lang.Index(s.coordinate))))
+        turn.append(_all_have_run_out(following))
         turn.append(Define(index, Var(following.name)))
         values: dict[tuple[str, tuple[Expr, ...]], object] = {}
         steps: list[Plan] = []
         for s in streams:
-            tensor = self.tensors[s.access.tensor]
-            there = Scalar(self.fresh(f"{s.access.tensor}_there"), "bool")
-            value = Scalar(self.fresh(f"{s.access.tensor}_value"), tensor.value_type)
-            here = Holds(And((_left(s), Compare("=", s.coordinate, Var(index)))))
-            turn += [
-                Let(there.name, "bool", here),
-                Let(value.name, value.type, number_of(tensor.layout.fill, value.type)),
-                If(there, Assign(value.name, value.type, s.read)),
-            ]
-            values[key_of(s.access)] = value
-            values[f"{s.access.tensor}?", s.access.subscripts] = there
-            forward = lang.Apply("add", (Scalar(s.position, "int64"), lang.Constant(1)))
-            steps.append(If(there, Assign(s.position, "int64", forward)))
-        inner = leaf(env.knowing([index]).having(values))
+            here = And((_left(s), Compare("=", s.coordinate, Var(index))))
+            there, value, asked = self.asked(s, here, values)
+            turn += [*asked, *value]
+            steps.append(If(there, _forward(s)))
+        inner = self.where(conditions, leaf(env.knowing([index]).having(values)))
+        return self.around(streams, Repeat(Block((*turn, inner, *steps)), _reason(streams, index)), env)
+
+    def interval_by_interval(
+        self,
+        streams: Sequence[Stream],
+        regions: Sequence[Region],
+        index: str,
+        conditions: Sequence[Formula],
+        leaf: Leaf,
+        env: Env,
+    ) -> Plan:
+        """The same where positions store intervals: from one at which a stream begins or ends to the next."""
+        at, until = Scalar(self.fresh(f"{index}_from"), "int64"), Scalar(self.fresh(f"{index}_until"), "int64")
+        following = Scalar(self.fresh(f"{index}_next"), "int64")
+        turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
+        for s in streams:
+            over = And((_left(s), Compare("<=", s.end, Bin("max", Var(at.name), s.coordinate))))
+            turn.append(Repeat(If(Holds(over), _forward(s), Break()), f"what {s.access.tensor} has passed"))
+            first = lang.Apply("maximum", (at, lang.Index(s.coordinate)))
+            turn.append(If(Holds(_left(s)), _least(following, first)))
+        turn += [_all_have_run_out(following), Assign(at.name, "int64", following)]
+        turn.append(Let(until.name, "int64", number_of(LAST, "int64")))
+        values: dict[tuple[str, tuple[Expr, ...]], object] = {}
+        moving: list[Plan] = []
+        for s in streams:
+            begun = Compare("<=", s.coordinate, Var(at.name))
+            there, value, asked = self.asked(s, And((_left(s), begun)), values)
+            turn += asked
+            moves = any(index in variables(p) for n in walk(s.read) if isinstance(n, Operand) for p in n.place)
+            (moving if moves else turn).extend(value)
+            ends = If(there, _least(until, lang.Index(s.end)), _least(until, lang.Index(s.coordinate)))
+            turn.append(If(Holds(_left(s)), ends))
+        inner = self.where(conditions, leaf(env.knowing([index]).having(values)))
+        body = Block((*moving, inner)) if moving else inner
+        why = "all of them stay where they are in between"
+        along: Plan = Scan(index, (Var(at.name),), (Var(until.name),), body, because=why)
+        if regions:
+            flags = [[values[f"{a.tensor}?", a.subscripts] for a in r.accesses] for r in regions]
+            along = If(joined("logical_or", [joined("logical_and", f) for f in flags]), along)
+        turn += [along, Assign(at.name, "int64", until)]
+        start = Let(at.name, "int64", number_of(-LAST, "int64"))
+        return Block((start, Repeat(Block(tuple(turn)), _reason(streams, index))))
+
+    def asked(
+        self, stream: Stream, here: Formula, values: dict[tuple[str, tuple[Expr, ...]], object]
+    ) -> tuple[Scalar, list[Plan], list[Plan]]:
+        """Whether a stream has something here, how its value comes about, and how it is known: `values` learns both."""
+        tensor = self.tensors[stream.access.tensor]
+        there = Scalar(self.fresh(f"{stream.access.tensor}_there"), "bool")
+        value = Scalar(self.fresh(f"{stream.access.tensor}_value"), tensor.value_type)
+        values[key_of(stream.access)] = value
+        values[f"{stream.access.tensor}?", stream.access.subscripts] = there
+        read: list[Plan] = [
+            Let(value.name, value.type, number_of(tensor.layout.fill, value.type)),
+            If(there, Assign(value.name, value.type, stream.read)),
+        ]
+        return there, read, [Let(there.name, there.type, Holds(here))]
+
+    def where(self, conditions: Sequence[Formula], inner: Plan) -> Plan:
         tests = [Holds(c) for c in conditions]
-        if tests:
-            inner = If(joined("logical_and", tests), inner)
-        names = ", ".join(s.access.tensor for s in streams)
-        why = f"{names} deliver {index} in order: they are merged"
-        result: Plan = Block((*lines, Repeat(Block((*turn, inner, *steps)), why)))
+        return If(joined("logical_and", tests), inner) if tests else inner
+
+    def around(self, streams: Sequence[Stream], merge: Plan, env: Env) -> Plan:
+        """The merge with what is known before it."""
+        lines = [Let(s.position, "int64", lang.Index(s.low)) for s in streams]
+        result: Plan = Block((*lines, merge))
         done: set[str] = set(env.loaded)
         for node in reversed([n for s in streams for n in s.before]):
             result = with_body(node, result)
@@ -198,6 +276,28 @@ def _once(plan: Plan, done: set[str]) -> Plan:
 def _is_kept(node: Plan) -> bool:
     """Whether a segment goes on from where another iteration left it."""
     return isinstance(node, Segment) and bool(node.place)
+
+
+def bounded(scan: Scan) -> tuple[Expr, Expr]:
+    """The bounds of a loop, each as one expression."""
+    return reduce(lambda a, b: Bin("max", a, b), scan.low), reduce(lambda a, b: Bin("min", a, b), scan.high)
+
+
+def _forward(stream: Stream) -> Plan:
+    return Assign(stream.position, "int64", lang.Apply("add", (Scalar(stream.position, "int64"), lang.Constant(1))))
+
+
+def _least(scalar: Scalar, value: object) -> Plan:
+    return Assign(scalar.name, scalar.type, lang.Apply("minimum", (scalar, value)))
+
+
+def _all_have_run_out(following: Scalar) -> Plan:
+    return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all have run out")
+
+
+def _reason(streams: Sequence[Stream], index: str) -> str:
+    names = ", ".join(s.access.tensor for s in streams)
+    return f"{names} deliver {index} in order: they are merged"
 
 
 def _left(stream: Stream) -> Formula:

@@ -262,7 +262,7 @@ class Nests(State):
                 body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
             for step in reversed(steps):
                 body = wrapped(step, body, parallel)
-            body = with_finds(narrowed(instance, body, steps, self.context))
+            body = with_finds(narrowed(instance, body, steps, self.context, around=env.known))
             nest = choose_finds(instance, body, steps, self.context)[0].body
             check_nest(instance, nest)
             best = best or nest

@@ -153,10 +153,8 @@ class Values(Merging):
         def leaf(inner: Env) -> Plan:
             read = inner.values[key]
             if not once:  # what is stored several times counts as the sum
-                first: Any = lang.Constant(0)
                 old = lang.Apply("where", (there, value, number_of(0, kind)))
                 read = lang.Apply("add", (old, read))
-                del first
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
@@ -201,7 +199,6 @@ class Values(Merging):
         """`name` is the place that a value says, which has to lie within the tensor where that is `checked`."""
         lines, place, env = self.computed(at, env)
         self.indices.add(name)
-        own = Scalar(name, "int64")
         lines = [*lines, Let(name, "int64", place)]
         if not checked:
             return lines, env.knowing([name])
@@ -214,5 +211,4 @@ class Values(Merging):
         missed = Block((Assign(OUTSIDE, "bool", lang.Constant(True)), Assign(name, "int64", lang.Constant(0))))
         test = lang.Apply("logical_not", (Holds(conjunction([Compare("<=", ZERO, Var(name)), *inside])),))
         self.refuses = True
-        del own
         return [*lines, If(test, missed, None, "refused at the end")], env.knowing([name])

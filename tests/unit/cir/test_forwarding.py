@@ -13,7 +13,7 @@ from spfgen.run import compile as compiling
 
 LOWER = "x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i]"
 UPPER = "x[i] = (b[i] - sum(j > i: L[i, j]*x[j]))/L[i, i]"
-LATEST, NEAR = "latest_at", "const bool near = hits > 0;"
+FORWARDED, NEAR = "prev_at", "const bool near = hits > 0;"
 
 
 def triangle(size: int, text: str, without: int = 0) -> np.ndarray:
@@ -35,7 +35,7 @@ def test_solutions_are_exact(text: str, size: int, without: int) -> None:
     dense = triangle(size, text, without)
     x = np.random.default_rng(2).integers(-3, 4, size).astype(float)
     kernel = spfgen.compile(text, L="csr", b="dense", x="dense", schedule="serial i")
-    assert LATEST in kernel.source
+    assert FORWARDED in kernel.source
     assert NEAR in kernel.source
     for kind, index in (("float64", "int32"), ("float32", "int64")):
         given = csr_array(dense.astype(kind))
@@ -49,11 +49,11 @@ def test_it_is_used_where_nearly_all_need_it(
     text: str, without: int, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wrong one is seen in the solution, or is not."""
-    real, right = compiling.build, "own == latest_at ? latest :"
+    real, right = compiling.build, "own == prev_at ? prev :"
 
     def build(source: str) -> object:
         assert right in source
-        return real(source.replace(right, "own == latest_at ? 2*latest :"))
+        return real(source.replace(right, "own == prev_at ? 2*prev :"))
 
     monkeypatch.setattr(compiling, "build", build)
     dense = triangle(200, text, without)
@@ -72,4 +72,4 @@ def test_it_is_used_where_nearly_all_need_it(
 )
 def test_other_loops_are_left_alone(text: str) -> None:
     layouts: dict[str, Any] = {"L": "csr", "b": "dense", "x": "dense"}
-    assert LATEST not in spfgen.compile(text, **layouts).source
+    assert FORWARDED not in spfgen.compile(text, **layouts).source

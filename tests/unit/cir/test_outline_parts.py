@@ -6,7 +6,7 @@ from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
 from spfgen.cir.check import check
 from spfgen.cir.files import plain_file
-from spfgen.cir.outline_parts import alone
+from spfgen.cir.outline_parts import with_outlined_part
 from spfgen.cir.print import print_file, print_function
 
 N, PART, OWN, WRONG = (c.Name(n) for n in ("n", "part", "own", "wrong"))
@@ -25,17 +25,17 @@ def counting(pragma: str, *before: c.Stmt) -> c.Function:
 
 
 def test_takes_restricted_arrays_and_gives_what_is_collected():
-    part, calling = alone(counting(f"{PRAGMA} reduction(|:wrong)"))
+    part, calling = with_outlined_part(counting(f"{PRAGMA} reduction(|:wrong)"))
     head, _, body = print_function(part).partition("{")
-    assert head.split("*/")[1].split() == "static SPFGEN_ALONE int tally_part(int64_t n, int *restrict own)".split()
+    assert head.split("*/")[1].split() == "static SPFGEN_NOINLINE int tally_part(int64_t n, int *restrict own)".split()
     assert "int wrong = 0;" in body
     assert "return wrong;" in body
     assert "wrong |= tally_part(n, count + part * n);" in print_function(calling)
     file = plain_file([part, calling], "test")
     check(file)
-    assert "#define SPFGEN_ALONE" in print_file(file)
+    assert "#define SPFGEN_NOINLINE" in print_file(file)
 
 
 def test_stays_where_it_is():
     for function in (counting(""), counting(f"{PRAGMA} reduction(|:wrong, more)", c.Declare("int", "more", c.Int(0)))):
-        assert alone(function) == [function]
+        assert with_outlined_part(function) == [function]

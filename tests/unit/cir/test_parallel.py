@@ -27,10 +27,10 @@ void take(int wanted, int parts, int *thread, int *order) {
     }
 }
 int turns(int threads, double work) {
-    return spfgen_turns(threads, work, 8);
+    return spfgen_chunks(threads, work, 8);
 }
 """
-NEEDED = ("thread.h", "next_part.h", "turns.h")
+NEEDED = ("thread.h", "next_part.h", "chunks.h")
 
 
 @pytest.fixture(scope="module")

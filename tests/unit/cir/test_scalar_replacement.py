@@ -12,7 +12,7 @@ import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
 from spfgen.cir.names import Names
-from spfgen.cir.scalar_replacement import carried
+from spfgen.cir.scalar_replacement import with_scalar_replacement
 from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import resolve
@@ -36,7 +36,7 @@ def inner(*inside: c.Stmt) -> c.For:
 
 
 def test_each_end_is_read_once() -> None:
-    (made,) = carried([segments(inner())], {"a"}, names())
+    (made,) = with_scalar_replacement([segments(inner())], {"a"}, names())
     reads = [n for n in walk(made) if isinstance(n, c.Load) and n.array == A]
     assert reads == [c.Load(A, c.Int(0)), NEXT]
     first = next(n for n in walk(made) if isinstance(n, c.Select))
@@ -46,7 +46,7 @@ def test_each_end_is_read_once() -> None:
 def test_ends_read_beside_an_inner_loop_are_found() -> None:
     """What stands before a loop whose own ends are carried is a block with it."""
     deeper = loop("k", c.Load(B, c.Name("p")), c.Load(B, c.Bin("+", c.Name("p"), c.Int(1))), (c.Break(),))
-    (made,) = carried([segments(inner(deeper))], {"a", "b"}, names())
+    (made,) = with_scalar_replacement([segments(inner(deeper))], {"a", "b"}, names())
     arrays = [n.array.name for n in walk(made) if isinstance(n, c.Load)]
     assert sorted(arrays) == ["a", "a", "b", "b"]
 
@@ -56,11 +56,11 @@ def test_other_names_for_ends_go() -> None:
     here, end, at = (c.Name(n) for n in ("here", "end", "at"))
     step = c.While(c.Bin("<", at, end), c.Block((c.Assign(at, "+=", c.Int(1)),)))
     nest = c.Scope(c.Block((c.Declare("const int64_t", "here", HERE), c.Declare("int64_t", "at", here), step)))
-    (made,) = carried([segments(c.Declare("const int64_t", "end", NEXT), nest)], {"a"}, names())
+    (made,) = with_scalar_replacement([segments(c.Declare("const int64_t", "end", NEXT), nest)], {"a"}, names())
     declared = {n.name: n.value for n in walk(made) if isinstance(n, c.Declare)}
     assert "here" not in declared
     assert declared["at"] == c.Name(next(n for n in declared if n.startswith("a_i")))
-    (made,) = carried(
+    (made,) = with_scalar_replacement(
         [segments(c.Declare("const int64_t", "end", NEXT), c.Declare("int64_t", "at", HERE), step)], {"a"}, names()
     )
     assert "at" in {n.name for n in walk(made) if isinstance(n, c.Declare)}
@@ -80,16 +80,16 @@ def test_other_names_for_ends_go() -> None:
     ],
 )
 def test_what_is_left_alone(statement: c.Stmt) -> None:
-    assert carried([statement], {"a"}, names()) == [statement]
-    assert carried([segments(inner())], {"b"}, names()) == [segments(inner())]
+    assert with_scalar_replacement([statement], {"a"}, names()) == [statement]
+    assert with_scalar_replacement([segments(inner())], {"b"}, names()) == [segments(inner())]
 
 
 def test_an_end_that_has_a_name_keeps_it() -> None:
     end = c.Declare("const int64_t", "end", NEXT)
     body = loop("p", HERE, c.Name("end"), (c.Assign(c.Load(B, c.Name("p")), "=", c.Int(1)),))
-    (made,) = carried([segments(end, body)], {"a"}, names())
+    (made,) = with_scalar_replacement([segments(end, body)], {"a"}, names())
     assert [n for n in walk(made) if n == end] == [end]
-    (made,) = carried([segments(c.Assign(c.Load(B, ROW), "=", NEXT), end, body)], {"a"}, names())
+    (made,) = with_scalar_replacement([segments(c.Assign(c.Load(B, ROW), "=", NEXT), end, body)], {"a"}, names())
     assert [n.name for n in walk(made) if isinstance(n, c.Declare) and n.value == NEXT] == ["a_i_1"]
 
 

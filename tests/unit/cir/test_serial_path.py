@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
-from spfgen.cir.serial_path import without_teams
+from spfgen.cir.serial_path import with_serial_path
 
 PART, PARTS = c.Name("part"), c.Name("parts")
 PRAGMA = "omp parallel for schedule(static, 1) num_threads(parts)"
@@ -18,7 +18,7 @@ def sharing(*body: c.Stmt, pragma: str = PRAGMA) -> c.Function:
 
 def test_what_loops_becomes_a_function() -> None:
     inner = loop("k", c.Int(0), PART, [c.Assign(COUNT, "+=", c.Call("spfgen_thread", ()))])
-    part, calling = without_teams(sharing(inner))
+    part, calling = with_serial_path(sharing(inner))
     assert [(p.type, p.name) for p in part.params] == [("int", "part"), ("int", "thread"), ("int *restrict", "count")]
     (choice,) = calling.body.statements
     assert isinstance(choice, c.If)
@@ -31,7 +31,7 @@ def test_what_loops_becomes_a_function() -> None:
 
 
 def test_short_ones_are_there_twice() -> None:
-    (calling,) = without_teams(sharing(c.Assign(COUNT, "=", c.Int(1))))
+    (calling,) = with_serial_path(sharing(c.Assign(COUNT, "=", c.Int(1))))
     assert isinstance(calling.body.statements[0], c.If)
 
 
@@ -45,4 +45,4 @@ def test_others_stay_as_they_are() -> None:
         sharing(inner, pragma=f"{PRAGMA} reduction(+ : total)"),
         sharing(c.Assign(COUNT, "=", c.Call("spfgen_thread", ()))),
     ):
-        assert without_teams(function) == [function]
+        assert with_serial_path(function) == [function]

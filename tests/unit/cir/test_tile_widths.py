@@ -9,7 +9,7 @@ import pytest
 import spfgen
 from spfgen.cir import nodes as c
 from spfgen.cir.build import loop
-from spfgen.cir.tile_widths import with_widths
+from spfgen.cir.tile_widths import with_tile_functions
 from spfgen.ir import walk
 
 AT, WIDTH, N, SUM = (c.Name(n) for n in ("c_from", "width", "n", "s"))
@@ -34,7 +34,7 @@ def calls(made: c.Function, name: str) -> list[c.Call]:
 
 
 def test_one_tile_and_those_of_all_widths() -> None:
-    tile, all_widths, whole = with_widths(function(tiles(INNER)))
+    tile, all_widths, whole = with_tile_functions(function(tiles(INNER)))
     assert [f.name for f in (tile, all_widths, whole)] == ["product_tile", "product_tiles", "product"]
     assert [n.arguments[0] for n in calls(all_widths, "product_tile")] == [c.Int(k) for k in (8, 4, 2, 1)]
     assert len(calls(whole, "product_tiles")) == 1
@@ -42,8 +42,8 @@ def test_one_tile_and_those_of_all_widths() -> None:
 
 
 def test_what_is_there_twice_is_written_once() -> None:
-    assert len(with_widths(function(tiles(INNER), c.If(N, c.Block((tiles(INNER),)))))) == 3
-    assert len(with_widths(function(tiles(INNER), tiles(INNER, INNER)))) == 5
+    assert len(with_tile_functions(function(tiles(INNER), c.If(N, c.Block((tiles(INNER),)))))) == 3
+    assert len(with_tile_functions(function(tiles(INNER), tiles(INNER, INNER)))) == 5
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_there_twice_is_written_once() -> None:
     ],
 )
 def test_what_is_left_alone(made: c.Function) -> None:
-    assert with_widths(made) == [made]
+    assert with_tile_functions(made) == [made]
 
 
 @pytest.mark.parametrize(

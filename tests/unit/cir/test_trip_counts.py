@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.cir import nodes as c
-from spfgen.cir.trip_counts import written_out
+from spfgen.cir.trip_counts import specialized
 from spfgen.ir import walk
 
 N, AT = c.Name("n"), c.Name("from")
@@ -34,11 +34,11 @@ def tiles(*widths: int, end: c.Expr = N) -> c.Function:
 def part(*sizes: str) -> c.Function:
     params = [c.Param("int64_t", n) for n in sizes] + [c.Param("bool", n) for n in ("several", "soon")]
     body = c.Block((c.Do(c.Call("k_tiles", (N,))),))
-    return c.Function("SPFGEN_ALONE void", "k_part", tuple(params), body, static=True)
+    return c.Function("SPFGEN_NOINLINE void", "k_part", tuple(params), body, static=True)
 
 
 def test_a_part_is_called_with_the_width_of_each_tile() -> None:
-    one, chosen = written_out([tiles(32, 16, 8, 4), part("n")], WHOLE)[1:]
+    one, chosen = specialized([tiles(32, 16, 8, 4), part("n")], WHOLE)[1:]
     assert (one.name, chosen.name) == ("k_part_for", "k_part")
     given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
     several, soon, no = c.Name("several"), c.Name("soon"), c.Name("false")
@@ -59,7 +59,7 @@ def test_only_answers_that_are_known_are_given() -> None:
 def given_no(condition: c.Expr) -> list[int]:
     """The widths for which the answer is known to be no."""
     whole = replace(WHOLE, body=c.Block((c.Declare("const bool", "several", condition),)))
-    chosen = written_out([tiles(32, 16), part("n")], whole)[-1]
+    chosen = specialized([tiles(32, 16), part("n")], whole)[-1]
     given = [n.arguments for n in walk(chosen) if isinstance(n, c.Call)]
     return [a[0].value for a in given if a[1] == c.Name("false") and isinstance(a[0], c.Int)]
 
@@ -74,7 +74,7 @@ def given_no(condition: c.Expr) -> list[int]:
     ],
 )
 def test_what_is_left_alone(made: list[c.Function]) -> None:
-    assert [f for f in written_out(made, WHOLE) if f.name.endswith("part_for")] == []
+    assert [f for f in specialized(made, WHOLE) if f.name.endswith("part_for")] == []
 
 
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 32, 33, 48, 63, 64, 65, 100, 128, 129])

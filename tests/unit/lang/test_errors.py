@@ -306,7 +306,7 @@ def test_a_mistake_of_ours_says_what_to_report(
         with pytest.raises(InternalError, match="oops"):
             spfgen.compile("y[i] = 2*x[i]", x="dense", y="dense")
     assert "compiling `k` failed in" not in said
-    monkeypatch.setattr("spfgen.disk_cache.instantiate", failing(ValueError))
+    monkeypatch.setattr("spfgen.layout.checked.instantiate", failing(ValueError))
     with pytest.raises(InternalError, match=r"reading `own` failed in .*: ValueError") as error:
         spfgen.parse(FAILING).layouts["own"].layout()
     assert "the text of the layout `own`" in error.value.notes[0]

@@ -34,7 +34,7 @@ def test_where_loops_end(statement: str, layout: str, ends: bool) -> None:
     kernel = spfgen.compile(statement, A=layout, x="dense", y="dense")
     guards = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Guard)]
     assert guards
-    assert any(g.ends for g in guards) == ends
+    assert any(g.exits for g in guards) == ends
     assert ("the loop ends" in kernel.explain()) == ends
     for rows, columns in ((0, 3), (1, 1), (7, 5), (9, 9)):
         dense, x = matrix(rows, columns), np.arange(columns) + 1.0

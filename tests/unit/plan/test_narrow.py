@@ -194,3 +194,51 @@ def test_a_window_by_a_dimension_that_gets_another_name() -> None:
         if c == i and 0 <= r + i - 1 < 7:
             expected[r + i - 1] += one[j, i] * other[r, c]
     np.testing.assert_allclose(y, expected)
+
+
+INTERVALS = """
+layout intervals(n, m) {
+    size runs
+    relation { [pi, q, p] -> [i, j] :
+        0 <= pi < n and ptr(pi) <= q < ptr(pi + 1) and start(q) <= p < start(q) + size(q) and i = pi and j = p }
+    index ptr[n + 1] { range 0 <= ptr(p) <= runs  property increasing }
+    index start[runs] { range 0 <= start(q) < m  RISES }
+    index size[runs] { range 0 <= size(q) <= m  OVER }
+    value val[runs] at [q]
+}
+"""
+RISES = "property increasing within ptr"
+OVER = "property forall s, p, q : ptr(s) <= p < q < ptr(s + 1) => start(p) + size(p) <= start(q)"
+
+
+@pytest.mark.parametrize(
+    ("rises", "over", "expected"),
+    [(RISES, OVER, 1), ("", OVER, 1), (RISES, "", 0), ("", "", 0)],
+)
+def test_an_interval_is_found_by_its_start(rises: str, over: str, expected: int) -> None:
+    """One search, whatever the end is made of, where intervals are proved not to meet: then the starts rise, too."""
+    layout = spfgen.parse(INTERVALS.replace("RISES", rises).replace("OVER", over)).layouts["intervals"]
+    kernel = spfgen.compile("C[i,j] = A[i,j]*B[i,j]", A="coo", B=layout, C="dense", schedule="order A.p")
+    found = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Bound)]
+    assert len(found) == expected
+    arrays = {
+        "ptr": [0, 3, 3, 5],
+        "start": [1, 3, 6, 0, 2],
+        "size": [2, 0, 1, 2, 5] if over else [3, 4, 1, 3, 4],  # where they may meet: they do
+        "val": [2.0, 3.0, 5.0, 7.0, 11.0],
+    }
+    b = spfgen.tensor(
+        layout, shape=(3, 8), **{n: np.array(v, float if n == "val" else "i4") for n, v in arrays.items()}
+    )
+    a = np.arange(24.0).reshape(3, 8) % 5
+    assert np.array_equal(kernel(A=spfgen.pack(a, "coo"), B=b), a * b.to_numpy())
+
+
+@pytest.mark.parametrize(("over", "expected"), [(OVER, ["q", "j"]), ("", ["j", "q"])])
+def test_intervals_are_intersected(over: str, expected: list[str]) -> None:
+    """Positions that meet another interval come before the points, where two searches find them."""
+    layout = spfgen.parse(INTERVALS.replace("RISES", RISES).replace("OVER", over)).layouts["intervals"]
+    kernel = spfgen.compile("C[i,j] = A[i,j]*B[i,j]", A="csr_rle", B=layout, C="dense", optimize=1)
+    (plan,) = kernel.generated.plans
+    inner = [n.dim.removeprefix("B.") for n in walk(plan) if isinstance(n, Scan | Find)][-2:]
+    assert inner == expected

@@ -14,7 +14,7 @@ import spfgen
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.ir import walk
 from spfgen.plan.cost import is_ever_less, times
-from spfgen.plan.nodes import Scan, Share
+from spfgen.plan.nodes import Partition, Scan
 from spfgen.run import compile as compiling
 from tests.differential.support import eager_source
 
@@ -128,11 +128,11 @@ def test_deterministic_in_a_spec() -> None:
     assert shared(compiled("columns", schedule="deterministic")) == shared(compiled("columns", deterministic=True))
 
 
-def shared(kernel: spfgen.Kernel) -> Share:
+def shared(kernel: spfgen.Kernel) -> Partition:
     """How the kernel's parallel loop is shared out."""
     scans = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
-    assert scans[0].share is not None
-    return scans[0].share
+    assert scans[0].partition is not None
+    return scans[0].partition
 
 
 def test_what_lies_side_by_side_takes_less_than_what_is_looked_up() -> None:
@@ -257,7 +257,7 @@ def test_parts_meet_only_where_one_ends(target: str, adds: str) -> None:
     text = f"tensor A[n, 5] : dense  tensor x[5] : dense  tensor y : dense  size n  {target} = A[i, j]*x[j]"
     kernel = spfgen.parse(f"kernel k {{ {text} }}").kernels["k"].compile()
     loops = [n for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.parallel]
-    assert {n.share.adds for n in loops if n.share} == {adds}
+    assert {n.partition.adds for n in loops if n.partition} == {adds}
 
 
 def test_work_is_shared_out_where_segments_count_from_one() -> None:
@@ -273,7 +273,7 @@ def test_work_is_shared_out_where_segments_count_from_one() -> None:
     }
     kernel k { tensor A : based tensor x, y : dense y[i] = A[i,j]*x[j] }""")
     kernel = spec.kernels["k"].compile(threads=3)
-    (share,) = [n.share for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.share]
+    (share,) = [n.partition for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.partition]
     assert share.weight is not None
     assert share.weight.pointer == "A.ptr"
     assert not share.row

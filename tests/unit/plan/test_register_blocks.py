@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Sums, Whole
+from spfgen.plan.nodes import Sums, Versioned
 from spfgen.run.count import count_operations
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
@@ -16,7 +16,7 @@ STATEMENT = "y[i] = A[i,j]*x[j]"
 def found(kernel: spfgen.Kernel) -> tuple[list[int], list[int]]:
     """How many sums there are, and how many conditions for whole blocks."""
     nodes = [n for p in kernel.generated.plans for n in walk(p)]
-    return [n.count for n in nodes if isinstance(n, Sums)], [len(n.when) for n in nodes if isinstance(n, Whole)]
+    return [n.count for n in nodes if isinstance(n, Sums)], [len(n.when) for n in nodes if isinstance(n, Versioned)]
 
 
 @pytest.mark.parametrize(

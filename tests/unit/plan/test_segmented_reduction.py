@@ -25,7 +25,9 @@ from spfgen.plan.nodes import Scan
 )
 def test_where_there_are_runs(statement: str, layouts: dict[str, str], keys: int) -> None:
     kernel = spfgen.compile(statement, **layouts)
-    found = [len(n.runs) for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.runs]
+    found = [
+        len(n.segment_keys) for p in kernel.generated.plans for n in walk(p) if isinstance(n, Scan) and n.segment_keys
+    ]
     assert found == ([keys] if keys else [])
 
 
@@ -34,7 +36,7 @@ def test_where_there_are_runs(statement: str, layouts: dict[str, str], keys: int
 def test_results(kind: type, threads: int) -> None:
     """No entry, one, and runs of each length, up to one that all threads share."""
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="coo", x="dense", y="dense", threads=threads)
-    assert "spfgen_steady_runs_int32" in kernel.source
+    assert "spfgen_predictable_segments_int32" in kernel.source
     for lengths in (
         [],
         [0, 0],

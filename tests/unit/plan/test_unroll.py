@@ -8,14 +8,14 @@ import pytest
 import spfgen
 from spfgen.explain import explain_text
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Rounds, Scan
+from spfgen.plan.nodes import PLANS, Scan, UnrollWhen
 
 TEXT = "y[i] = A[i, j]*x[j]"
 
 
-def rounds(kernel: spfgen.Kernel) -> list[Rounds]:
+def rounds(kernel: spfgen.Kernel) -> list[UnrollWhen]:
     plans = kernel.generated.plans
-    return [n.rounds for p in plans for n in walk(p, PLANS) if isinstance(n, Scan) and n.rounds is not None]
+    return [n.unroll_when for p in plans for n in walk(p, PLANS) if isinstance(n, Scan) and n.unroll_when is not None]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_sums_of_fractions_over_segments(A: str, x: str, samples: bool | None) -
     kernel = spfgen.compile(TEXT, A=A, x=x, y=x)
     found = rounds(kernel)
     assert [r.begins is not None for r in found] == ([] if samples is None else [samples])
-    assert ("four in each round" in explain_text(kernel.generated)) == bool(found)
+    assert ("unrolled by four" in explain_text(kernel.generated)) == bool(found)
     assert not rounds(spfgen.compile(TEXT, A=A, x=x, y=x, optimize=1))
 
 

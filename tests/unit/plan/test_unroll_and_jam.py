@@ -7,7 +7,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Do, Reduce, Together
+from spfgen.plan.nodes import Do, Reduce, UnrollAndJam
 from spfgen.plan.unroll_and_jam import COUNT
 
 PRODUCT = "C[i, j] = A[i, j]*B[i, k]*D[k, j]"
@@ -19,8 +19,8 @@ def kernel(text: str) -> spfgen.Kernel:
     return spfgen.parse(text).kernels["k"].compile(threads=2)
 
 
-def groups(made: spfgen.Kernel) -> list[Together]:
-    return [n for plan in made.generated.plans for n in walk(plan) if isinstance(n, Together)]
+def groups(made: spfgen.Kernel) -> list[UnrollAndJam]:
+    return [n for plan in made.generated.plans for n in walk(plan) if isinstance(n, UnrollAndJam)]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
 from spfgen.plan.interpret import Choices, interpret
 from spfgen.plan.memory import WrongPlan
-from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Reduce, Scan, Seq, Whole
+from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Reduce, Scan, Seq, Versioned
 from spfgen.space.from_lang import join
 
 Change = Callable[[object], Plan | None]
@@ -164,7 +164,7 @@ def test_a_name_that_is_bound_twice() -> None:
 
 def test_a_parallel_loop_whose_iterations_meet() -> None:
     def parallel(node: object) -> Plan | None:
-        return replace(node, parallel=True, share=None) if isinstance(node, Scan) else None
+        return replace(node, parallel=True, partition=None) if isinstance(node, Scan) else None
 
     with pytest.raises(WrongPlan, match=r"two iterations, 1 the later one, write y.val\[0\] \(in parallel\)"):
         run(ADDED.replace("y[i] =", "y[i] +="), parallel, A=entries([0, 0, 1], [0, 2, 1]), x=X, y=vector([1, 1]))
@@ -269,7 +269,7 @@ def test_what_is_made_for_some_data(special: bool) -> None:
 
 def test_what_is_made_for_some_data_is_carried_out() -> None:
     def lost(node: object) -> Plan | None:
-        return replace(node, whole=Seq(())) if isinstance(node, Whole) else None
+        return replace(node, whole=Seq(())) if isinstance(node, Versioned) else None
 
     operands = {"A": BLOCKED, "x": vector([1, 2, 3, 4]), "y": vector([1.0] * 3)}
     text = BLOCKS.replace("y[i] =", "y[i] +=")

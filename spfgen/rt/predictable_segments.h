@@ -1,7 +1,7 @@
 /* Whether a processor foresees where runs of one key end, among `count` keys: of 32 keys 16 belong to long runs, as the
    key 8 further is the same, or 24 to such ones or to runs of some keys after which two of one length come. They lie at
    uneven distances: runs of one length would else all be seen at the same place. */
-static inline bool spfgen_steady_runs_TYPE(const TYPE_t *keys, int64_t count) {
+static inline bool spfgen_predictable_segments_TYPE(const TYPE_t *keys, int64_t count) {
     if (count < 1024) {
         return false;
     }

@@ -64,9 +64,10 @@ def assembly(program: Program, plans: tuple[Plan, ...]) -> list[str]:
         for trips, _ in _visits(plan, ONE, _Trips(group.instances, plan)):
             total = plus(total, trips)
         gathers = [n for n in walk(plan) if isinstance(n, Gather)]
-        each = 8 * tensor.layout.rank + TYPES[tensor.entry_type].bytes
+        bytes_ = TYPES[tensor.entry_type].bytes
+        each, wide = (n * tensor.layout.rank + bytes_ for n in (4, 8))
         most = "at most " if gathers else ""
-        lines.append(f"{most}{_shown(total)} entries of {tensor.name}, {each} bytes each")
+        lines.append(f"{most}{_shown(total)} entries of {tensor.name}, {each} bytes each, or {wide} beyond 32 bits")
         for extent in dict.fromkeys(n.extent for n in gathers):
             lines.append(f"4*{show(extent)} bytes for the rows of each thread, and what they hold; or a hash table")
     return lines

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import joined, minus
 from spfgen.cir.cost import cost_expr
@@ -18,13 +19,6 @@ from spfgen.plan.nodes import Clear, Plan, Scan, body, chain
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
-
-FAR = 1 << 28
-"""Bytes that are more than caches hold: the largest that servers have."""
-LINE, EACH = 64, 4
-"""Bytes, and how many lines each addition must have. Zeros that go past the caches save reading a line, but one that is
-added to must be waited for, and is written once more: with additions at random, 0.16 for a line, a product took 0.75 of
-the time on one thread, and 1.35 of it with 0.5."""
 
 
 def spans(plan: Plan) -> Clear | None:
@@ -85,7 +79,11 @@ def _far(low: Lowering, clear: Clear, kind: ElementType) -> c.Name:
     assert clear.additions is not None
     (values,) = low.program.tensor(clear.tensor).layout.values
     count = joined("*", [c.Cast("double", low.layout_expr(e, clear.tensor)) for e in values.extents])
-    additions = c.Bin("*", c.Float(float(EACH * LINE // kind.bytes)), cost_expr(clear.additions, low, Scope()))
-    enough = [c.Bin(">=", count, c.Float(float(FAR // kind.bytes))), c.Bin("<=", additions, count)]
+    additions = c.Bin(
+        "*",
+        c.Float(float(tuning.STREAMED_LINES * tuning.CACHE_LINE // kind.bytes)),
+        cost_expr(clear.additions, low, Scope()),
+    )
+    enough = [c.Bin(">=", count, c.Float(float(tuning.STREAMED_BYTES // kind.bytes))), c.Bin("<=", additions, count)]
     why = f"{clear.tensor} is more than caches hold, and few of its lines are added to: zeros go past them"
     return low.chosen("const bool", f"{clear.tensor}_far", joined("&&", enough), why)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.affine import Names
 from spfgen.cir.build import INT, joined, loop
@@ -44,10 +45,6 @@ WORDS = frozenset({"ahead", "at", "base", "bits", "block", "buckets", "count", "
                    "falls", "few", "first", "found", "group_of", "groups", "k", "keys", "last", "list", "mark", "next",
                    "number", "own", "part", "parts", "range", "room", "sample", "samples", "seen", "stop", "tag",
                    "widest", "words"})  # fmt: skip
-AHEAD = 32
-"""So many entries ahead the place of an entry is fetched."""
-BLOCK = 4096
-"""So many entries are compared before the test of their order may end early."""
 
 
 @dataclass(frozen=True)
@@ -313,7 +310,7 @@ class _Ahead:
         (value, *more) = source.values
         match value.position:
             case (Var(variable),) if not more:
-                later = c.Bin("+", c.Name(variable), c.Int(AHEAD))
+                later = c.Bin("+", c.Name(variable), c.Int(tuning.CONVERT_AHEAD))
             case _:
                 return None
         found = at_place(both.source, variable, later)
@@ -334,7 +331,7 @@ class _Ahead:
             return []
         ahead = c.Declare(f"const {INT}", "ahead", c.Load(c.Name("own"), self.group))
         calls = [c.Do(c.Call("spfgen_prefetch", (c.Un("&", c.Load(p.array, c.Name("ahead"))),))) for p in places]
-        near = c.Bin("<", c.Bin("+", c.Name(self.variable), c.Int(AHEAD)), self.count)
+        near = c.Bin("<", c.Bin("+", c.Name(self.variable), c.Int(tuning.CONVERT_AHEAD)), self.count)
         return [c.If(near, c.Block((ahead, *calls)))]
 
 
@@ -376,7 +373,9 @@ def _test_sequence(pair: Pair) -> Made:
     each = [c.Assign(c.Name("falls"), "|=", c.Un("!", follows)), *test(at)]
     inner = [
         c.Declare(
-            f"const {INT}", "stop", c.Call("spfgen_min", (c.Bin("+", c.Name("block"), c.Int(BLOCK)), c.Name("end")))
+            f"const {INT}",
+            "stop",
+            c.Call("spfgen_min", (c.Bin("+", c.Name("block"), c.Int(tuning.CONVERT_BLOCK)), c.Name("end"))),
         ),
         loop("entry", start, stop, each),
     ]
@@ -384,7 +383,7 @@ def _test_sequence(pair: Pair) -> Made:
     first, end = _shares()
     lines: list[c.Stmt] = [
         c.Declare(f"const {INT}", "end", end),
-        c.For(INT, "block", first, going, BLOCK, c.Block(tuple(inner))),
+        c.For(INT, "block", first, going, tuning.CONVERT_BLOCK, c.Block(tuple(inner))),
     ]
     alone = c.If(
         c.Bin(">", c.Name("entries"), c.Int(0)), c.Block((c.Declare(f"const {INT}", "entry", c.Int(0)), *test(at)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import from_steps
 from spfgen.cir import nodes as c
 from spfgen.cir.build import any_of, in_braces
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 ROW = "spfgen_row"
 """The type of the workspace of a row (rt/row.h)."""
-DENSE = 1 << 22
-"""A workspace with so many places is not too large, whatever is stored."""
 
 
 def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
@@ -56,8 +55,7 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
         ]
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
     for k, coordinate in enumerate(plan.coordinates):
-        column = c.Load(c.Field(entries, "at"), c.Int(k))
-        lines.append(c.Assign(c.Load(column, place), "=", low.expr(coordinate, scope)))
+        lines.append(c.Do(c.Call("spfgen_entries_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
     values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
     lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
     return [c.If(c.Call("spfgen_entries_room", (entries, *_shape(tensor))), c.Block(tuple(lines)))]
@@ -75,7 +73,11 @@ def gather(low: Lowering, plan: Gather, scope: Scope) -> list[c.Stmt]:
     own = c.Bin("+", c.Name(rows.name), c.Call("spfgen_thread", ())) if rows.each_thread else c.Name(rows.name)
     extent = low.expr(plan.extent, scope)
     entries = scope.entries.get(plan.tensor) or low.entries[plan.tensor]
-    many = c.Bin("&&", c.Bin(">", extent, c.Int(DENSE)), c.Bin(">", c.Bin("/", extent, c.Int(8)), low.values_held()))
+    many = c.Bin(
+        "&&",
+        c.Bin(">", extent, c.Int(tuning.WORKSPACE_PLACES)),
+        c.Bin(">", c.Bin("/", extent, c.Int(8)), low.values_held()),
+    )
     why = "rows that are longer than all that is stored are kept in hash tables"
     hashed = low.chosen("const bool", f"{plan.tensor}_hashed", many, why)
     common = c.Name(low.names.new("common"))
@@ -127,11 +129,29 @@ def divided(
         low.workspaces.append(Workspace(parts.name, KIND, count, when=scope.when))
         mine = c.Name(low.names.new(f"{name}_own"))
         entries = scope.entries.get(name) or low.entries[name]
-        own.append(c.Declare(f"{KIND} *", mine.name, c.Bin("+", parts, number)))
-        own.append(c.Assign(c.Field(mine, "whole"), "=", entries))
-        after.append(c.Do(c.Call("spfgen_entries_join", (entries, parts, count, *_shape(tensor)))))
+        part = c.Call("spfgen_entries_part", (entries, parts, count, number))
+        own.append(c.Declare(f"{KIND} *", mine.name, part))
+        joined = (entries, parts, count, *_shape(tensor), c.Name("threads"))
+        after.append(c.Do(c.Call("spfgen_entries_join", joined)))
         scope = replace(scope, entries={**scope.entries, name: mine})
     return own, after, scope
+
+
+def emptied(low: Lowering, name: str) -> list[c.Stmt]:
+    """None yet; as many as there are values in all operands are about as many as there will be."""
+    own = low.entries[name]
+    return [
+        c.Assign(c.Field(own, "count"), "=", c.Int(0)),
+        c.Assign(c.Field(own, "expected"), "=", _in_doubles(low.values_held())),
+    ]
+
+
+def _in_doubles(value: c.Expr) -> c.Expr:
+    """The same, which cannot overflow then: extents may be large where another one is 0."""
+    match value:
+        case c.Bin("+" | "-" | "*" as op, left, right):
+            return c.Bin(op, _in_doubles(left), _in_doubles(right))
+    return c.Cast("double", value)
 
 
 def declared(low: Lowering) -> list[c.Stmt]:

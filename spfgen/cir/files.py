@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from math import isfinite
 
+from spfgen import tuning
 from spfgen.cir.branches import with_branches
 from spfgen.cir.layout import structs
 from spfgen.cir.nodes import Call, File, Float, For, Function, Struct, Text
@@ -26,7 +28,7 @@ _UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "worksp
           "quotient", "remainder")  # fmt: skip
 _PLAIN = {
     **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
-    **dict.fromkeys(("entries_room", "entries_join"), "entries"),
+    **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
     **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
     **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
     **{
@@ -78,8 +80,9 @@ SERIAL = """#ifdef _OPENMP
 
 @cache
 def runtime(name: str) -> str:
-    """The text of a piece of rt/."""
-    return files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
+    """The text of a piece of rt/, with the numbers of tuning.py."""
+    text = files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
+    return re.sub(r"\bTUNED_(\w+)", lambda found: str(getattr(tuning, found[1])), text)
 
 
 def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:

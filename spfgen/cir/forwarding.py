@@ -13,15 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
 from spfgen.cir.names import Names
 from spfgen.ir import rewrite, walk
-
-LOOKS = 16
-"""Iterations that are looked at, about."""
-MISS = -7
-"""What one counts that needs another value, where one that needs the latest counts 1."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +140,10 @@ def _asked(chain: _Chain, names: Names) -> tuple[c.Name, list[c.Stmt]] | None:
         return None
     low, high = (loop.condition.right, loop.start) if down else (_plus(loop.start, 1), loop.condition.right)
     hits, near = (c.Name(names.new(n)) for n in ("hits", "near"))
-    part = c.Bin("/", c.Bin("-", high, low), c.Int(2 * LOOKS))
+    part = c.Bin("/", c.Bin("-", high, low), c.Int(2 * tuning.FORWARDING_SAMPLES))
     step = c.Bin("+", i, c.Bin("+", c.Bin("*", c.Int(2), part), c.Int(1)))  # odd: not at the same place of each line
-    count = c.Assign(hits, "+=", c.Select(joined("&&", conditions), c.Int(1), c.Int(MISS)))
-    few = c.Bin(">=", hits, c.Int(MISS))  # misses: with a second one there are enough
+    count = c.Assign(hits, "+=", c.Select(joined("&&", conditions), c.Int(1), c.Int(tuning.FORWARDING_MISS)))
+    few = c.Bin(">=", hits, c.Int(tuning.FORWARDING_MISS))  # misses: with a second one there are enough
     return near, [
         c.Comment(f"whether nearly every {i.name} needs the value of the one before: that stays in a register then"),
         c.Declare(INT, hits.name, c.Int(0)),

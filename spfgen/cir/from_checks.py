@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined
 from spfgen.cir.checks.fused import fused
@@ -22,9 +23,6 @@ from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.layout.checks import Check, Groups, Part, Segments
 from spfgen.layout.nodes import Layout
-
-QUICK = 4
-"""A plain check looks at so many values in the time that a kernel takes for one: a team of threads pays later."""
 
 
 def check_functions(layout: Layout, checks: Sequence[Check], kinds: Mapping[str, str], name: str) -> list[c.Function]:
@@ -100,7 +98,7 @@ def _function(w: Writer) -> c.Function:
     body[:0] = w.declarations()
     if w.is_parallel:
         hashed = any(isinstance(part, Groups) for part in w.check.parts)
-        share = _total(w) if hashed else c.Bin("/", _total(w), c.Int(QUICK))
+        share = _total(w) if hashed else c.Bin("/", _total(w), c.Int(tuning.CHECKED_PER_NS))
         threads = c.Call("spfgen_threads", (c.Name(w.threads), c.Cast("double", share)))
         body.insert(0, c.Assign(c.Name(w.threads), "=", threads))
     used = {n.name for s in body for n in walk(s) if isinstance(n, c.Name)}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
 
+from spfgen import tuning
 from spfgen.cir import entries, finds, folds, from_steps, hoist, levels, parallel, sums
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
@@ -80,8 +81,6 @@ from spfgen.space.nodes import Group, Operand, Program, Read, size_values
 from spfgen.space.own import COUNT
 
 SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
-MOST_UNROLLED = 1000
-"""More takes gcc minutes, and is no gain."""
 
 
 def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
@@ -402,7 +401,7 @@ class Lowering(Values):
     def clear(self, tensor_name: str) -> list[c.Stmt]:
         """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
         if tensor_name in self.entries:
-            return [c.Assign(c.Field(self.entries[tensor_name], "count"), "=", c.Int(0))]
+            return entries.emptied(self, tensor_name)
         result: list[c.Stmt] = []
         tensor = self.program.tensor(tensor_name)
         kind = self.kinds[tensor_name]
@@ -665,7 +664,7 @@ def pragma_of(plan: Scan | Find, private: str) -> str:
     if plan.parallel:
         fused = f" collapse({plan.collapse})" if plan.collapse > 1 else ""
         return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
-    return f"omp{simd}" if plan.vector else f"{UNROLL} {min(plan.unroll, MOST_UNROLLED)}" if plan.unroll else ""
+    return f"omp{simd}" if plan.vector else f"{UNROLL} {min(plan.unroll, tuning.MOST_UNROLLED)}" if plan.unroll else ""
 
 
 def work_of(plan: Plan) -> Expr | None:

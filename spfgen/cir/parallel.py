@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import entries
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, flat, joined, loop, minus
@@ -53,14 +54,6 @@ THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads({})"
 IN_TURN = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
 """A thread that is done takes the next part: a later one, as what finds keep from part to part must only go on."""
-EACH = 8
-"""The most parts for each thread: one that is done early takes another."""
-MOST = 64
-"""Parts of a loop whose parts do not depend on the number of threads."""
-FEW = 16
-"""The same where each has a copy of the target."""
-FEW_PLACES = 1024
-"""Copies of so few places are added faster than threads start."""
 Loop = Scan | Find
 
 
@@ -278,14 +271,18 @@ def _taken(low: Lowering) -> str:
     return IN_TURN if low.program.level > 1 else ONE_EACH.format(THREADS.name)
 
 
-def _number(low: Lowering, partition: Partition, scope: Scope, most: int = MOST) -> c.Expr:
+def _number(low: Lowering, partition: Partition, scope: Scope, most: int = tuning.FIXED_PARTS) -> c.Expr:
     """How many parts there are."""
     if not partition.fixed and low.program.level < 2:
         return THREADS
     if not partition.fixed:
-        several: c.Expr = c.Select(c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(EACH), THREADS), c.Int(1))
+        several: c.Expr = c.Select(
+            c.Bin(">", THREADS, c.Int(1)), c.Bin("*", c.Int(tuning.CHUNKS_PER_THREAD), THREADS), c.Int(1)
+        )
         if partition.work is not None:
-            several = c.Call("spfgen_chunks", (THREADS, cost_expr(partition.work, low, scope), c.Int(EACH)))
+            several = c.Call(
+                "spfgen_chunks", (THREADS, cost_expr(partition.work, low, scope), c.Int(tuning.CHUNKS_PER_THREAD))
+            )
         comment = "more parts than threads: one that is done early takes another"
         return low.chosen("const int", "parts", several, comment)
     value = c.Call("spfgen_parts", (cost_expr(partition.work or ONE, low, scope), c.Int(most)))
@@ -343,7 +340,7 @@ def _copied(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> li
     extents = _extents(low, target) if target.place else ()
     places = joined("*", [low.layout_expr(e, target.tensor) for e in extents] or [c.Int(1)])
     count = c.Name(low.names.new("copies"))
-    several = _number(low, partition, scope, FEW) if partition.fixed else THREADS
+    several = _number(low, partition, scope, tuning.FIXED_COPIES) if partition.fixed else THREADS
     number = c.Call("spfgen_copies", (several, cost_expr(partition.work or ONE, low, scope), places))
     low.choices.append(c.Declare("const int", count.name, number))
     parts = _Parts(low, plan, scope, count, _taken(low) if partition.fixed else ONE_EACH.format(count.name))
@@ -410,7 +407,9 @@ def _added(low: Lowering, whole: str, copies: c.Name, places: c.Expr, count: c.E
     limit = c.Declare(f"const {INT}", end, bound(c.Bin("+", c.Name(part), c.Int(1))))
     more = c.Bin("<", c.Name(part), team)
     shared = c.For("int", part, c.Int(0), more, 1, c.Block((limit, each)), (ONE_EACH.format(team.name),))
-    adders = c.Declare("const int", team.name, c.Select(c.Bin("<", places, c.Int(FEW_PLACES)), c.Int(1), THREADS))
+    adders = c.Declare(
+        "const int", team.name, c.Select(c.Bin("<", places, c.Int(tuning.SERIAL_PLACES)), c.Int(1), THREADS)
+    )
     return [c.If(c.Bin(">", count, c.Int(1)), c.Block((c.Comment("the copies are added in order"), adders, shared)))]
 
 

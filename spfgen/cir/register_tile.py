@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, SIMD, loop, minus
 from spfgen.cir.elements import zero
@@ -28,12 +29,7 @@ from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-FEW, MANY, WIDE = 12, 48, 4
-"""Iterations of the loop inside that all tiles take before the next ones, with more than so many tiles and with
-fewer: what they read fits into the first cache, and the sums are in memory only so often in between."""
 
-LINE = 64
-"""Bytes of memory that are fetched at once."""
 REGISTERS = c.Name("SPFGEN_WIDE")
 """Whether registers are wide: rt/wide.h."""
 
@@ -67,7 +63,7 @@ def _cut(low: Lowering, plan: Tile) -> Scan | None:
         )
     ):
         return None
-    if any(isinstance(e, Num) and e.value <= 2 * FEW for e in scan.high):
+    if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
         return None
     loops = [n for n in others if isinstance(n, Scan)]
     plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
@@ -90,7 +86,7 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
     first, high = limits
     columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
     several: c.Expr = c.Bin(">", columns, widest(plan.width))
-    wide = c.Bin(">", columns, c.Int(WIDE * plan.width))
+    wide = c.Bin(">", columns, c.Int(tuning.TILE_MANY * plan.width))
     if {v for e in (*plan.low, *plan.high) for v in variables(e)} <= low.program.size_of.keys():
         several = low.chosen("const bool", "several", several, f"more {low.names[plan.dim]} than one tile has")
     body = replace(scan, low=(Var(start),), high=(Var(end),))
@@ -106,7 +102,9 @@ def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.St
         *fetched,
         *([] if nothing is None else [c.If(c.Bin(">=", first, high), nothing)]),
         c.Comment(f"a few {name} at a time for all register tiles: their operands are contiguous"),
-        c.Declare(f"const {INT}", few.name, c.Select(wide, c.Int(FEW), c.Int(MANY))),
+        c.Declare(
+            f"const {INT}", few.name, c.Select(wide, c.Int(tuning.TILE_ROUND), c.Int(tuning.TILE_ROUND_FEW_TILES))
+        ),
         c.Declare(f"const {INT}", step.name, c.Select(long, few, length)),
         c.For(INT, at.name, first, c.Bin("<", at, high), further, piece),
     )
@@ -202,7 +200,7 @@ def _fetched(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
     start, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     fetch = c.Block((c.Do(c.Call("spfgen_prefetch_stored", (place.array, there))),))
     name = low.names[plan.dim]
-    lines = c.For(INT, name, start, c.Bin("<", c.Name(name), end), max(LINE // size, 1), fetch)
+    lines = c.For(INT, name, start, c.Bin("<", c.Name(name), end), max(tuning.CACHE_LINE // size, 1), fetch)
     return [c.If(soon, c.Block((lines,)))]
 
 

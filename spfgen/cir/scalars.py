@@ -1,8 +1,8 @@
-"""The functions of the four files rt/of_*.h, one by one and for the types that are called.
+"""The functions of the files rt/of_*.h, one by one and for the types that are called.
 
-A file has the definitions of one kind of numbers, with blank lines between them. In it TYPE is numpy's name of a type,
-VALUE that of C, REAL that of a part of a complex number, and UNSIGNED that of an integer without its sign; functions of
-math.h are written as those of double.
+A file has the definitions of one kind of numbers (whole ones have some in common), with blank lines between them. In it
+TYPE is numpy's name of a type, VALUE that of C, REAL that of a part of a complex number, and UNSIGNED that of an
+integer without its sign; functions of math.h are written as those of double.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from importlib.resources import files
 
 from spfgen.lang.types import LIBRARY, TYPES, ElementType
 
-_FILES = {"b": "of_naturals.h", "i": "of_integers.h", "u": "of_naturals.h", "f": "of_floats.h", "c": "of_complex.h"}
+_WHOLE = "of_whole_numbers.h"
+_FILES = {
+    "b": (_WHOLE, "of_naturals.h"),
+    "i": (_WHOLE, "of_integers.h"),
+    "u": (_WHOLE, "of_naturals.h"),
+    "f": ("of_floats.h",),
+    "c": ("of_complex.h",),
+}
 _NAME = re.compile(r"\bspfgen_\w+(?=\()")
 
 
@@ -59,7 +66,8 @@ def _add(function: str, found: dict[str, None]) -> None:
 @cache
 def _texts(kind: ElementType) -> Mapping[str, str]:
     """The functions for a type by their names."""
-    text = files("spfgen.rt").joinpath(_FILES[kind.kind]).read_text(encoding="utf-8")
+    folder = files("spfgen.rt")
+    text = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _FILES[kind.kind])
     real = f"float{4 * kind.bytes}" if kind.kind == "c" else kind.name
     words = {"TYPE": kind.name, "VALUE": kind.c, "REAL": TYPES[real].c}
     words["UNSIGNED"] = f"u{kind.c}" if kind.kind == "i" else kind.c

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
 from spfgen.cir.elements import zero
@@ -18,7 +19,6 @@ from spfgen.cir.scope import Scope
 from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite
 from spfgen.lang.types import ElementType
-from spfgen.plan import prefetch
 from spfgen.plan.nodes import (
     Ahead,
     Do,
@@ -42,24 +42,12 @@ from spfgen.space.nodes import Operand
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
 
-TIMES = 4
-"""Values in a round."""
-NEARLY, MOSTLY = 0.05, 0.15
-"""By how much neighbours may differ, on the average: very short ones, and others."""
-SHORT = 16
-"""Loops that are known to be shorter are left as they are."""
-LONG = 32
-"""Loops that are longer have two vectors of sums."""
 TWICE = f"{UNROLL} 2"
-PAIR = 16
-"""Bytes of the narrowest vector of sums."""
-VECTOR = 32
-"""Bytes of a vector of sums: wider ones take longer to add up in the end than they save."""
 
 
 def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
     """The sum, and its type, when the loop does nothing but add numbers to it."""
-    if plan.parallel or any(isinstance(e, Num) and e.value < SHORT for e in plan.high):
+    if plan.parallel or any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in plan.high):
         return None
     nodes = list(chain(plan.body))
     plain = (Load, Locate, Guard, Do)
@@ -85,7 +73,7 @@ def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
 
 
 def _is_short(plan: Scan) -> bool:
-    return any(isinstance(e, Num) and e.value < prefetch.LONG for e in plan.high)
+    return any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in plan.high)
 
 
 def _few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
@@ -118,18 +106,18 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     at = c.Name(low.names.new(f"{position}_next"))
     low.names.table[f"@{at.name}"] = at.name
-    names = [low.names.new(f"{name}_{k + 1}") for k in range(TIMES)]
+    names = [low.names.new(f"{name}_{k + 1}") for k in range(tuning.UNROLLED)]
     each: list[c.Stmt] = []
     for k, own in enumerate(names):
         place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
         place = Bin("+", place, Num(k)) if k and not plan.down else place
         each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
     more = (
-        c.Bin("<=", c.Bin("+", first, c.Int(TIMES)), at)
+        c.Bin("<=", c.Bin("+", first, c.Int(tuning.UNROLLED)), at)
         if plan.down
-        else c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
+        else c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
     )
-    step = c.Assign(at, "-=" if plan.down else "+=", c.Int(TIMES))
+    step = c.Assign(at, "-=" if plan.down else "+=", c.Int(tuning.UNROLLED))
     sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
     several = c.Block(
         (
@@ -142,7 +130,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     body = low.plan(plan.body, scope)
     return [
         c.Declare(INT, at.name, end if plan.down else first),
-        c.If(c.Bin("<=", c.Int(prefetch.LONG), minus(end, first)), several),
+        c.If(c.Bin("<=", c.Int(tuning.PREFETCH_LONG), minus(end, first)), several),
         downwards(position, first, at, body, TWICE) if plan.down else loop(position, at, end, body, TWICE),
     ]
 
@@ -172,8 +160,8 @@ def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: Elemen
     one, two = summed(1), summed(2)
     length = minus(end, first)
     if isinstance(length, c.Int):
-        return [*lines, *(one if length.value < LONG else two).statements]
-    return [*lines, c.If(c.Bin("<", length, c.Int(LONG)), one, two)]
+        return [*lines, *(one if length.value < tuning.VECTOR_SUM_LONG else two).statements]
+    return [*lines, c.If(c.Bin("<", length, c.Int(tuning.VECTOR_SUM_LONG)), one, two)]
 
 
 def _by_vectors(
@@ -188,7 +176,7 @@ def _by_vectors(
 ) -> list[c.Stmt]:
     """The loop with these vectors of sums, what is left of it, and all the sums together."""
     name, kind = total
-    width = max(VECTOR // kind.bytes, 1)
+    width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
     key = (target.tensor, target.place)
     elsewhere = replace(
@@ -226,7 +214,7 @@ def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt
     if not dos or len(found) != len(dos) or len({kind.name for _, kind in found}) > 1 or not side_by_side(plan):
         return None
     kind = found[0][1]
-    width = max(VECTOR // kind.bytes, 1)
+    width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
     first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
     position = low.names[plan.dim]
     at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
@@ -291,7 +279,9 @@ def _predictable(low: Lowering, rounds: UnrollWhen, scope: Scope) -> c.Expr:
         return low.chosen("const bool", "predictable", question, "segments are long, on the average")
     first, rows = low.expr(rounds.begins, scope), low.expr(rounds.rows, scope)
     assert isinstance(first, c.Load)
-    most = c.Select(low.condition(rounds.very_short, scope), c.Float(NEARLY), c.Float(MOSTLY))
+    most = c.Select(
+        low.condition(rounds.very_short, scope), c.Float(tuning.UNEVENNESS_VERY_SHORT), c.Float(tuning.UNEVENNESS)
+    )
     samples = c.Call(f"spfgen_predictable_{low.element_type(rounds.begins).name}", (first.array, rows, most))
     why = "segments are long, on the average, or about as long as their neighbours"
     return low.chosen("const bool", "predictable", c.Bin("||", question, samples), why)
@@ -306,16 +296,16 @@ def _unrolled(
     low.names.table[f"@{at.name}"] = at.name
     sums = [c.Name(low.names.new(f"{name}_{k}")) for k in (1, 2)]
     each: list[c.Stmt] = []
-    for k in range(TIMES):
+    for k in range(tuning.UNROLLED):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
         lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
         each += _begun(lines, sums[k].name, kind) if k < len(sums) else _alone(lines)
     added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
-    more = c.Bin("<=", c.Bin("+", at, c.Int(TIMES)), end)
+    more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
     return [
         c.Comment("four at a time, so that one addition need not wait for the other"),
         c.Declare(INT, at.name, first),
-        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(TIMES))))),
+        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
         loop(position, at, end, low.plan(plan.body, scope)),
     ]
 

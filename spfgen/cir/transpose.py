@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, flat, joined, loop
 from spfgen.cir.scope import Scope
@@ -12,9 +13,6 @@ from spfgen.plan.nodes import Transpose
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
-
-LINE = 64
-"""Bytes of a line of the cache."""
 
 
 def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
@@ -42,7 +40,7 @@ def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
     lines = [loop(places[-1].name, block, stop, lines)]
     for k in (plan.axis, *(k for k in reversed(everything[:-1]) if k != plan.axis)):
         lines = [loop(places[k].name, c.Int(0), extents[k], lines)]
-    width = c.Int(max(LINE // kind.bytes, 1))
+    width = c.Int(max(tuning.CACHE_LINE // kind.bytes, 1))
     end = c.Call("spfgen_min", (c.Bin("+", block, width), extents[-1]))
     body = c.Block((c.Declare(f"const {INT}", stop.name, end), *lines))
     copied = c.For(INT, block.name, c.Int(0), c.Bin("<", block, extents[-1]), width.value, body, (PARALLEL,))

@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import first_of
 from spfgen.cir.outline import INLINE
 from spfgen.cir.outline_parts import NOINLINE
 from spfgen.ir import fresh, walk
-
-SMALLEST = 16
-"""The smallest width that is written out: with fewer places the other loops are what takes time."""
 
 
 def specialized(functions: Sequence[c.Function], whole: c.Function) -> list[c.Function]:
@@ -31,7 +29,7 @@ def specialized(functions: Sequence[c.Function], whole: c.Function) -> list[c.Fu
         called = {n.function for n in walk(function) if isinstance(n, c.Call)}
         found = {test for name in called & ends.keys() for test in ends[name]}
         sizes = {size for size, _, _ in found} & {p.name for p in function.params}
-        widths = {width: flag for name, width, flag in found if {name} == sizes and width >= SMALLEST}
+        widths = {width: flag for name, width, flag in found if {name} == sizes and width >= tuning.SPECIALIZED_WIDTH}
         if not function.result.startswith(NOINLINE) or not widths:
             made.append(function)
             continue

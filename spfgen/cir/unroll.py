@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, downwards, loop
 from spfgen.cir.names import Names
@@ -22,9 +23,6 @@ from spfgen.plan.nodes import Scan
 
 if TYPE_CHECKING:
     from spfgen.cir.from_plan import Lowering
-
-LARGEST = 1000
-"""Statements that the iterations of a round may have; more are no gain: they only fill the cache of instructions."""
 
 
 def unrolled(low: Lowering, plan: Scan, scope: Scope, body: Sequence[c.Stmt], times: int) -> list[c.Stmt] | None:
@@ -77,7 +75,7 @@ def _may_be_written_out(body: Sequence[c.Stmt], times: int, fixed: set[str]) -> 
         return False
     nodes = [n for s in body for n in walk(s)]
     changed = {next(_names((n.target,)), "") for n in nodes if isinstance(n, c.Assign)}
-    return changed.isdisjoint(fixed) and times * sum(isinstance(n, c.Stmt) for n in nodes) <= LARGEST
+    return changed.isdisjoint(fixed) and times * sum(isinstance(n, c.Stmt) for n in nodes) <= tuning.UNROLLED_STATEMENTS
 
 
 def _ends_loop(line: c.Stmt) -> bool:

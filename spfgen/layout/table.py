@@ -16,8 +16,8 @@ import numpy as np
 
 from spfgen import folder
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Expr, show
-from spfgen.layout.keys import KeyPlan, key_plan
+from spfgen.facts.formula import Expr, Var, show
+from spfgen.layout.keys import KeyPlan, Level, key_plan
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import key_orders
 from spfgen.layout.points import Array, affine_value
@@ -63,7 +63,7 @@ def table_of(layout: Layout) -> Table | None:
     if layout.turned or layout.is_pattern or not layout.rank:
         return None
     plain = layout if layout.fill_text == "0" else replace(layout, fill=0)  # which is nothing to its key
-    name = folder.hash_of(repr(plain), folder.fingerprint())
+    name = folder.hash_of(plain.structure, folder.fingerprint())
     data = folder.load(FOLDER, name)
     key: KeyPlan | None = None
     if data is not None:
@@ -129,6 +129,11 @@ class _Numbers:
         counts = [layout.rank, len(self.made), len(checks), len(fields), len(key.levels)]
         flat = [*counts, *shape, *made, *(w for c in checks for w in c), *(w for f in fields for w in f)]
         self.words: Array = np.array([*flat, *levels, *stored], np.int64)
+        self.columns = self._columns()
+        """Index arrays that are a column of coordinates, by its number, and whether the values are stored as they come,
+        where entries come in order and each once."""
+        self.is_column = bool(key.levels) and self._is_each(len(key.levels) - 1, value.position)
+        self.lead = self._lead()
 
     def _make(self) -> None:
         """A slot for all that follows from coordinates, in turn."""
@@ -196,13 +201,47 @@ class _Numbers:
                 known = self.limits.get(array, (low, high))
                 self.limits[array] = (min(low, known[0]), max(high, known[1]))
 
+    def _is_each(self, number: int, place: Sequence[Expr]) -> bool:
+        """Whether a place is the number of the entry, which is the position of the level."""
+        level = self.key.levels[number]
+        counted = level.rank.low == 0 and level.end == len(self.key.fields)
+        return counted and not self._resets(level) and tuple(place) == (Var(level.rank.position),)
+
+    def _columns(self) -> dict[str, int]:
+        found = {}
+        for number, level in enumerate(self.key.levels):
+            for name in level.rank.keys:
+                call, slot = self.key.plan.encoded.calls[name], self.slots[name]
+                if self._is_each(number, call.arguments) and slot < self.layout.rank:
+                    found[call.function] = slot
+        return found
+
+    def _lead(self) -> str | None:
+        """The array in which the only level says where its segments begin, which are the first digit; "" where there is
+        no such array to be written; None where there is more to do."""
+        key, rank = self.key, self.layout.rank
+        plain = [self.slots[f.name] for f in key.fields if not f.down and self.slots[f.name] < rank]
+        if key.checks or len(plain) < len(key.fields) or len(key.levels) != 1 or not self.is_column:
+            return None
+        (level,) = key.levels
+        calls = key.plan.encoded.calls
+        if len(self.columns) < len(level.rank.keys) or not set(range(rank)) <= {*plain} or rank > 2:
+            return None
+        if not level.rank.begin:
+            return "" if level.group == 0 else None
+        call = calls[level.rank.begin]
+        return call.function if call.arguments == (Var(key.fields[0].name),) and level.group == 1 else None
+
+    @staticmethod
+    def _resets(level: Level) -> bool:
+        return level.rank.kind == "slots" and level.group > 0
+
     def _level(self, number: int) -> Iterator[int]:
         level, calls = self.key.levels[number], self.key.plan.encoded.calls
         rank = level.rank
         if rank.low < 0:
             raise NoTable
-        resets = rank.kind == "slots" and level.group > 0
-        yield from (level.group, level.end, rank.low, int(resets))
+        yield from (level.group, level.end, rank.low, int(self._resets(level)))
         if rank.begin:
             yield self.arrays.index(calls[rank.begin].function)
             yield from self._place(calls[rank.begin].arguments)

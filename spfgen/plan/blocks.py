@@ -16,22 +16,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Num, Var, variables, within
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import steps_in_order
 from spfgen.plan.nodes import PLANS, Ahead, Do, Load, Locate, Plan, Scan, chain
 from spfgen.plan.order import scan_order
-from spfgen.plan.prefetch import LARGE, SHORT
 from spfgen.plan.scan import Step
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Change, Instance, Operand, Read
 from spfgen.space.transform import changed
-
-SIZE = 128
-"""Places of a block: with what is read beside them they take a small part of the first cache."""
 
 
 def blocked(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[Step]] | None:
@@ -51,8 +48,8 @@ def blocked(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[S
     )
     subscript = Var(next(equal, subscript.name))
     block = fresh(f"{subscript.name}_block", {*instance.domain.space.names, *instance.indices})
-    start = Bin("*", Num(SIZE), Var(block))
-    change = Change((subscript.name,), (block,), within(subscript, start, Bin("+", start, Num(SIZE))))
+    start = Bin("*", Num(tuning.BLOCK_PLACES), Var(block))
+    change = Change((subscript.name,), (block,), within(subscript, start, Bin("+", start, Num(tuning.BLOCK_PLACES))))
     made = changed(instance, change)
     found = steps_in_order(made, scan_order(made, (block, *(s.dim for s in scans))))
     same = [s.dim for s in found if s.kind == "scan"] == [block, *(s.dim for s in scans)]
@@ -97,7 +94,15 @@ def fetched(plan: Plan) -> Plan:
         total = operand.extents[0]
         for extent in operand.extents[1:]:
             total = Bin("*", total, extent)
-        return replace(node, ahead=Ahead((operand,), 2 * SIZE, (Compare(">=", total, Num(LARGE)),), SHORT))
+        return replace(
+            node,
+            ahead=Ahead(
+                (operand,),
+                2 * tuning.BLOCK_PLACES,
+                (Compare(">=", total, Num(tuning.PREFETCH_VALUES)),),
+                tuning.PREFETCH_SHORT,
+            ),
+        )
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from spfgen import tuning
 from spfgen.errors import InternalError
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var, variables
 from spfgen.sets.affine import NotAffine, divided, expression
@@ -61,7 +62,6 @@ def log2(value: Expr) -> Expr:
 
 THREADS = Call("threads", ())
 """The number of threads of the call."""
-SAMPLED_THREADS = 4
 
 
 def nanoseconds(tenths: int) -> Expr:
@@ -165,17 +165,12 @@ def _real(expr: Expr) -> Expr:
     return expression(value.plus(-1) if value.constant == 1 else value)
 
 
-SAMPLES = 60
-NEARLY = 3.0
-"""A variant must be this much faster somewhere to be worth its code."""
-
-
 def cheapest(
     costs: Sequence[Sequence[Expr]], stored: Mapping[str, tuple[str, ...]], limit: int
 ) -> list[tuple[int, ...]]:
     """The combinations (one number for each find) that are cheapest for some sizes, at most `limit` of them.
 
-    Sizes are sampled; combinations are taken greedily until each sample is served within NEARLY of its best.
+    Sizes are sampled; combinations are taken greedily until each sample is served within VARIANT_GAIN of its best.
     """
     if all(len(c) == 1 for c in costs):
         return [(0,) * len(costs)]
@@ -189,7 +184,7 @@ def cheapest(
     taken: list[tuple[int, ...]] = []
     for _ in range(limit):
         served = [min([totals[b][k] for b in taken], default=math.inf) for k in range(len(points))]
-        if all(s <= NEARLY * m for s, m in zip(served, least, strict=True)):
+        if all(s <= tuning.VARIANT_GAIN * m for s, m in zip(served, least, strict=True)):
             break
 
         def loss(b: tuple[int, ...], served: list[float] = served) -> float:
@@ -223,7 +218,7 @@ def _samples(wanted: Sequence[str], stored: Mapping[str, tuple[str, ...]]) -> li
     everything = sorted({*wanted, *(e for s in wanted for e in stored.get(s, ()))})
     extents_asked = [(position, name) for position, name in enumerate(everything) if name not in stored]
     counts_asked = [(position, name, stored[name]) for position, name in enumerate(n for n in wanted if n in stored)]
-    for k in range(SAMPLES):
+    for k in range(tuning.SAMPLED_SIZES):
         sizes = {name: 10.0 ** (1 + 6 * _spread(k, position)) for position, name in extents_asked}
         for position, name, extents in counts_asked:
             most = math.prod(sizes.get(e, 1.0) for e in extents)
@@ -262,7 +257,7 @@ def _python(cost: Expr, places: Mapping[str, str]) -> str:
         case Var(name):
             return places[name]
         case Call("threads", ()):
-            return repr(float(SAMPLED_THREADS))
+            return repr(float(tuning.SAMPLED_THREADS))
         case Call("log2", (inner,)):
             return f"log2({_python(inner, places)})"
         case Bin("min" | "max" as op, left, right):

@@ -212,13 +212,6 @@ def sums_disjoint(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
     return _met(visited, steps, loop, place, place, REDUCTION, ("<",), about).kind == INDEPENDENT
 
 
-def adds_disjoint(instance: Instance, steps: Sequence[Step], loop: str) -> bool:
-    """Whether iterations of `loop`, within one iteration of the loops around it, write different places."""
-    place = replace(instance.target, subscripts=instance.target.place)
-    about = f"iterations of {loop} that add to one place of {place.tensor}"
-    return _met(instance, steps, loop, place, place, REDUCTION, ("<",), about).kind == INDEPENDENT
-
-
 def outside(steps: Sequence[Step], loop: str) -> tuple[str, ...]:
     """The loops around a loop, outermost first."""
     names = [s.dim for s in steps]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
@@ -19,7 +20,7 @@ from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Bound, Do, Find, Plan, chain
 from spfgen.plan.order import scan_order
 from spfgen.plan.scan import Step, scan_steps, sources, wrapped
-from spfgen.plan.work import LOOKUP, work
+from spfgen.plan.work import work
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
 
@@ -27,8 +28,6 @@ _ORDERS = ("<", "<=", ">", ">=")
 MOST_DIMENSIONS = 48
 """Of points with more dimensions no other driver is tried: an order of 50 takes isl three seconds (three matrices of
 blocks with bit masks)."""
-FAR = 2.0
-"""How many times less work another driver must mean, on the average of many sizes, to be taken."""
 
 
 def driven(instance: Instance, context: Context) -> list[list[Step]]:
@@ -59,7 +58,7 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         other = steps_in_order(instance, dims)
         between = between or _intersected(instance, other, context)
         price = rough(instance, other)
-        if mean_ratio(cost, price, context.stored) > FAR:
+        if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
             best, cost = other, price
     found = [best] if best is first_of_all else [best, first_of_all]
     return found if between is None else [between, *found]
@@ -139,6 +138,6 @@ def rough(instance: Instance, steps: list[Step]) -> Expr:
         body = wrapped(step, body)
 
     def price(find: Find, length: Expr) -> Expr:
-        return Num(LOOKUP) if _quick(instance, find) else length
+        return Num(tuning.LOOKUP_NS) if _quick(instance, find) else length
 
     return work(Counts(instance), with_finds(body), price).nanoseconds

@@ -79,8 +79,6 @@ from spfgen.space.nodes import Group, Operand, Program, Read, Tensor, Value, siz
 from spfgen.space.own import AT
 
 Env = Mapping[str, Any]
-Picked = tuple[tuple[int, ...], Number]
-"""A value that is copied or listed, behind its keys."""
 SORTED = frozenset({"binary search", "sequential iteration", "galloping"})
 """Algorithms that need a sorted array."""
 MOVING = frozenset({"sequential iteration", "galloping"})

@@ -21,36 +21,13 @@ from spfgen.facts.formula import (
     substitute,
     variables,
 )
-from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step, compared
+from spfgen.facts.reach import LEAST, MOST, Held, Limits, Step
 from spfgen.ir import walk
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import IndexArray
-from spfgen.plan.nodes import (
-    PLANS,
-    Append,
-    Bound,
-    Do,
-    Find,
-    Gather,
-    Guard,
-    Levels,
-    Load,
-    Locate,
-    Materialized,
-    Needs,
-    Plan,
-    Reach,
-    Scan,
-    Segment,
-    State,
-    Sums,
-    Table,
-    Tile,
-    UnrollAndJam,
-    Versioned,
-)
+from spfgen.plan.nodes import PLANS, Plan
 from spfgen.sets.affine import Affine, NotAffine, affine, expression
-from spfgen.space.nodes import Program, Read, Tensor, size_values
+from spfgen.space.nodes import Program, Tensor, size_values
 
 _TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
 """The sizes of which one is found up to which nothing can be too large."""
@@ -58,70 +35,13 @@ _TRIED = (2**62, 2**60, 2**56, 2**48, 2**40, 2**31, 2**15, 2**7)
 
 def limits_of(program: Program, plans: Iterable[Plan]) -> Limits:
     """What the kernel computes, and the sizes that it is known to be good for."""
-    steps = tuple(s for p in plans for n in walk(p, PLANS) for s in _steps(n) if s != Step(()))
+    steps = tuple(
+        s for p in plans for n in walk(p, PLANS) if isinstance(n, Plan) for s in n.computed() if s != Step(())
+    )
     limits = Limits(steps, tuple(_arrays(program)))
     names = (*program.size_of, *program.parameters)
     fits = (n for n in _TRIED if limits.beyond(dict.fromkeys(names, (0, n))) is None)
     return Limits(limits.steps, limits.arrays, next(fits, 0))
-
-
-def _steps(node: Plan) -> Iterator[Step]:
-    """What a node computes for itself, in its order."""
-    match node:
-        case Scan(dim, low, high) | Levels(dim, low, high):
-            yield Step((), dim, low, high)
-        case Locate(dim, value):
-            yield Step((value,), dim)
-        case Load(dim, call):
-            yield Step((call,), dim)
-        case Guard(conditions) | Versioned(when=conditions):
-            yield Step(tuple(compared(conditions)))
-        case Find(dim, low, high, loads, conditions):
-            yield Step((() if node.key is None else (node.key.value,)) + node.at)
-            yield Step((), dim, low, high)
-            yield from (Step((call,), name) for name, call in loads)
-            yield Step(tuple(compared(conditions)))
-        case Segment(dim, start, end, low, high, call, key):
-            yield Step((key.value, *node.at))
-            yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
-            yield Step((call,))
-        case Bound(name, dim, low, high, call, value):
-            yield from (Step((), n, low, high, end=n != dim) for n in (dim, name))
-            yield Step((call, value))
-        case Reach(dim, low, high, call, first, last):
-            yield Step((), dim, low, high)
-            yield Step((call, first, last))
-        case State(low=low, high=high, over=over, extents=extents):
-            yield Step((*low, *high, *over, *extents, _product(extents)))
-        case Table(dim=dim, low=low, high=high, call=call, extent=extent):
-            yield Step((), dim, low, high)
-            yield Step((call, extent))
-        case Tile(dim, start, end, low, high):
-            yield from (Step((), name, low, high, end=name != dim) for name in (dim, start, end))
-        case UnrollAndJam(start, low, high):
-            yield Step((), start, low, high, end=True)
-        case Sums(dim, count, high):
-            yield Step(high)
-            yield Step((), dim, (ZERO,), (Num(count),))
-        case Needs(value):
-            yield Step((value,))
-        case Materialized(sums):
-            yield Step(tuple(_product(o.extents) for o in sums))
-        case Gather(common=common, extent=extent):
-            yield Step((*common, extent))
-        case Append(_, coordinates, value):
-            read = [n.operand for n in walk(value) if isinstance(n, Read)]
-            yield Step((*coordinates, *(e for o in read for e in o.place)))
-        case Do(target, _, value):
-            places = (target, *(n.operand for n in walk(value) if isinstance(n, Read)))
-            yield Step(tuple(e for o in places for e in o.place))
-
-
-def _product(extents: tuple[Expr, ...]) -> Expr:
-    product: Expr = ONE
-    for extent in extents:
-        product = Bin("*", product, extent)
-    return product
 
 
 def _arrays(program: Program) -> Iterator[tuple[str, Held]]:

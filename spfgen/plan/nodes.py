@@ -47,19 +47,43 @@ Expressions are those of facts/formula.py over dimension names. Every decision s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spfgen.facts.formula import ONE, Call, Expr, Formula
+from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Formula, Num
+from spfgen.facts.reach import Step, compared
+from spfgen.ir import walk
 from spfgen.layout.nodes import ENTRIES
-from spfgen.space.nodes import Operand, Value
+from spfgen.space.nodes import Operand, Read, Value
 
 
 class Plan:
-    """What may stand in a plan."""
+    """What may stand in a plan. A node says itself what it has inside and what it computes; what it means is said in
+    meaning.py and interpret.py, how it is shown in show.py, and its C in cir/."""
 
     __slots__ = ()
+
+    @property
+    def inner(self) -> Plan | None:
+        """The one plan inside: for a find what runs at a hit; None for a leaf or a branching."""
+        return None
+
+    def computed(self) -> Iterator[Step]:
+        """The integers that the node computes for itself, in its order, with the names that it binds to them."""
+        return iter(())
+
+
+class Around(Plan):
+    """A node with one body inside."""
+
+    __slots__ = ()
+    body: Any
+
+    @property
+    def inner(self) -> Plan | None:
+        found: Plan | None = self.body
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +92,7 @@ class Seq(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Clear(Plan):
+class Clear(Around):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
     places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
     the loop around, from the one to before the other of these names: it is cleared once, before they run. `additions`:
@@ -159,7 +183,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Plan):
+class Scan(Around):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
     values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
     fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
@@ -185,30 +209,42 @@ class Scan(Plan):
     chained: bool = False
     unroll_when: UnrollWhen | None = None
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True)
-class Locate(Plan):
+class Locate(Around):
     dim: str
     value: Expr
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.value,), self.dim)
+
 
 @dataclass(frozen=True, slots=True)
-class Load(Plan):
+class Load(Around):
     dim: str
     call: Call
     body: Plan
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.call,), self.dim)
+
 
 @dataclass(frozen=True, slots=True)
-class Guard(Plan):
+class Guard(Around):
     """`exits`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
 
     conditions: tuple[Formula, ...]
     body: Plan
     because: str = ""
     exits: bool = False
+
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(compared(self.conditions)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +316,19 @@ class Find(Plan):
         """The loaded calls by their dimensions."""
         return {loaded.dim: loaded.call for loaded in self.loads}
 
+    @property
+    def inner(self) -> Plan:
+        return self.hit
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((() if self.key is None else (self.key.value,)) + self.at)
+        yield Step((), self.dim, self.low, self.high)
+        yield from (Step((loaded.call,), loaded.dim) for loaded in self.loads)
+        yield Step(tuple(compared(self.conditions)))
+
 
 @dataclass(frozen=True, slots=True)
-class Segment(Plan):
+class Segment(Around):
     """`start` and `end` bound the positions `dim` of [low, high) at which `call` equals the key's value.
 
     The call is sorted there. Found by binary search, or from the state `place` on.
@@ -302,9 +348,14 @@ class Segment(Plan):
     at: tuple[Expr, ...] = ()
     rejected: tuple[Rejected, ...] = ()
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.key.value, *self.at))
+        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.start, self.end))
+        yield Step((self.call,))
+
 
 @dataclass(frozen=True, slots=True)
-class Bound(Plan):
+class Bound(Around):
     """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
     longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken."""
 
@@ -319,9 +370,13 @@ class Bound(Plan):
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.name))
+        yield Step((self.call, self.value))
+
 
 @dataclass(frozen=True, slots=True)
-class Reach(Plan):
+class Reach(Around):
     """The body runs if the values that `call` holds at the positions `dim` of [low, high) reach into [first, last): the
     first and the last of them say so, since it rises there (falls: `descending`)."""
 
@@ -335,9 +390,13 @@ class Reach(Plan):
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+        yield Step((self.call, self.first, self.last))
+
 
 @dataclass(frozen=True, slots=True)
-class State(Plan):
+class State(Around):
     """A position that a sequential find keeps from one iteration of the loops inside to the next.
 
     One for each value of `over` (none: a scalar). With `extents` it is an array over those values; without, it starts
@@ -354,9 +413,12 @@ class State(Plan):
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((*self.low, *self.high, *self.over, *self.extents, product(self.extents)))
+
 
 @dataclass(frozen=True, slots=True)
-class Table(Plan):
+class Table(Around):
     """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
 
     `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
@@ -377,9 +439,13 @@ class Table(Plan):
     rising: bool = False
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+        yield Step((self.call, self.extent))
+
 
 @dataclass(frozen=True, slots=True)
-class Prefetch(Plan):
+class Prefetch(Around):
     """What iteration `dim` + `ahead` will read of `arrays` at its first `position`, which is `start`, is fetched, if
     there is such an iteration: one below all of `high`."""
 
@@ -409,7 +475,7 @@ class Choose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Plan):
+class Reduce(Around):
     """Sums what the body adds to `target`, whose place is fixed here, and stores the sum with `op` (= or +=)."""
 
     target: Operand
@@ -442,15 +508,18 @@ class Fold(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Materialized(Plan):
+class Materialized(Around):
     """The temporaries of these operands have all their places in a workspace, which starts at 0."""
 
     sums: tuple[Operand, ...]
     body: Plan
 
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(product(o.extents) for o in self.sums))
+
 
 @dataclass(frozen=True, slots=True)
-class Levels(Plan):
+class Levels(Around):
     """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
     those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
     expected to be faster, and prove to be, or when the schedule asks for them (`wanted`). `first` is what an iteration
@@ -466,6 +535,9 @@ class Levels(Plan):
     wanted: bool = False
     first: tuple[Call | Operand, ...] = ()
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.dim, self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Needs(Plan):
@@ -473,9 +545,12 @@ class Needs(Plan):
 
     value: Expr
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((self.value,))
+
 
 @dataclass(frozen=True, slots=True)
-class Tile(Plan):
+class Tile(Around):
     """Sums for max(low) <= dim < min(high), the fastest-running subscript of `target`: a tile of them at a time.
 
     Each tile begins at `start` and ends before `end`, names that the loop over `dim` in the body speaks of; it is
@@ -497,9 +572,12 @@ class Tile(Plan):
     ahead: Expr | None = None
     when: Formula | None = None
 
+    def computed(self) -> Iterator[Step]:
+        yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.start, self.end))
+
 
 @dataclass(frozen=True, slots=True)
-class Sums(Plan):
+class Sums(Around):
     """Sums what the body adds to `added` for each 0 <= dim < `count`, a number; what comes out is stored with `op` in
     `target`, the same place in terms of the dimensions outside, for dim < min(high). With several `lanes`
     there are so many sums for each: the body adds to (dim, lane) of `added`."""
@@ -513,9 +591,13 @@ class Sums(Plan):
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step(self.high)
+        yield Step((), self.dim, (ZERO,), (Num(self.count),))
+
 
 @dataclass(frozen=True, slots=True)
-class Transpose(Plan):
+class Transpose(Around):
     """The array of `operand` is copied to one in which its subscript `axis` is the last, the fastest-running one; the
     body reads it as `copy`."""
 
@@ -527,7 +609,7 @@ class Transpose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class UnrollAndJam(Plan):
+class UnrollAndJam(Around):
     """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
     those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
 
@@ -539,9 +621,12 @@ class UnrollAndJam(Plan):
     body: Plan
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((), self.start, self.low, self.high, end=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Versioned(Plan):
+class Versioned(Around):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
     run, or what they would ask. When `stores`, it needs nothing cleared. `by_order`: Z3 has proved from the order of an
     index array that both do the same, which cannot be told from the points alone (meaning.py)."""
@@ -553,6 +638,9 @@ class Versioned(Plan):
     stores: bool = False
     by_order: bool = False
 
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(compared(self.when)))
+
 
 @dataclass(frozen=True, slots=True)
 class Do(Plan):
@@ -560,6 +648,9 @@ class Do(Plan):
     op: str
     value: Value
     because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step(tuple(e for o in (self.target, *operands_read(self.value)) for e in o.place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -578,9 +669,12 @@ class Append(Plan):
         target = Operand(self.tensor, self.tensor, ENTRIES, self.coordinates, (), (), self.coordinates, False)
         return Do(target, "+=", self.value, self.because)
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((*self.coordinates, *(e for o in operands_read(self.value) for e in o.place)))
+
 
 @dataclass(frozen=True, slots=True)
-class Gather(Plan):
+class Gather(Around):
     """What the body appends to the tensor has all coordinates but that of `axis` in `common`: it is added up in a
     workspace, and appended once, by rising coordinates along the axis, which are below `extent`."""
 
@@ -590,6 +684,9 @@ class Gather(Plan):
     extent: Expr
     body: Plan
     because: str = ""
+
+    def computed(self) -> Iterator[Step]:
+        yield Step((*self.common, self.extent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -669,6 +766,9 @@ class Array(Plan):
     fill: Any = None
     because: str = ""
 
+    def computed(self) -> Iterator[Step]:
+        yield Step((product(self.extents),))
+
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Plan):
@@ -718,36 +818,26 @@ class Probe(Plan):
     at: tuple[Expr, ...]
 
 
+def product(extents: Iterable[Expr]) -> Expr:
+    """How many places an array of these extents has."""
+    result: Expr = ONE
+    for extent in extents:
+        result = Bin("*", result, extent)
+    return result
+
+
+def operands_read(value: Value) -> list[Operand]:
+    """What a value reads, in its order."""
+    return [n.operand for n in walk(value) if isinstance(n, Read)]
+
+
 PLANS = Plan | Variant
 """What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
 
 
 def body(plan: Plan) -> Plan | None:
     """What a node has inside: for a find what runs at a hit; None for a leaf or a branching."""
-    match plan:
-        case Find(hit=inner):
-            return inner
-        case Scan(body=inner) | Locate(body=inner) | Load(body=inner) | Guard(body=inner) | Reduce(body=inner):
-            return inner
-        case Levels(body=inner) | Materialized(body=inner):
-            return inner
-        case Segment(body=inner) | State(body=inner) | Table(body=inner):
-            return inner
-        case Prefetch(body=inner) | Bound(body=inner) | Reach(body=inner):
-            return inner
-        case (
-            Tile(body=inner)
-            | Sums(body=inner)
-            | Versioned(body=inner)
-            | Transpose(body=inner)
-            | UnrollAndJam(body=inner)
-        ):
-            return inner
-        case Clear(body=part):
-            return part
-        case Gather(body=inner):
-            return inner
-    return None
+    return plan.inner
 
 
 def with_body(plan: Plan, inner: Plan) -> Plan:

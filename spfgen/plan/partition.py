@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
+from spfgen import tuning
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import (
     ONE,
@@ -69,11 +70,6 @@ from spfgen.space.nodes import Instance, Mark, Operand
 
 ATOMIC = frozenset({"float32", "float64", "int32", "int64", "uint32", "uint64"})
 """Types that OpenMP adds atomically in one instruction or a short loop."""
-START = 20
-"""Nanoseconds, as work.py counts them: what it takes to begin a loop of unknown length, and to end it."""
-LEVEL = 4.0
-"""Where an iteration clears what takes as long as so many positions, on the average of many sizes, no iteration is much
-longer than the others: none is split."""
 Loop = Scan | Find
 
 
@@ -236,7 +232,7 @@ def _each(weight: Weight, cleared: Expr) -> Expr:
     price = weight.each
     if cleared != ZERO:
         return plus(ONE, over(cleared, price))
-    return Num(1 + START // price.value) if isinstance(price, Num) else ONE
+    return Num(1 + tuning.LOOP_START_NS // price.value) if isinstance(price, Num) else ONE
 
 
 def _cleared(loop: Loop) -> Expr:
@@ -272,7 +268,7 @@ def _apart(instance: Instance, loop: Loop, partition: Partition, context: Contex
     each = _each(partition.weight, _cleared(loop))
     pointer = partition.weight.pointer
     partition = replace(partition, weight=replace(partition.weight, each=each))
-    alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > LEVEL
+    alike = not isinstance(each, Num) and mean_ratio(each, ONE, context.stored) > tuning.UNSPLIT_CLEARING
     target = _stored(loop)
     if (
         alike

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Expr, rename, variables
 from spfgen.plan.context import Context
@@ -42,9 +43,6 @@ from spfgen.plan.recurrence import Need
 from spfgen.plan.scan import Step, scan_steps, sources, with_quotients
 from spfgen.sets.named import Piece, Space
 from spfgen.space.nodes import Instance
-
-FAR = 2.0
-"""How many times less work another place of a sum must mean to be taken."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def cheaper(one: Part, two: Part | list[Step], context: Context) -> bool:
     steps = list(two.steps) if isinstance(two, Part) else two
     other = two.instance if isinstance(two, Part) else one.instance
     prices: list[Expr] = [rough(one.instance, list(one.steps)), rough(other, steps)]
-    return mean_ratio(prices[0], prices[1], context.stored) > FAR
+    return mean_ratio(prices[0], prices[1], context.stored) > tuning.PLACEMENT_GAIN
 
 
 def alone(instance: Instance, context: Context) -> list[Step]:

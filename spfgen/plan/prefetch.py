@@ -35,6 +35,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from itertools import islice, takewhile
 
+from spfgen import tuning
 from spfgen.facts.formula import ONE, And, Bin, Call, Compare, Expr, Formula, Num, Or, Var, calls, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
@@ -60,28 +61,6 @@ from spfgen.plan.nodes import (
 )
 from spfgen.sets.uf import shifted
 from spfgen.space.nodes import Operand, Read
-
-AHEAD = 8
-"""Iterations: about as many memory accesses as a core has on their way at once."""
-PLACES = 2048
-"""How far ahead a stream is fetched: pages of numbers, also where they are small (a quarter as far takes up to a tenth
-longer for 4-byte numbers and as long for 8-byte ones)."""
-SOON = 64
-"""How far, where all of it is fetched to the first cache, and not only where each segment begins."""
-LARGE = 1 << 20
-"""Values of a stream that caches do not hold."""
-SHORT = 8
-"""Values of a segment that one fetch covers: a line of the cache."""
-LONG = 24
-"""Values of a segment beside which it takes little to find its end unforeseen."""
-ROWS = 4
-"""How far ahead rows are stored."""
-FEW = 7
-"""Values that are added up for a row, on the average, beside which its memory counts."""
-WIDE = 4
-"""Widths of a tile: in longer rows stores are a stream of their own, which a processor foresees"""
-MUCH = 1 << 23
-"""unless there are so many values that they come from far away."""
 
 
 def fetched_ahead(plan: Plan) -> Plan:
@@ -247,11 +226,11 @@ def _stored(outer: Scan) -> Plan | None:
     if len(added) != 1:
         return None
     extents = tile.target.extents
-    further = reduce(partial(Bin, "*"), (Num(ROWS), *extents[ours[0] + 1 :]))
+    further = reduce(partial(Bin, "*"), (Num(tuning.PREFETCH_ROWS), *extents[ours[0] + 1 :]))
     (values,) = (reduce(partial(Bin, "*"), e) for e in added)
-    few = Compare("<=", values, reduce(partial(Bin, "*"), (Num(FEW), *extents[: len(rows)])))
-    short = Compare("<=", extents[-1], Num(WIDE * tile.width))
-    much = Compare(">", reduce(partial(Bin, "*"), extents), Num(MUCH))
+    few = Compare("<=", values, reduce(partial(Bin, "*"), (Num(tuning.PREFETCH_FEW_TERMS), *extents[: len(rows)])))
+    short = Compare("<=", extents[-1], Num(tuning.PREFETCH_TILE_WIDTHS * tile.width))
+    much = Compare(">", reduce(partial(Bin, "*"), extents), Num(tuning.PREFETCH_FAR_VALUES))
     return _inside((outer, *above), replace(tile, ahead=further, when=And((few, Or((short, much))))))
 
 
@@ -292,8 +271,16 @@ def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Scan | None:
     def a_row(kind: str, number: int) -> Formula:
         return Compare(kind, extents[-1], Num(number) if len(place) > 1 else Bin("*", Num(number), rows))
 
-    when = (Compare(">=", reduce(partial(Bin, "*"), extents), Num(LARGE)), a_row("<=", SHORT))
-    return replace(inner, ahead=Ahead((values, *indices), PLACES, when, long=a_row(">=", LONG), rows=rows))
+    when = (
+        Compare(">=", reduce(partial(Bin, "*"), extents), Num(tuning.PREFETCH_VALUES)),
+        a_row("<=", tuning.PREFETCH_SHORT),
+    )
+    return replace(
+        inner,
+        ahead=Ahead(
+            (values, *indices), tuning.PREFETCH_PLACES, when, long=a_row(">=", tuning.PREFETCH_LONG), rows=rows
+        ),
+    )
 
 
 def _ahead(outer: Scan) -> Plan | None:
@@ -319,7 +306,7 @@ def _segment(outer: Scan, inner: Scan, begin: Expr, loaded: Mapping[str, Expr]) 
     through = [c for a in begin.arguments for c in calls(a)] if isinstance(begin, Call) else []
     if not any(outer.dim in variables(c) for c in through):
         return None
-    start = substitute(begin, {outer.dim: Bin("+", Var(outer.dim), Num(AHEAD))})
+    start = substitute(begin, {outer.dim: Bin("+", Var(outer.dim), Num(tuning.PREFETCH_ITERATIONS))})
     later = {n: Num(0) for n in (*_defined(inner.body), *loaded, outer.dim)}  # not known yet: the first will do
     arrays: dict[Call | Operand, None] = {}
     for node in walk(inner.body):
@@ -329,7 +316,7 @@ def _segment(outer: Scan, inner: Scan, begin: Expr, loaded: Mapping[str, Expr]) 
                     arrays[substitute(read, later)] = None
     if not arrays:
         return None
-    return Prefetch(outer.dim, AHEAD, outer.high, inner.dim, start, tuple(arrays), outer.body)
+    return Prefetch(outer.dim, tuning.PREFETCH_ITERATIONS, outer.high, inner.dim, start, tuple(arrays), outer.body)
 
 
 def _defined(plan: Plan) -> set[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from spfgen import tuning
 from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import (
@@ -37,10 +38,6 @@ from spfgen.sets.uf import linear
 from spfgen.space.nodes import Read
 
 WHY = "all blocks but the last ones are whole"
-MOST = 16
-"""Places that may have a sum each: half of the registers."""
-LANES = 64
-"""Values of a block that may have a sum each: in vectors they fit in the registers."""
 
 
 Apart = Callable[[Sums, str, str, set[str]], bool]
@@ -110,7 +107,7 @@ def _counted(scan: Scan, dim: str) -> Scan | None:
     except (NotAffine, ValueError):
         return None
     numbers = [h.constant for h in high if not h.names()]
-    if not numbers or not 1 < min(numbers) <= MOST:
+    if not numbers or not 1 < min(numbers) <= tuning.BLOCK_SUMS:
         return None
     place = low + Affine(((dim, 1),))
 
@@ -206,7 +203,7 @@ def _are_places(part: Plan | None, whole: Versioned, sums: Sums) -> bool:
 def _count(scan: Scan) -> int | None:
     """How often a loop runs at most, when that is a small number."""
     numbers = [e.value for e in scan.high if isinstance(e, Num)]
-    known = scan.low == (Num(0),) and numbers and 1 < min(numbers) <= MOST and not scan.parallel
+    known = scan.low == (Num(0),) and numbers and 1 < min(numbers) <= tuning.BLOCK_SUMS and not scan.parallel
     return min(numbers) if known else None
 
 

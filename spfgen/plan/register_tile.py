@@ -16,18 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from spfgen import tuning
 from spfgen.facts.formula import Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import PLANS, Do, Guard, Load, Locate, Plan, Reduce, Scan, Tile, chain, with_body
 from spfgen.plan.scan import Step, sources
 from spfgen.space.nodes import Instance, Operand, Read
-
-BYTES = 256
-"""The size of a tile: half of the vector registers of AVX2. Where there is more room, tiles are twice as large in C
-(cir/register_tile.py)."""
-FEW = 16
-"""Neighbours that need no tile."""
 
 
 def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None:
@@ -38,7 +33,7 @@ def outside(instance: Instance, steps: Sequence[Step]) -> tuple[str, ...] | None
     if len(loops) < 3 or not place:
         return None
     innermost = steps[loops[-1]]
-    if any(isinstance(e, Num) and e.value <= FEW for e in innermost.high):
+    if any(isinstance(e, Num) and e.value <= tuning.TILE_NEEDLESS for e in innermost.high):
         return None
     around = {s.dim for s in steps[: loops[-2]]}
     moved = [s.dim for s in steps[loops[-1] :] if _comes_from(instance, steps, s, innermost.dim, around)]
@@ -105,7 +100,16 @@ def _tile(scan: Scan, types: Mapping[str, str]) -> Plan | None:
         inner = with_body(node, inner)
     why = f"the sums of so many neighbouring places of {do.target.tensor} fit into registers"
     result: Plan = Tile(
-        scan.dim, start, end, scan.low, scan.high, BYTES // element.bytes, total.target, total.op, inner, why
+        scan.dim,
+        start,
+        end,
+        scan.low,
+        scan.high,
+        tuning.TILE_BYTES // element.bytes,
+        total.target,
+        total.op,
+        inner,
+        why,
     )
     for node in reversed(around[:above]):  # what all tiles need is read once
         result = with_body(node, result)

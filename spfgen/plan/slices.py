@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spfgen import tuning
 from spfgen.facts.formula import Bin, Expr, Num, Var, variables, within
 from spfgen.ir import fresh, walk
 from spfgen.plan.depend import distinct_by_facts, distinct_places
 from spfgen.plan.drivers import steps_in_order
 from spfgen.plan.order import scan_order
-from spfgen.plan.register_blocks import MOST
 from spfgen.plan.scan import Step
 from spfgen.space.nodes import Change, Instance, Read
 from spfgen.space.transform import changed
@@ -50,7 +50,9 @@ def sliced(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[St
 def _slices(instance: Instance, steps: Sequence[Step], rows: Step, along: Step) -> int | None:
     """The rows of a slice, when the bounds of the inner loop are the same for all of them."""
     own = Var(rows.dim)
-    counts = {n: d for n, (numerator, d) in instance.quotients.items() if numerator == own and 1 < d <= MOST}
+    counts = {
+        n: d for n, (numerator, d) in instance.quotients.items() if numerator == own and 1 < d <= tuning.BLOCK_SUMS
+    }
     reached = _sources(steps, (*along.low, *along.high), set(counts))
     found = {counts[n] for n in reached & counts.keys()}
     return found.pop() if len(found) == 1 and rows.dim not in reached else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.facts.formula import ONE, ZERO, Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.context import Context
@@ -19,16 +20,12 @@ from spfgen.plan.cost import THREADS, Counts, is_ever_less, nanoseconds, plus, t
 from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Reduce, Scan, Transpose, Variant, chain
 from spfgen.space.nodes import Instance, Operand, Read
 
-ACROSS, ALONG, COPIED = nanoseconds(5), nanoseconds(1), nanoseconds(5)
-"""What it takes to read a value against the grain, to read it along, to copy one."""
-NEAR = Num(1 << 17)
-"""So many values lie in the cache of a core. To read takes twice as long where there are more."""
-MOVED = nanoseconds(40)
-"""What it adds to a copied value that several threads share the copy: what one has written the others must get from
-its cache, and it takes it back at the next call."""
-FRESH, KEPT = nanoseconds(40), Num(1 << 22)
-"""What a value takes of memory that is new to the process. Allocators keep what is freed, but not so many values: a
-copy of more than those always takes new memory."""
+ACROSS, ALONG, COPIED = map(
+    nanoseconds,
+    (tuning.TRANSPOSE_ACROSS_TENTHS, tuning.TRANSPOSE_ALONG_TENTHS, tuning.TRANSPOSE_COPIED_TENTHS),
+)
+MOVED, FRESH = nanoseconds(tuning.TRANSPOSE_MOVED_TENTHS), nanoseconds(tuning.TRANSPOSE_FRESH_TENTHS)
+NEAR, KEPT = Num(tuning.TRANSPOSE_NEAR), Num(tuning.TRANSPOSE_KEPT)
 COPY = "transposed"
 
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.facts.formula import Bin, Compare, Num, Var, variables
 from spfgen.ir import rewrite, walk
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import PLANS, Do, Find, Guard, Load, Plan, Scan, UnrollWhen, chain
 from spfgen.space.nodes import Operand, Read
-
-VERY_SHORT = 4
-"""Places of a segment, on the average: very short ones must nearly all be of one length."""
 
 
 def unrolled(plan: Plan, sizes: Collection[str], types: Mapping[str, str]) -> Plan:
@@ -41,7 +39,9 @@ def _unroll_when(scan: Scan, sizes: Collection[str], types: Mapping[str, str]) -
     long, rows = scan.ahead.long, scan.ahead.rows
     if not variables(long) <= {*sizes} or TYPES[types[does.target.tensor]].kind not in "fc":
         return None
-    return UnrollWhen(long, scan.ahead.begins, rows, Compare("<", long.left, Bin("*", Num(VERY_SHORT), rows)))
+    return UnrollWhen(
+        long, scan.ahead.begins, rows, Compare("<", long.left, Bin("*", Num(tuning.VERY_SHORT_SEGMENT), rows))
+    )
 
 
 def side_by_side(plan: Scan) -> bool:

@@ -14,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.facts.formula import Bin, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.nodes import PLANS, Do, Load, Locate, Plan, Reduce, Scan, Seq, UnrollAndJam, chain, with_body
 from spfgen.space.nodes import Operand, Read
 
-COUNT = 4
-SHORT = 16
-"""Terms of a sum that gains nothing from vectors."""
 ACROSS = "unroll-and-jam: sums across contiguous elements are independent of each other"
 ALONG = "unroll-and-jam: sums along contiguous elements share loads and are independent of each other"
 
@@ -58,7 +56,7 @@ def _several(loop: Scan) -> Plan | None:
         return None
     if not _is_plain(loop) or not _is_plain(inner):
         return None
-    if not do.target.array or any(isinstance(e, Num) and e.value < COUNT for e in loop.high):
+    if not do.target.array or any(isinstance(e, Num) and e.value < tuning.JAMMED_ITERATIONS for e in loop.high):
         return None  # each iteration has a sum of its own already (plan/register_blocks.py), or there are not so many
     reads = [n.operand for n in walk(do.value) if isinstance(n, Read)]
     if do.op != "+=" or do.target != totals[0].target or any(o.tensor == do.target.tensor for o in reads):
@@ -70,7 +68,7 @@ def _several(loop: Scan) -> Plan | None:
     if not across and not _shares(reads, own, inner):
         return None
     start = one_by_one_from(loop.dim)
-    lanes = [{d: Var(f"{d} {k}") for d in own} | {loop.dim: _place(start, k)} for k in range(COUNT)]
+    lanes = [{d: Var(f"{d} {k}") for d in own} | {loop.dim: _place(start, k)} for k in range(tuning.JAMMED_ITERATIONS)]
     group: Plan = with_body(inner, Seq(tuple(substitute(do, lane) for lane in lanes)))
     for lane in lanes:  # the first sum is stored first
         group = with_body(substitute(with_body(totals[0], do), lane), group)
@@ -78,7 +76,7 @@ def _several(loop: Scan) -> Plan | None:
         for node in reversed(before):
             group = _defined(substitute(with_body(node, do), lane), lane[node.dim], group)
     left = replace(loop, low=(Var(start),))
-    return UnrollAndJam(start, loop.low, loop.high, COUNT, group, left, ACROSS if across else ALONG)
+    return UnrollAndJam(start, loop.low, loop.high, tuning.JAMMED_ITERATIONS, group, left, ACROSS if across else ALONG)
 
 
 def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
@@ -86,7 +84,7 @@ def _shares(reads: Sequence[Operand], own: Set[str], inner: Scan) -> bool:
     not."""
     moved = [o for o in reads if any(inner.dim in variables(p) for p in o.place[-1:])]  # scalars have no place
     theirs = [bool(own & {v for p in o.place for v in variables(p)}) for o in moved]
-    short = any(isinstance(e, Num) and e.value < SHORT for e in inner.high)
+    short = any(isinstance(e, Num) and e.value < tuning.JAMMED_TERMS for e in inner.high)
     return all(o.place[-1] == Var(inner.dim) for o in moved) and any(theirs) and not all(theirs) and not short
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
+from spfgen import tuning
 from spfgen.facts.formula import ONE, Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.cost import Counts, nanoseconds, over, plus, times
 from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
 from spfgen.space.nodes import Instance, Read
 
-LOOKUP = 5
-"""What it takes to find a position, with the algorithms that are better than comparing with all."""
-
-STATEMENT = 3
-"""What it takes to read the operands, and to add. One more iteration of a loop takes a nanosecond."""
-BY_VECTORS, ITERATION_BY_VECTORS = nanoseconds(7), nanoseconds(2)
-"""The same where vectors do it: in loops over what lies side by side."""
+BY_VECTORS = nanoseconds(tuning.BY_VECTORS_TENTHS)
+ITERATION_BY_VECTORS = nanoseconds(tuning.ITERATION_BY_VECTORS_TENTHS)
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vector
     trips: list[Expr] = []
     total: list[Expr] = []
     additions: Expr | None = None
-    statement: Expr = Num(STATEMENT)
+    statement: Expr = Num(tuning.STATEMENT_NS)
     iteration: Expr = ONE
     for node in chain(plan):
         if isinstance(node, Scan):
@@ -92,4 +88,4 @@ def _same(node: Plan, own: Set[str]) -> bool:
 
 def by_algorithm(find: Find, length: Expr) -> Expr:
     """The price of a find whose algorithm is chosen."""
-    return length if find.key is None else Num(LOOKUP)
+    return length if find.key is None else Num(tuning.LOOKUP_NS)

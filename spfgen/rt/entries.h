@@ -1,3 +1,11 @@
+#ifdef __linux__
+int madvise(void *start, size_t length, int advice); /* of <sys/mman.h>, which hides it from C99 */
+#endif
+
+/* The bytes of a coordinate. */
+static inline size_t spfgen_entries_bytes(const spfgen_entries *entries) {
+    return entries->narrow ? sizeof(int32_t) : sizeof(int64_t);
+}
 /* Counts so many bytes more, or less; false where there would be too many. */
 static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     spfgen_entries *const whole = entries->whole ? entries->whole : entries;
@@ -11,13 +19,25 @@ static bool spfgen_entries_count(spfgen_entries *entries, int64_t bytes) {
     }
     return true;
 }
+/* New memory in small pages takes far longer to get than to fill. */
+static void *spfgen_entries_memory(void *old, size_t bytes) {
+    void *const memory = realloc(old, bytes);
+#ifdef __linux__
+    const size_t page = (size_t)1 << 21;
+    if (memory && bytes >= 2 * page) {
+        const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
+        (void)madvise((char *)memory + (first - (uintptr_t)memory), bytes - (first - (uintptr_t)memory), 14); /* MADV_HUGEPAGE */
+    }
+#endif
+    return memory;
+}
 /* Memory for so many entries of `rank` coordinates with values of `size` bytes; false where there is not enough: then no
    more are taken. */
 static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int rank, size_t size) {
     if (entries->failed || wanted <= entries->capacity) {
         return !entries->failed;
     }
-    const size_t each = (size_t)rank * sizeof(int64_t) + size;
+    const size_t bytes = spfgen_entries_bytes(entries), each = (size_t)rank * bytes + size;
     const int64_t more = (int64_t)((uint64_t)wanted > INT64_MAX / 2 / each ? 0 : (size_t)(wanted - entries->capacity) * each);
     if (more == 0 || !spfgen_entries_count(entries, more)) {
         entries->failed = 1;
@@ -25,8 +45,9 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
     }
     for (int k = 0; k <= rank; k++) {
         void *const old = k < rank ? (void *)entries->at[k] : entries->values;
-        void *const grown = realloc(old, (size_t)wanted * (k < rank ? sizeof(int64_t) : size));
+        void *const grown = spfgen_entries_memory(old, (size_t)wanted * (k < rank ? bytes : size));
         if (!grown) {
+            spfgen_entries_count(entries, -more);
             entries->failed = 1;
             return false;
         }
@@ -39,17 +60,53 @@ static bool spfgen_entries_reserve(spfgen_entries *entries, int64_t wanted, int 
     entries->capacity = wanted;
     return true;
 }
+/* Memory for `more` entries at least. Where there are many already, for all that are expected: memory that is not touched
+   costs nothing, to move it does. */
+static bool spfgen_entries_grow(spfgen_entries *entries, int64_t more, int rank, size_t size) {
+    const int64_t needed = entries->count + more;
+    const int64_t wanted = entries->capacity < 32 ? 64 : 2 * entries->capacity;
+    const spfgen_entries *const whole = entries->whole ? entries->whole : entries;
+    const int64_t expected = entries->expected < 1e15 ? (int64_t)entries->expected : 0;
+    if (wanted > 16384 && wanted < expected && needed < expected && whole->most == 0 && !entries->failed) {
+        if (spfgen_entries_reserve(entries, expected, rank, size)) {
+            return true;
+        }
+        entries->failed = 0;
+        entries->expected = 0;
+    }
+    return spfgen_entries_reserve(entries, wanted > needed ? wanted : needed, rank, size);
+}
 /* Whether there is memory for one more entry. */
 static inline bool spfgen_entries_room(spfgen_entries *entries, int rank, size_t size) {
-    if (entries->count < entries->capacity) {
-        return true;
+    return entries->count < entries->capacity || spfgen_entries_grow(entries, 1, rank, size);
+}
+/* The list of one of so many parts, or of the only one. */
+static inline spfgen_entries *spfgen_entries_part(spfgen_entries *entries, spfgen_entries *parts, int64_t count,
+                                                  int64_t number) {
+    if (count == 1) {
+        return entries;
     }
-    return spfgen_entries_reserve(entries, entries->capacity < 32 ? 64 : 2 * entries->capacity, rank, size);
+    spfgen_entries *const own = parts + number;
+    own->whole = entries;
+    own->narrow = entries->narrow;
+    own->expected = entries->expected / (double)count;
+    return own;
+}
+/* A coordinate of an entry. */
+static inline void spfgen_entries_set(const spfgen_entries *entries, int k, int64_t place, int64_t coordinate) {
+    if (entries->narrow) {
+        ((int32_t *)(void *)entries->at[k])[place] = (int32_t)coordinate;
+    } else {
+        entries->at[k][place] = coordinate;
+    }
 }
 /* The entries of all parts behind those that are there, in the order of the parts, which are freed. */
-static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, int64_t count, int rank, size_t size) {
-    const int64_t each = (int64_t)((size_t)rank * sizeof(int64_t) + size);
+static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, int64_t count, int rank, size_t size,
+                                int threads) {
+    const size_t bytes = spfgen_entries_bytes(entries);
+    const int64_t each = (int64_t)((size_t)rank * bytes + size);
     int64_t total = entries->count, filled = 0, last = 0;
+    (void)threads;
     for (int64_t p = 0; p < count; p++) {
         total += parts[p].count;
         entries->failed |= parts[p].failed;
@@ -70,16 +127,23 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
     } else if (spfgen_entries_reserve(entries, total, rank, size)) {
         int64_t at = entries->count;
         for (int64_t p = 0; p < count; p++) {
-            const size_t more = (size_t)parts[p].count;
-            if (more > 0) {
+            const int64_t more = parts[p].count;
+            parts[p].count = at; /* where its entries go */
+            at += more;
+        }
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1 && total > 50000)
+        for (int64_t p = 0; p < count; p++) {
+            const size_t from = (size_t)parts[p].count, to = (size_t)(p + 1 < count ? parts[p + 1].count : total);
+            if (from < to) {
                 for (int k = 0; k < rank; k++) {
-                    memcpy(entries->at[k] + at, parts[p].at[k], more * sizeof(int64_t));
+                    memcpy((char *)entries->at[k] + from * bytes, parts[p].at[k], (to - from) * bytes);
+                    free(parts[p].at[k]);
+                    parts[p].at[k] = NULL;
                 }
-                memcpy((char *)entries->values + (size_t)at * size, parts[p].values, more * size);
+                memcpy((char *)entries->values + from * size, parts[p].values, (to - from) * size);
+                free(parts[p].values);
+                parts[p].values = NULL;
             }
-            at += parts[p].count;
-            spfgen_entries_count(entries, -parts[p].capacity * each);
-            spfgen_entries_free(&parts[p]);
         }
         entries->count = total;
     }

@@ -11,6 +11,8 @@ typedef struct spfgen_entries {
     int64_t failed;   /* there was no memory for all; the kernel returns SPFGEN_ERROR_MEMORY then, and none are left */
     int64_t most;     /* bytes that may be allocated for them, and for the workspaces of rows; 0: as many as there are */
     int64_t taken;    /* bytes that are allocated now */
+    int64_t narrow;   /* where the caller says so: at[k] points to numbers of type int32_t, which all coordinates fit */
+    double expected;  /* how many there will be, about; for the kernel */
     struct spfgen_entries *whole; /* the list that these are a part of, which counts their bytes; NULL: this one */
     int64_t *at[SPFGEN_ENTRIES_RANK];
     void *values;

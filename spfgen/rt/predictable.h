@@ -1,7 +1,7 @@
 /* Whether `count` segments, from begins[0], begins[1], ... on, are about as long as their neighbours: two differ by `most`
    of their sum, on the average of 32. Of few segments a processor remembers the lengths. */
 static inline bool spfgen_predictable_TYPE(const TYPE_t *begins, int64_t count, double most) {
-    if (count < 256) {
+    if (count < TUNED_PREDICTED_SEGMENTS) {
         return true;
     }
     const int64_t step = (count - 2) / 32;

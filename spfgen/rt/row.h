@@ -1,3 +1,16 @@
+/* Which bit of a word, which is not zero, is the lowest that is set. */
+static inline int spfgen_lowest(uint64_t word) {
+#ifdef __GNUC__
+    return __builtin_ctzll(word);
+#else
+    int bit = 0;
+    for (; !(word & 1); word >>= 1) {
+        bit++;
+    }
+    return bit;
+#endif
+}
+
 /* The entries of one row, or of whatever has all coordinates but one in common: each key once, in the order in which they
    came first. `place` has for each key, or for each slot of a hash table (`shift` is not 0 then), where it stands, plus
    one. All zero before spfgen_row_start. */
@@ -6,6 +19,7 @@ typedef struct spfgen_row {
     int64_t *keys;
     char *values;
     uint64_t *words, *spare;
+    uint64_t *map;
     int32_t *place;
     int shift;
     int failed;
@@ -43,6 +57,7 @@ static void spfgen_rows_free(spfgen_row *rows, int64_t count) {
         free(rows[k].values);
         free(rows[k].words);
         free(rows[k].spare);
+        free(rows[k].map);
         free(rows[k].place);
     }
 }
@@ -143,13 +158,43 @@ static uint64_t *spfgen_row_sort(uint64_t *word, uint64_t *spare, int64_t count)
     }
 }
 
+/* Keys that are close together are marked in a map and read off it. */
+static inline bool spfgen_row_mark(spfgen_row *row, int64_t *low, int64_t *high) {
+    const int64_t count = row->count;
+    if (row->shift || count < 24) {
+        return false;
+    }
+    int64_t least = row->keys[0], most = row->keys[0];
+    for (int64_t q = 1; q < count; q++) {
+        const int64_t key = row->keys[q];
+        least = key < least ? key : least;
+        most = key > most ? key : most;
+    }
+    if ((most - least) / 64 > 2 * count) {
+        return false;
+    }
+    if (!row->map) {
+        const int64_t words = row->slots / 64 + 1;
+        if (spfgen_row_count(row, 8 * words)) {
+            row->map = (uint64_t *)calloc((size_t)words, sizeof(uint64_t));
+        }
+        if (!row->map) {
+            return false;
+        }
+    }
+    for (int64_t q = 0; q < count; q++) {
+        row->map[row->keys[q] / 64] |= UINT64_C(1) << row->keys[q] % 64;
+    }
+    *low = least / 64;
+    *high = most / 64;
+    return true;
+}
+
 /* The entries of the row, by rising keys, behind those that are there, with the coordinates that they have in common: `axis`
    is that of the keys. The row is empty then. */
 static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, const int64_t *common, int axis, int rank,
                                   int64_t extent, size_t size) {
     const int64_t count = row->count, first = entries->count;
-    const int64_t wanted = first + count <= entries->capacity ? 0 : first + count < 2 * entries->capacity
-                                                                        ? 2 * entries->capacity : first + count;
     entries->failed |= row->failed;
     bool rises = true;
     for (int64_t q = 1; q < count; q++) {
@@ -162,13 +207,36 @@ static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, cons
     while (top < 63 && extent >> top) {
         top++;
     }
-    if (spfgen_entries_reserve(entries, wanted, rank, size)) {
-        int64_t *const keys = entries->at[axis] + first;
+    if (count > 0 && !entries->failed
+        && (first + count <= entries->capacity || spfgen_entries_grow(entries, count, rank, size))) {
+        const bool narrow = entries->narrow != 0;
+        int64_t *const keys = entries->at[axis] + (narrow ? 0 : first);
+        int32_t *const narrow_keys = (int32_t *)(void *)entries->at[axis] + (narrow ? first : 0);
         char *const values = (char *)entries->values + (size_t)first * size;
+        int64_t low = 0, high = 0;
         if (rises || bits + top > 64) {
             for (int64_t q = 0; q < count; q++) {
-                keys[q] = row->keys[q];
-                memcpy(values + (size_t)q * size, row->values + (size_t)q * size, size);
+                if (narrow) {
+                    narrow_keys[q] = (int32_t)row->keys[q];
+                } else {
+                    keys[q] = row->keys[q];
+                }
+            }
+            memcpy(values, row->values, (size_t)count * size);
+        } else if (spfgen_row_mark(row, &low, &high)) {
+            int64_t q = 0;
+            for (int64_t w = low; w <= high; w++) {
+                uint64_t word = row->map[w];
+                row->map[w] = 0;
+                for (; word; word &= word - 1, q++) {
+                    const int64_t key = 64 * w + spfgen_lowest(word);
+                    if (narrow) {
+                        narrow_keys[q] = (int32_t)key;
+                    } else {
+                        keys[q] = key;
+                    }
+                    memcpy(values + (size_t)q * size, row->values + (size_t)(row->place[key] - 1) * size, size);
+                }
             }
         } else {
             for (int64_t q = 0; q < count; q++) {
@@ -177,16 +245,27 @@ static inline void spfgen_row_end(spfgen_row *row, spfgen_entries *entries, cons
             const uint64_t *const words = spfgen_row_sort(row->words, row->spare, count);
             for (int64_t q = 0; q < count; q++) {
                 const uint64_t place = words[q] & ((UINT64_C(1) << bits) - 1);
-                keys[q] = (int64_t)(words[q] >> bits);
+                if (narrow) {
+                    narrow_keys[q] = (int32_t)(words[q] >> bits);
+                } else {
+                    keys[q] = (int64_t)(words[q] >> bits);
+                }
                 memcpy(values + (size_t)q * size, row->values + place * size, size);
             }
         }
         for (int k = 0, other = 0; k < rank; k++) {
             if (k != axis) {
-                int64_t *const column = entries->at[k] + first;
                 const int64_t value = common[other++];
-                for (int64_t q = 0; q < count; q++) {
-                    column[q] = value;
+                if (narrow) {
+                    int32_t *const column = (int32_t *)(void *)entries->at[k] + first;
+                    for (int64_t q = 0; q < count; q++) {
+                        column[q] = (int32_t)value;
+                    }
+                } else {
+                    int64_t *const column = entries->at[k] + first;
+                    for (int64_t q = 0; q < count; q++) {
+                        column[q] = value;
+                    }
                 }
             }
         }

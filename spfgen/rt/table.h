@@ -387,3 +387,72 @@ int spfgen_table_fill(const int64_t *table, int64_t count, const void *const *at
     spfgen_table_close(&own);
     return status;
 }
+
+/* Entries with one or two coordinates of 32 bits (b is NULL where there is one): 1 when they lie within the extents and rise
+   strictly, by a and then b; `leads` becomes how many different numbers a has. */
+int spfgen_table_rises(int64_t count, const int32_t *restrict a, const int32_t *restrict b, int64_t extent_a,
+                       int64_t extent_b, int threads, int64_t *leads) {
+    int64_t wrong = 0, steps = count > 0;
+    (void)threads;
+#pragma omp parallel for schedule(static, 1) num_threads(threads) reduction(+ : wrong, steps)
+    for (int part = 0; part < threads; part++) {
+        const int64_t begin = count / threads * part + count % threads * part / threads;
+        const int64_t end = count / threads * (part + 1) + count % threads * (part + 1) / threads;
+        const uint32_t most_a = (uint32_t)extent_a, most_b = (uint32_t)extent_b;
+        if (begin == 0 && count > 0) {
+            wrong += (uint32_t)a[0] >= most_a || (b && (uint32_t)b[0] >= most_b);
+        }
+        for (int64_t from = begin > 0 ? begin : 1; from < end && !wrong; from += 4096) {
+            const int64_t to = from + 4096 < end ? from + 4096 : end;
+            uint32_t bad = 0, changes = 0;
+            if (b) {
+                for (int64_t q = from; q < to; q++) {
+                    const uint32_t later = a[q] > a[q - 1], same = a[q] == a[q - 1], rises = b[q] > b[q - 1];
+                    bad |= !(later | (same & rises)) | ((uint32_t)a[q] >= most_a) | ((uint32_t)b[q] >= most_b);
+                    changes += later;
+                }
+            } else {
+                for (int64_t q = from; q < to; q++) {
+                    bad |= (uint32_t)(a[q] <= a[q - 1]) | ((uint32_t)a[q] >= most_a);
+                    changes++;
+                }
+            }
+            wrong += bad;
+            steps += changes;
+        }
+    }
+    *leads = steps;
+    return !wrong;
+}
+
+/* Where the segments of entries in order begin: begin[s] is the first entry with a >= s. */
+void spfgen_table_begins(int64_t count, const int32_t *restrict a, int64_t length, void *restrict begin, int bytes,
+                         int threads) {
+    int32_t *const narrow = (int32_t *)begin;
+    int64_t *const wide = (int64_t *)begin;
+    (void)threads;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < threads; part++) {
+        const int64_t from = count / threads * part + count % threads * part / threads;
+        const int64_t to = count / threads * (part + 1) + count % threads * (part + 1) / threads;
+        int64_t last = from > 0 ? a[from - 1] : -1;
+        for (int64_t q = from; q < to; q++) {
+            for (; last < a[q]; last++) {
+                if (bytes == 4) {
+                    narrow[last + 1] = (int32_t)q;
+                } else {
+                    wide[last + 1] = q;
+                }
+            }
+        }
+        if (part == threads - 1) {
+            for (last++; last < length; last++) {
+                if (bytes == 4) {
+                    narrow[last] = (int32_t)count;
+                } else {
+                    wide[last] = count;
+                }
+            }
+        }
+    }
+}

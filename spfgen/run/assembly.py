@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +17,10 @@ from spfgen.run.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, named
 from spfgen.space.nodes import Tensor as Declared
 
+NARROW = 2**31 - 1
+SPARE = 2**16
+"""Bytes that are not worth giving back."""
+
 
 class EntriesStruct(ctypes.Structure):
     """rt/entries_type.h"""
@@ -28,10 +31,19 @@ class EntriesStruct(ctypes.Structure):
         ("failed", ctypes.c_int64),
         ("most", ctypes.c_int64),
         ("taken", ctypes.c_int64),
+        ("narrow", ctypes.c_int64),
+        ("expected", ctypes.c_double),
         ("whole", ctypes.c_void_p),
         ("at", ctypes.c_void_p * MOST_RANK),
         ("values", ctypes.c_void_p),
     )
+
+
+class Delivered(Coordinates):
+    """What a kernel delivers: within the extents, and int32 where these allow it."""
+
+    def __post_init__(self) -> None:
+        """There is nothing to look at."""
 
 
 def pending(declared: Declared, sizes: Mapping[str, int], dtype: str) -> Tensor:
@@ -72,9 +84,13 @@ class Assembly:
         return made
 
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
-        from spfgen.run.bind import packed
+        from spfgen.run.bind import appended, packed
 
         combine: Any = "sum" if self.update == "add" else getattr(np, self.update)
+        if isinstance(entries, Delivered) and not self.layout.is_pattern:
+            made = appended(self.layout, entries, self.index_types, self.is_fixed, combine, threads)
+            if made is not None:
+                return made
         return packed(self.layout, entries, name, self.index_types, self.is_fixed, combine, threads)
 
     def _of_what_differs(self, name: str, entries: Coordinates, threads: int) -> Tensor:
@@ -84,7 +100,7 @@ class Assembly:
         found = summed(entries, self.update)
         kept = found.values != found.values.dtype.type(self.layout.fill)
         columns = tuple(c[kept] for c in found.coords)
-        return self._packed(name, Coordinates(found.shape, columns, found.values[kept]), threads)
+        return self._packed(name, Delivered(found.shape, columns, found.values[kept]), threads)
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
         from spfgen.run.entries import own_entries
@@ -104,32 +120,52 @@ def _cast(tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return Tensor(tensor.layout, tensor.sizes, arrays)
 
 
-@contextmanager
-def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str) -> Iterator[Coordinates]:
-    """The entries over the memory of the C, which is given back afterwards, whatever happens."""
+def ready(struct: ctypes.Structure, shape: tuple[int, ...], most: int) -> None:
+    """Before a call: coordinates are narrow where the extents allow it."""
     entries: EntriesStruct = getattr(struct, FIELD)
-    try:
-        count = entries.count
-        columns = tuple(_view(entries.at[k], count, np.dtype(np.int64)) for k in range(len(shape)))
-        yield Coordinates(shape, columns, _view(entries.values, count, np.dtype(dtype)))
-    finally:
-        free = _free()
-        for pointer in (*entries.at, entries.values):
-            free(pointer)
-        ctypes.memset(ctypes.byref(entries), 0, ctypes.sizeof(entries))
+    entries.most = most
+    entries.narrow = int(max(shape, default=0) <= NARROW)
 
 
-def _view(pointer: int | None, count: int, dtype: np.dtype[Any]) -> Array:
-    if not count or pointer is None:
+def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str) -> Coordinates:
+    """The entries, over the memory that the C has allocated, which lives as long as one of the arrays does."""
+    entries: EntriesStruct = getattr(struct, FIELD)
+    kind = np.dtype(np.int32 if entries.narrow else np.int64)
+    count, capacity = entries.count, entries.capacity
+    columns = tuple([_owned(entries.at[k], count, capacity, kind) for k in range(len(shape))])
+    values = _owned(entries.values, count, capacity, np.dtype(dtype))
+    ctypes.memset(ctypes.byref(entries), 0, ctypes.sizeof(entries))
+    return Delivered(shape, columns, values)
+
+
+class _Memory:
+    """Memory of the C library, given back when nobody has it any more."""
+
+    __slots__ = ("__array_interface__", "pointer")
+
+    def __init__(self, pointer: int, interface: dict[str, Any]) -> None:
+        self.pointer = pointer
+        self.__array_interface__ = interface
+
+    def __del__(self) -> None:
+        _library().free(self.pointer)
+
+
+def _owned(pointer: int | None, count: int, capacity: int, dtype: np.dtype[Any]) -> Array:
+    """Of memory for `capacity` elements the first ones; much that is left over is given back at once."""
+    if pointer is None:
         return np.empty(0, dtype)
-    memory: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(pointer)
-    found: Array = np.frombuffer(memory, dtype)
-    return found
+    size = dtype.itemsize
+    if (capacity - count) * size > SPARE and count:
+        pointer = _library().realloc(pointer, count * size) or pointer
+    interface = {"data": (pointer, False), "shape": (count,), "typestr": dtype.str, "version": 3}
+    whole: Array = np.asarray(_Memory(pointer, interface))
+    return whole[:]  # whose base is an array, as scipy takes for granted
 
 
 @cache
-def _free() -> Any:
-    free = ctypes.CDLL(None).free
-    free.argtypes = (ctypes.c_void_p,)
-    free.restype = None
-    return free
+def _library() -> Any:
+    library = ctypes.CDLL(None)
+    library.free.argtypes, library.free.restype = (ctypes.c_void_p,), None
+    library.realloc.argtypes, library.realloc.restype = (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_void_p
+    return library

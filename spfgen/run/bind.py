@@ -233,6 +233,25 @@ def packed(
     return _made(layout, made.sizes, {**made.arrays, **ones})
 
 
+def appended(
+    layout: Layout,
+    entries: Coordinates,
+    index_types: Mapping[str, str],
+    is_typed: bool,
+    duplicates: Duplicates,
+    threads: int,
+) -> Tensor | None:
+    """As `packed`, from entries that nobody else has: their arrays become the tensor's where they can; None where there
+    are many that are out of order, or the layout has no table."""
+    from spfgen.run.by_table import by_table
+    from spfgen.run.pack import SMALL, team
+
+    kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
+    parts = team(threads, entries.values.size)
+    found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, SMALL, True, parts)
+    return None if found is None else _made(layout, found.sizes, found.arrays)
+
+
 def pattern_of(layout: Layout, entries: Coordinates, duplicates: Duplicates, value_type: str | None) -> Coordinates:
     """What is not the fill value, each coordinate once, as 1s. Raises DataError when 1 is the fill value."""
     if layout.fill_text == "1":

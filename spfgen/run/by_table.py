@@ -22,6 +22,8 @@ from spfgen.run.functions import address, shared
 ROW = 34
 """Numbers of an array for C: its address, the bytes of an element, its extents."""
 NOTHING = (0,) * (ROW - 2)
+MANY = 4096
+"""Of so many entries a look at them all takes longer than to choose how."""
 
 
 def table(layout: Layout) -> Table | None:
@@ -41,10 +43,13 @@ def by_table(
     index_types: Mapping[str, str],
     duplicates: Duplicates = "sum",
     most_sorted: int | None = None,
+    is_own: bool = False,
+    threads: int = 1,
 ) -> Packed | None:
     """As layout.pack.pack; None where the table is not for these entries: what is wrong with them is for others to say.
 
-    More than `most_sorted` entries are not sorted. Coordinates are int32 or int64.
+    More than `most_sorted` entries are not sorted. Coordinates are int32 or int64. Where the entries are in order, and
+    nobody needs the arrays any more (`is_own`), those that the layout stores as they are become its arrays.
     """
     found = table(layout)
     if found is None or len(shape) != layout.rank or len(coords) != layout.rank or values.ndim != 1:
@@ -61,10 +66,43 @@ def by_table(
     if not shaped.fits[kinds]:
         return None
     try:
+        if is_own and len(values) >= MANY:
+            made = _appended(shaped, coords, values, kinds, threads)
+            if made is not None:
+                return made
         entries = _ready(_Entries.of(shaped, coords, values), duplicates, most_sorted)
-        return None if entries is None else _filled(entries, kinds)
+        return None if entries is None else _filled(entries, kinds, is_own)
     except (Fall, ToolError):
         return None
+
+
+def _appended(
+    shaped: Shaped, coords: Sequence[Array], values: Array, kinds: tuple[tuple[str, str], ...], threads: int
+) -> Packed | None:
+    """From entries that are seen to come in order, each once, for a layout that stores them as they are, but for where
+    segments begin. Raises Fall when a position might not fit its type."""
+    numbers, count = shaped.numbers, len(values)
+    if numbers.lead is None or any(c.dtype != np.int32 or not c.flags.c_contiguous for c in coords):
+        return None
+    digits = [coords[numbers.slots[f.name]] for f in shaped.table.key.fields]
+    extents = [shaped.shape[numbers.slots[f.name]] for f in shaped.table.key.fields]
+    leads = np.empty(1, np.int64)
+    pointers = (address(digits[0]), address(digits[1]) if len(digits) > 1 else None)
+    if not shared("table_rises")(count, *pointers, extents[0], extents[-1], threads, address(leads)):
+        return None
+    room = _room(shaped, kinds, values.dtype, (count,), (count,))
+    if room is None:
+        return None
+    given = {name: coords[k] for name, k in numbers.columns.items()} | {shaped.table.layout.values[0].name: values}
+    made = Packed(dict(room.sizes), room.made(shaped.table.layout, given))
+    for name, own in given.items():
+        if made.arrays[name] is not own:
+            made.arrays[name][...] = own
+    if numbers.lead:
+        begin = made.arrays[numbers.lead]
+        shared("table_begins")(count, address(digits[0]), begin.size, address(begin), begin.itemsize, threads)
+        _end(shaped, made.arrays, (count,))
+    return made
 
 
 def _fit(shaped: Shaped, kinds: Sequence[tuple[str, str]]) -> bool:
@@ -144,17 +182,26 @@ def _order(entries: _Entries) -> Array:
     return order
 
 
-def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...]) -> Packed | None:
+def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...], is_own: bool) -> Packed | None:
     """The arrays. Raises Fall when a position might not fit its type."""
     shaped, layout = entries.shaped, entries.shaped.table.layout
     room = _room(shaped, kinds, entries.values.dtype, entries.found[3::2], entries.found[4::2])
     if room is None:
         return None
-    made = Packed(dict(room.sizes), room.made(layout))
+    given: dict[str, Array] = {}
+    if is_own and len(entries.values) >= MANY:
+        given = {name: entries.columns[k] for name, k in shaped.numbers.columns.items()}
+        given |= {layout.values[0].name: entries.values} if shaped.numbers.is_column else {}
+    made = Packed(dict(room.sizes), room.made(layout, given))
     numbers: list[int] = []
     for name in shaped.arrays:
         array = made.arrays[name]
-        numbers += (address(array), array.itemsize, *array.shape, *NOTHING[array.ndim :])
+        numbers += (
+            0 if given.get(name) is array else address(array),
+            array.itemsize,
+            *array.shape,
+            *NOTHING[array.ndim :],
+        )
     rows = np.array(numbers, np.int64)
     values = np.ascontiguousarray(entries.values)
     words = (address(shaped.words), len(values), address(entries.pointers), entries.narrow, address(values))

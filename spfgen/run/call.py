@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from spfgen.errors import DataError, InternalError, UsageError
 from spfgen.facts.formula import Expr, Var, evaluate, show
 from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
-from spfgen.run.assembly import Assembly, EntriesStruct, pending, taken
+from spfgen.run.assembly import Assembly, EntriesStruct, pending, ready, taken
 from spfgen.run.seen import equal
 from spfgen.run.tensor import Array, Tensor, described, extents_of, size_number
 from spfgen.run.threads import Forks, threads_allowed
@@ -228,16 +227,16 @@ class Bound:
                 self._fail(status)
             return
         for own in self._assembled:
-            getattr(own.struct, FIELD).most = own.assembly.most if own.assembly is not None else 0
-        with ExitStack() as stack:
-            status = self._function(*self._arguments)
-            found = [stack.enter_context(taken(a.struct, a.pending.shape, a.entry_type)) for a in self._assembled]
-            if status:
-                self._fail(status)
-            for own, entries in zip(self._assembled, found, strict=True):
-                if own.assembly is not None:
-                    dtype, threads = own.pending.dtype, self._threads.value
-                    self.tensors[own.name] = own.assembly.tensor(own.name, entries, dtype, threads)
+            ready(own.struct, own.pending.shape, own.assembly.most if own.assembly is not None else 0)
+        status = self._function(*self._arguments)
+        found = [taken(a.struct, a.pending.shape, a.entry_type) for a in self._assembled]
+        if status:
+            self._fail(status)
+        for own in self._assembled:
+            entries = found.pop(0)  # nobody else has them: they are given back when they are packed
+            if own.assembly is not None:
+                dtype, threads = own.pending.dtype, self._threads.value
+                self.tensors[own.name] = own.assembly.tensor(own.name, entries, dtype, threads)
 
     def _fail(self, status: int) -> None:
         """The other codes report what was checked before the call."""

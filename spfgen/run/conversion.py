@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.cir import convert
 from spfgen.cir import pack as code
 from spfgen.cir.convert import Pair
@@ -27,10 +29,6 @@ from spfgen.run.form import form_of, remember
 from spfgen.run.functions import Function, empty, loaded, zeros
 
 MOST_KNOWN = 256
-ENOUGH = 1_000_000
-"""Entries that were packed with numpy after which it pays to have C compiled."""
-EACH = 2_000
-"""To begin packing with numpy takes as long as so many entries."""
 
 
 class Fall(Exception):
@@ -115,7 +113,7 @@ def prepared(
     place: str,
     *,
     packs: bool,
-    entries: int = ENOUGH,
+    entries: int = tuning.CONVERT_COMPILED,
 ) -> Conversion:
     """The conversion of `source` with arrays of these types to `target` with index arrays of these `kinds`, positions
     counted in `place`; `packs`: the source is what a user gave, in no order, with entries at one coordinate.
@@ -130,8 +128,8 @@ def prepared(
             _KNOWN.clear()
         known = _KNOWN[name] = _Known(source, target)
     if known.conversion is None:
-        known.waited += entries + EACH
-        if known.waited < ENOUGH:
+        known.waited += entries + tuning.CONVERT_START
+        if known.waited < tuning.CONVERT_COMPILED:
             raise Fall
         known.waited = 0  # what fails now is tried again after as many entries
         check_fill(target, types[len(source.indexes)])
@@ -185,12 +183,16 @@ class Room:
     sizes: dict[str, int]
     arrays: tuple[tuple[str, tuple[int, ...], np.dtype[Any], Any], ...]
 
-    def made(self, layout: Layout) -> dict[str, Array]:
-        """New arrays. Raises DataError when they do not fit in memory."""
+    def made(self, layout: Layout, given: Mapping[str, Array] = MappingProxyType({})) -> dict[str, Array]:
+        """New arrays; those that are `given` are used where they are of that type and shape. Raises DataError when they
+        do not fit in memory."""
         found: dict[str, Array] = {}
         try:
             for name, shape, kind, rest in self.arrays:
-                if rest is None:
+                own = given.get(name)
+                if own is not None and (own.dtype, own.shape) == (kind, shape):
+                    found[name] = own
+                elif rest is None:
                     found[name] = empty(shape, kind)
                 elif fill_text(rest) == "0":
                     found[name] = zeros(shape, kind)

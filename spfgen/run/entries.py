@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def summed(entries: Coordinates, update: str) -> Coordinates:
     new[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
     first = np.flatnonzero(new)
     values = getattr(np, update).reduceat(entries.values[order], first)
-    return Coordinates(entries.shape, tuple(c[first] for c in columns), values)
+    return replace(entries, coords=tuple(c[first] for c in columns), values=values)
 
 
 def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import spfgen
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.check import check as check_c
 from spfgen.cir.files import SERIAL, plain_file, runtime
@@ -25,12 +26,6 @@ from spfgen.layout.points import Array
 from spfgen.run.compile import build, load
 
 KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
-LARGE = 2**21
-LINE = 64
-"""Bytes of a line of memory."""
-PAGE = 512
-"""Arrays with fewer elements lie where they come to lie."""
-
 NOTHING = ctypes.c_char * 0
 INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
 
@@ -46,6 +41,8 @@ KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "begins_int64": (None, (LONG, POINTER)),
     "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
     "in_large_pages": (None, (POINTER, LONG)),
+    "table_rises": (INT, (LONG, POINTER, POINTER, LONG, LONG, INT, POINTER)),
+    "table_begins": (None, (LONG, POINTER, LONG, POINTER, INT, INT)),
     "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
     "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
@@ -152,11 +149,11 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size, more = prod(shape), LINE // dtype.itemsize
-    if size < PAGE:
+    size, more = prod(shape), tuning.CACHE_LINE // dtype.itemsize
+    if size < tuning.ALIGNED_ELEMENTS:
         return make(shape, dtype)
     memory = make(size + more, dtype)  # of this type: scipy copies what is a small part of the array it looks into
-    begin = -address(memory) % LINE // dtype.itemsize
+    begin = -address(memory) % tuning.CACHE_LINE // dtype.itemsize
     return memory[begin : begin + size].reshape(shape)
 
 
@@ -164,6 +161,6 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The same with zeros; where they are new memory, in large pages: numpy asks for these only where it does not
     clear."""
     array = _in_lines(np.zeros, shape, dtype)
-    if array.nbytes >= LARGE:
+    if array.nbytes >= tuning.LARGE_ARRAY_BYTES:
         shared("in_large_pages")(address(array), array.nbytes)
     return array

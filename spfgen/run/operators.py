@@ -60,6 +60,14 @@ def _unary(name: str) -> Callable[[S], S]:
     return operator
 
 
+def _reduction(name: str, doc: str) -> Callable[..., Any]:
+    def method(self: Operators, axis: Any = None, *, keepdims: bool = False) -> Any:
+        return self._reduced(name, axis, keepdims)
+
+    method.__doc__ = doc
+    return method
+
+
 class Operators:
     """Signs and methods of numpy's arrays."""
 
@@ -78,6 +86,19 @@ class Operators:
 
     def transpose(self, *axes: Any) -> Self:
         raise NotImplementedError
+
+    def _number(self) -> Any:
+        """The only element."""
+        raise NotImplementedError
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __complex__(self) -> complex:
+        return complex(self._number())
 
     __add__, __radd__ = _elementwise("add"), _elementwise("add", True)
     __sub__, __rsub__ = _elementwise("subtract"), _elementwise("subtract", True)
@@ -133,33 +154,17 @@ class Operators:
         """numpy.prod."""
         return self._reduced("multiply", axis, keepdims, dtype=dtype)
 
-    def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.max."""
-        return self._reduced("maximum", axis, keepdims)
-
-    def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.min."""
-        return self._reduced("minimum", axis, keepdims)
-
-    def any(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.any."""
-        return self._reduced("logical_or", axis, keepdims)
-
-    def all(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.all."""
-        return self._reduced("logical_and", axis, keepdims)
+    max = _reduction("maximum", "numpy.max.")
+    min = _reduction("minimum", "numpy.min.")
+    any = _reduction("logical_or", "numpy.any.")
+    all = _reduction("logical_and", "numpy.all.")
 
     def mean(self, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Any:
         """numpy.mean."""
         return self._reduced("mean", axis, keepdims, dtype=dtype)
 
-    def argmax(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.argmax: the first place of the largest value."""
-        return self._reduced("argmax", axis, keepdims)
-
-    def argmin(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """numpy.argmin: the first place of the smallest value."""
-        return self._reduced("argmin", axis, keepdims)
+    argmax = _reduction("argmax", "numpy.argmax: the first place of the largest value.")
+    argmin = _reduction("argmin", "numpy.argmin: the first place of the smallest value.")
 
     def dot(self, other: Any) -> Any:
         """numpy.dot of vectors and matrices: `self @ other`."""

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.cir import pack as code
 from spfgen.cir.pack import Types
 from spfgen.errors import ToolError
@@ -23,17 +24,13 @@ from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import INDEX_TYPE, Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_table import by_table
-from spfgen.run.conversion import ENOUGH, Fall, pads, prepared
+from spfgen.run.conversion import Fall, pads, prepared
 from spfgen.run.form import Form, form_of
 from spfgen.run.functions import Function, address, loaded
 from spfgen.run.threads import threads_allowed, threads_by_default
 from spfgen.run.ways import Run, given_of, starts
 
-SMALL = 20_000
-"""Fewer entries are packed by a table or with numpy, until there have been many: a compilation takes longer."""
 MOST = 2**32 - 1
-SHARE = 25_000
-"""A thread for so many entries: fewer take less time than to begin with another thread."""
 
 
 def pack_entries(
@@ -45,7 +42,7 @@ def pack_entries(
     duplicates: Duplicates = "sum",
     *,
     threads: int = 0,
-    small: int = SMALL,
+    small: int = tuning.PACK_BY_NUMPY,
 ) -> Packed:
     """As layout.pack.pack, faster; coordinates may be int32 too.
 
@@ -71,7 +68,7 @@ def convert_arrays(
     index_types: Mapping[str, str] | None = None,
     *,
     threads: int = 0,
-    small: int = SMALL,
+    small: int = tuning.PACK_BY_NUMPY,
 ) -> Packed:
     """The arrays of another layout with the same entries.
 
@@ -89,13 +86,18 @@ def convert_arrays(
 
 
 def coordinates(
-    layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array], *, threads: int = 0, small: int = SMALL
+    layout: Layout,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    *,
+    threads: int = 0,
+    small: int = tuning.PACK_BY_NUMPY,
 ) -> tuple[tuple[Array, ...], Array]:
     """As layout.points.to_coordinates, faster (the order of the entries may differ)."""
     stored = _stored(layout, arrays)
     if stored >= small and not layout.turned:
         with suppress(ToolError):
-            return _coordinates(layout, sizes, arrays, _threads(threads, stored))
+            return _coordinates(layout, sizes, arrays, team(threads, stored))
     values = {v.name: arrays[v.name] for v in layout.values}
     return to_coordinates(layout, dict(sizes), dict(arrays), values)
 
@@ -104,9 +106,9 @@ def _stored(layout: Layout, arrays: Mapping[str, Array]) -> int:
     return sum([arrays[v.name].size for v in layout.values])
 
 
-def _threads(wanted: int, entries: int) -> int:
+def team(wanted: int, entries: int) -> int:
     """As many as are wanted (0: as OpenMP has by default), none of them for few entries."""
-    most = entries // SHARE
+    most = entries // tuning.PACK_PER_THREAD
     return threads_allowed(min(wanted or threads_by_default(), most) if most > 1 else 1)
 
 
@@ -184,11 +186,11 @@ def _converted(
     types = tuple([a.dtype for a in own.values()])
     kinds = tuple([str(index_types.get(n, INDEX_TYPE)) for n in form_of(target).indexes])
     place = "int32" if stored < 2**31 else "int64"
-    entries = stored if stored < small else ENOUGH
+    entries = stored if stored < small else tuning.CONVERT_COMPILED
     conversion = prepared(source, target, types, kinds, place, packs=expected is not None, entries=entries)
     digits = conversion.at(tuple([int(sizes[p]) for p in source.parameters]))
-    given, team = given_of(form, sizes, own), _threads(threads, stored)
-    run = Run(conversion, digits, own, given, stored, team, duplicates, expected)
+    given, parts = given_of(form, sizes, own), team(threads, stored)
+    run = Run(conversion, digits, own, given, stored, parts, duplicates, expected)
     for way in conversion.ways:
         found = run.by(way)
         if found is not None:

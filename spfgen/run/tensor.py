@@ -265,14 +265,8 @@ class Tensor(Operators):
 
         return bool(number(self))
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
+    def _number(self) -> Any:
+        return self.item()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """What numpy.asarray makes of it: a dense array, which is its own one where it has one. numpy's functions do

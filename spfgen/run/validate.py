@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import cast
 
 import spfgen
+from spfgen import tuning
 from spfgen.cir import check as cir_check
 from spfgen.cir.checks.names import KNOWN
 from spfgen.cir.files import plain_file, runtime
@@ -28,16 +29,6 @@ from spfgen.layout.nodes import Layout, Property
 from spfgen.layout.points import Array
 from spfgen.layout.width import fits
 from spfgen.run.threads import threads_allowed
-
-TINY = 64
-SMALL = 2_000
-"""Elements of index arrays up to which Python is the quickest: always, and as long as there is no compiled check."""
-EXACT = 4_000_000
-"""Elements up to which Python is used where 64 bits may not be enough."""
-ENOUGH = 1_000_000
-"""Elements that were checked with numpy after which it pays to have C compiled."""
-SLOW = 20
-"""An element that is checked with Python takes as long as so many with numpy."""
 
 MEMORY = 3
 
@@ -72,15 +63,15 @@ def check_arrays(
     plain.check_shapes(layout, sizes, arrays)
     found = _prepared(layout, arrays)
     total = sum([arrays[n].size for n, _ in found.kinds])
-    is_small = total <= SMALL and found.is_linear
-    found.looked_at += SLOW * total if is_small else total
-    waits = found.looked_at < ENOUGH or found.is_tried
-    if total <= TINY or (is_small and waits and found.function is None):
+    is_small = total <= tuning.VALIDATE_SMALL and found.is_linear
+    found.looked_at += tuning.VALIDATE_PYTHON * total if is_small else total
+    waits = found.looked_at < tuning.VALIDATE_COMPILED or found.is_tried
+    if total <= tuning.VALIDATE_TINY or (is_small and waits and found.function is None):
         return _in_python(found, sizes, arrays)
-    if found.function is None and not found.is_tried and found.looked_at >= ENOUGH:
+    if found.function is None and not found.is_tried and found.looked_at >= tuning.VALIDATE_COMPILED:
         found.is_tried = True
         found.function = _built(layout, found.kinds)
-    if not _fits(found, sizes, arrays) and found.is_linear and total <= EXACT:
+    if not _fits(found, sizes, arrays) and found.is_linear and total <= tuning.VALIDATE_EXACT:
         return _in_python(found, sizes, arrays)
     if found.function is None or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
         return plain.check_arrays(layout, sizes, arrays)
@@ -217,7 +208,12 @@ def ready_check(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, A
     """For arrays that `check_arrays` has found to be right; None where it did not need C."""
     found = _prepared(layout, arrays)
     total = sum([arrays[n].size for n, _ in found.kinds])
-    if found.function is None or total <= TINY or not _fits(found, sizes, arrays) or not _is_usable(found, arrays):
+    if (
+        found.function is None
+        or total <= tuning.VALIDATE_TINY
+        or not _fits(found, sizes, arrays)
+        or not _is_usable(found, arrays)
+    ):
         return None
     shapes = tuple((n, a, a.shape, a.strides) for n, a in arrays.items())
     return ReadyCheck(dict(sizes), dict(arrays), shapes, found, found.function, _given(found, sizes, arrays))

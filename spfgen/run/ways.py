@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.cir import convert
 from spfgen.cir.convert import Pair
 from spfgen.layout.duplicates import Duplicates
@@ -18,19 +19,6 @@ from spfgen.layout.points import Array
 from spfgen.run.conversion import Conversion, Digits, Fall
 from spfgen.run.form import Form, form_of
 from spfgen.run.functions import Function, address, ordering, shared, zeros
-
-MOST_EMPTY = 64
-"""More groups for each entry than this are not counted one by one."""
-NEAR, FAR = 2**21, 12 * 2**20
-"""Bytes: so much is near wherever it is written; beyond the other it pays to bring neighbours together first."""
-BUCKET, BUCKETS = 12_000, 256
-"""Entries of a bucket, about, and the most buckets: each needs a few lines of the cache while entries go there."""
-PAGE_PART = 2531
-"""Bytes: the golden section of a page."""
-SPREAD, WINDOW, SAMPLES = 1021, 128, 24
-"""Buckets, entries and windows of the test whether neighbours lie far apart."""
-SOME, MANY = 5, 50
-"""Of 100 entries, how many lie far apart where it pays to fetch places ahead, and to use buckets."""
 
 
 def given_of(form: Form, sizes: Mapping[str, int], arrays: Mapping[str, Array], to: bool = False) -> dict[str, int]:
@@ -130,7 +118,7 @@ class Run:
         testing, copying = self.functions("sequence")
         groups = self.digits.groups
         more = {"parts": self.threads, "entries": self.stored}
-        if testing({**self.given, **more}) or groups >= MOST_EMPTY * self.stored + 2**16:
+        if testing({**self.given, **more}) or groups >= tuning.CONVERT_EMPTY_GROUPS * self.stored + 2**16:
             return None
         made = self.made(self.stored, self.stored)
         if made is None:
@@ -147,10 +135,14 @@ class Run:
         """The entries of each group are counted, then written as they come, then sorted where need be."""
         counting, writing, testing, spreading, *ahead = self.functions("counted")
         groups, rank, stored = self.digits.groups, self.level.rank, self.stored
-        if groups >= MOST_EMPTY * stored + 2**16:
+        if groups >= tuning.CONVERT_EMPTY_GROUPS * stored + 2**16:
             return None
         apart = self.apart(spreading)
-        if apart >= MANY and stored * self.conversion.entry_bytes > FAR and convert.is_sortable(self.pair.key):
+        if (
+            apart >= tuning.CONVERT_MANY_APART
+            and stored * self.conversion.entry_bytes > tuning.CONVERT_FAR_BYTES
+            and convert.is_sortable(self.pair.key)
+        ):
             return self.scattered(groups)
         parts = max(1, min(self.threads, 4 * stored // max(groups, 1)))
         count = zeros((parts, groups), np.dtype(self.pair.place))
@@ -164,7 +156,7 @@ class Run:
             return None
         if rank.begin:
             self.write_bounds(made.arrays, count[0], total)
-        if ahead and apart >= SOME and total == stored:
+        if ahead and apart >= tuning.CONVERT_SOME_APART and total == stored:
             writing = ahead[0]
         ready = self.ready(made) | more
         writing(ready)
@@ -179,11 +171,11 @@ class Run:
     def apart(self, spreading: Function) -> int:
         """Of 100 entries that follow one another, how many lie far apart in a target that does not fit the cache."""
         groups = self.digits.groups
-        if groups == 0 or self.stored * self.conversion.entry_bytes <= NEAR:
+        if groups == 0 or self.stored * self.conversion.entry_bytes <= tuning.CONVERT_NEAR_BYTES:
             return 0
-        buckets, parts = min(groups, SPREAD), max(1, self.stored // WINDOW)
+        buckets, parts = min(groups, tuning.CONVERT_SPREAD), max(1, self.stored // tuning.CONVERT_WINDOW)
         seen = np.zeros(buckets, np.int32)
-        more = {"parts": parts, "samples": min(parts, SAMPLES), "factor": (buckets << 32) // groups}
+        more = {"parts": parts, "samples": min(parts, tuning.CONVERT_SAMPLES), "factor": (buckets << 32) // groups}
         return spreading({**self.given, **more, "seen": address(seen)})
 
     def scattered(self, groups: int) -> Packed | None:
@@ -218,8 +210,10 @@ class Run:
 
     def buckets(self, groups: int) -> int:
         """How many; a bucket begins at another part of a page than the one before, else all would share few lines."""
-        most = max(1, min(groups, BUCKETS, self.stored // BUCKET))
-        return min(range(most - most // 8, most + 1), key=lambda b: abs(4 * self.stored / b % 4096 - PAGE_PART))
+        most = max(1, min(groups, tuning.CONVERT_BUCKETS, self.stored // tuning.CONVERT_BUCKET))
+        return min(
+            range(most - most // 8, most + 1), key=lambda b: abs(4 * self.stored / b % 4096 - tuning.CONVERT_PAGE_PART)
+        )
 
     def key_array(self, arrays: Mapping[str, Array]) -> Array:
         """The array of the only key."""

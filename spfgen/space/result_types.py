@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
-from spfgen.lang.typing import Kind, joined, kind_of, scalar_types, settled
+from spfgen.lang.typing import Kind, all_steps, joined, kind_of, scalar_types, settled
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -19,7 +19,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
     elements are read with that type; else with the one that is found. Raises SpecError for what numpy refuses."""
     found: dict[str, Kind] = {}
     read: dict[str, Kind] = {n: TYPES[t] for n, t in {**known, **given}.items()}
-    statements = [s for s in _all(kernel.statements) if isinstance(s, lang.Statement)]
+    statements = [s for s in all_steps(kernel.statements) if isinstance(s, lang.Statement)]
 
     def leaf(value: Any) -> Kind:
         match value:
@@ -45,7 +45,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
             found[name] = kind if old is None else joined([old, kind])
         if found == before:
             break
-    for step in _all(kernel.statements):
+    for step in all_steps(kernel.statements):
         if isinstance(step, lang.If | lang.While):
             kind_of(step.condition, leaf)
     return {n: settled(k).name for n, k in found.items()}
@@ -57,13 +57,3 @@ def _stored(statement: lang.Statement) -> Any:
     if statement.op in ("=", "+="):
         return value
     return lang.Apply(statement.op, (value, value), statement.span, statement.function)
-
-
-def _all(steps: Sequence[Any]) -> Iterator[Any]:
-    for step in steps:
-        yield step
-        match step:
-            case lang.If(_, then, otherwise):
-                yield from _all((*then, *otherwise))
-            case lang.For(_, body) | lang.While(_, body):
-                yield from _all(body)

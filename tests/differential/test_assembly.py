@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Iterable
 from typing import Any
@@ -387,6 +388,44 @@ def test_memory_is_ones_own_and_calls_can_be_repeated() -> None:
     assert all(x.flags.owndata or x.base is not None for x in first.arrays.values())
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("out", ["csr", "csc", "coo", "dcsr", "csf", "bcsr", "ell", "coo_unsorted"])
+def test_many_entries(out: str, threads: int) -> None:
+    """In the order of the layout and out of it; arrays that the kernel allocated may become the result's."""
+    random = np.random.default_rng(5)
+    a, b = (np.where(random.random((90, 110)) < 0.4, random.integers(1, 9, (90, 110)), 0).astype(float) for _ in "ab")
+    texts = {
+        "C[i,j] = A[i,j] + B[i,j]": a + b,
+        "C[j,i] = A[i,j]": a.T,
+        "C[i,j] = max(A[i,j], B[i,j])": np.maximum(a, b),
+        "C[l,j] = concat((A[i,j], B[k,j]), (i,k) -> l)": np.vstack([a, b]),
+        "C[i,l] = concat((A[i,j], B[i,k]), (j,k) -> l)": np.hstack([a, b]),
+        "C[i,j] = A[i,k]*B[j,k]": a @ b.T,
+    }
+    for text, wanted in texts.items():
+        operands = {"A": csr(a), "B": csr(b)} if "B" in text else {"A": csr(a)}
+        kernel = spfgen.compile(text, threads=threads, C=out, **dict.fromkeys(operands, "csr"))
+        check(kernel(**operands), wanted, None if out == "bcsr" else wanted)  # whole blocks are stored
+        check(kernel(**{n: csr(np.zeros_like(x.toarray())) for n, x in operands.items()}), 0 * wanted, 0 * wanted)
+
+
+def test_memory_of_a_kernel_outlives_it() -> None:
+    """Arrays that the kernel allocated are given back when nobody has them any more, and scipy takes them."""
+    a = scipy.sparse.random_array((200, 200), density=0.2, format="csr", rng=np.random.default_rng(1))
+    kernel = spfgen.compile("C[i,j] = 2*A[i,j] + A[i,j]", A="csr", C="csr")
+    bound = kernel.bind(A=a)
+    bound()
+    arrays = dict(bound.tensors["C"].arrays)
+    for _ in range(3):
+        bound()
+    del bound, kernel
+    gc.collect()
+    made = scipy.sparse.csr_array((arrays["val"], arrays["colidx"], arrays["rowptr"]), shape=a.shape)
+    np.testing.assert_array_equal((made - 3 * a).toarray(), 0)
+    arrays["val"][:] = 1
+    assert arrays["val"].sum() == a.nnz
+
+
 def test_a_pattern_is_computed_once() -> None:
     """It is filled again with other values, in the same arrays."""
     kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr")
@@ -505,7 +544,7 @@ def test_operands_with_the_names_of_options() -> None:
 def test_what_explain_says() -> None:
     kernel = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csc")
     assert "C : csc, float64, output, its pattern is computed" in kernel.explain()
-    assert "at most A.nnz*B.nnz/A.ncol entries of C, 24 bytes each" in kernel.explain()
+    assert "at most A.nnz*B.nnz/A.ncol entries of C, 16 bytes each, or 24 beyond 32 bits" in kernel.explain()
     assert "4*B.ncol bytes for the rows of each thread" in kernel.explain()
     assert [t["assembled"] for t in kernel.explain(json=True)["tensors"]] == [False, False, True]
 

@@ -5,8 +5,6 @@ A failure is shrunk and shown as text with its layouts. `-m fuzz` runs many; SPF
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,9 +26,9 @@ from tests.fuzz.expressions import (
     result_of,
     shrunk,
 )
+from tests.fuzz.seeds import reports_of
 from tests.papers import support
 
-SECONDS = float(os.environ.get("SPFGEN_FUZZ_SECONDS", "600"))
 FILLS: dict[str, Sequence[Any]] = {
     "f": (0.0, 0.0, 1.0, np.inf, -np.inf, 2.5, np.nan),
     "i": (0, 0, 1, -3),
@@ -166,10 +164,5 @@ def test_random_equations(seed: int) -> None:
 @pytest.mark.fuzz
 @pytest.mark.timeout(0)
 def test_many_random_equations() -> None:
-    start, seed = time.monotonic(), int(os.environ.get("SPFGEN_FUZZ_SEED", "1000"))
-    reports = []
-    while time.monotonic() - start < SECONDS and len(reports) < 10:
-        report = try_one(seed, level=seed % 3)
-        reports += [report] if report else []
-        seed += 1
+    reports = reports_of(try_one)
     assert not reports, "\n\n".join(reports)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -15,9 +13,9 @@ import pytest
 from spfgen.errors import SpfgenError
 from tests.fuzz import unseen
 from tests.fuzz.loops import DTYPES, LARGEST, TYPES, Grower, Program, Tensor, bounded, shrunk, used
+from tests.fuzz.seeds import reports_of
 from tests.papers import support
 
-SECONDS = float(os.environ.get("SPFGEN_FUZZ_SECONDS", "600"))
 EXTENTS = ({"n": 4, "m": 5}, {"n": 3, "m": 2}, {"n": 1, "m": 4})
 DENSITIES = (0.4, 1.0, 0.0)
 FILLS: Mapping[str, tuple[Any, ...]] = {"f": (0.0, 0.0, 1.5, np.inf), "i": (0, 0, 2), "b": (False, False, True)}
@@ -145,10 +143,5 @@ def test_random_loops(seed: int) -> None:
 @pytest.mark.fuzz
 @pytest.mark.timeout(0)
 def test_many_random_loops() -> None:
-    start, seed = time.monotonic(), int(os.environ.get("SPFGEN_FUZZ_SEED", "1000"))
-    reports = []
-    while time.monotonic() - start < SECONDS and len(reports) < 10:
-        report = try_one(seed, level=seed % 3)
-        reports += [report] if report else []
-        seed += 1
+    reports = reports_of(try_one)
     assert not reports, "\n\n".join(reports)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping
 from typing import Any
 from zlib import crc32
@@ -13,10 +11,10 @@ import pytest
 
 from spfgen.errors import SpfgenError
 from tests.fuzz import unseen
+from tests.fuzz.seeds import reports_of
 from tests.fuzz.views import Grower, View, meaning, show, smaller, split_sizes, tensors
 from tests.papers import support
 
-SECONDS = float(os.environ.get("SPFGEN_FUZZ_SECONDS", "600"))
 FILLS = (0.0, 0.0, 0.0, 1.0, -2.0)
 
 
@@ -111,10 +109,5 @@ def test_random_views(seed: int) -> None:
 @pytest.mark.fuzz
 @pytest.mark.timeout(0)
 def test_many_random_views() -> None:
-    start, seed = time.monotonic(), int(os.environ.get("SPFGEN_FUZZ_SEED", "1000"))
-    reports = []
-    while time.monotonic() - start < SECONDS and len(reports) < 10:
-        report = try_one(seed, level=seed % 3)
-        reports += [report] if report else []
-        seed += 1
+    reports = reports_of(try_one)
     assert not reports, "\n\n".join(reports)

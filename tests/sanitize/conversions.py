@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import spfgen
+from spfgen import tuning
 from spfgen.run import compile as compiling
 from spfgen.run import functions, ways
 from spfgen.run import pack as packing
@@ -34,15 +35,15 @@ def data(shape: tuple[int, int], random: np.random.Generator) -> Iterator[tuple[
 def main() -> None:
     """What is read or written outside of an array ends the program; what is wrong raises."""
     functions.build = functools.partial(compiling.build, extra_flags=tuple(FLAGS), optimise=False)
-    ways.BUCKET = 40
-    packing.SHARE = 1
+    tuning.CONVERT_BUCKET = 40
+    tuning.PACK_PER_THREAD = 1
     random = np.random.default_rng(3)
     layouts = spfgen.parse("").layouts
     csr, *targets = (layouts[name].layout() for name in ("csr", *TARGETS))
 
     for shape in SHAPES:
         for apart, far in ((False, 0), (True, 0), (True, 2**40)):
-            ways.FAR = far
+            tuning.CONVERT_FAR_BYTES = far
             ways.Run.apart = lambda run, *_, apart=apart: 100 * (apart and run.digits.groups > 0)
             for coords, values in data(shape, random):
                 expected = np.zeros(shape)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.checks.fused import collected, ends, first_wrong
@@ -19,9 +20,6 @@ from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
 from spfgen.layout.checks import Check, Part, Segments
 from spfgen.layout.loops import Loop
 from spfgen.sets.affine import NotAffine, affine
-
-BLOCK = 2048
-"""So many segments at most are looked at together: their places stay in a near cache."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,9 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     count, each, blocks, number, taken = (
         w.names.of(n) for n in ("count", "block_size", "blocks", "part", "parts_taken")
     )
-    turns = c.Bin("+", c.Bin("/", c.Bin("/", c.Name(count), c.Int(BLOCK)), c.Name(w.threads)), c.Int(1))
+    turns = c.Bin(
+        "+", c.Bin("/", c.Bin("/", c.Name(count), c.Int(tuning.CHECKED_SEGMENTS)), c.Name(w.threads)), c.Int(1)
+    )
     above = c.Bin("/", c.Bin("+", c.Name(count), c.Bin("-", c.Name(each), c.Int(1))), c.Name(each))
     begins = c.Bin("+", block.low, c.Bin("*", c.Name(number), c.Name(each)))
     until = c.Call("spfgen_min", (block.high, c.Bin("+", c.Name(block.first), c.Name(each))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.checks.expressions import Expressions
@@ -15,8 +16,6 @@ from spfgen.layout.checks import Check
 from spfgen.layout.loops import Loop, scan
 from spfgen.layout.nodes import Layout
 
-CHUNK = 64
-"""So many values of an outer loop are given to a thread at a time."""
 NEVER = c.Name("INT64_MAX")
 """In place of the first value that is wrong, as long as none is."""
 
@@ -71,7 +70,7 @@ class Writer(Expressions):
     def shared(self) -> str:
         """The pragma of an outer loop over work of any size."""
         work = f" reduction(+ : {self.work})" if self.counted else ""
-        return self.parallel(f"schedule(dynamic, {CHUNK}){work}")
+        return self.parallel(f"schedule(dynamic, {tuning.CHECKED_CHUNK}){work}")
 
     def counter(self) -> list[c.Stmt]:
         return [c.Declare(INT, self.work, c.Int(0))] if self.counted else []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from spfgen import tuning
 from spfgen.errors import SpecError
 from spfgen.facts.formula import ONE, Bin, Expr, variables
 from spfgen.facts.prove import Answer, recorded, smaller
@@ -31,8 +32,6 @@ ALGORITHMS = {
 """What a schedule calls an algorithm, and what it is called in words."""
 TESTED = (search.NAME, loop.NAME)
 """Algorithms that look through the whole range."""
-MOST = (3, 2)
-"""Variants of one nest with one find, and with several: more would hardly be faster, and a reader has to read them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,9 @@ def choose_finds(instance: Instance, plan: Plan, steps: Sequence[Step], context:
     found = _asked(instance, plan, steps, context)
     choices = [f.proposals for f in found]
     result = []
-    numbers_taken = cheapest([[p.cost for p in c] for c in choices], context.stored, MOST[len(found) > 1])
+    numbers_taken = cheapest(
+        [[p.cost for p in c] for c in choices], context.stored, tuning.FIND_VARIANTS[len(found) > 1]
+    )
     for numbers in _with_frugal(choices, numbers_taken, context):
         chosen = tuple(c[n] for c, n in zip(choices, numbers, strict=True))
         result.append(Variant(plus(*(p.cost for p in chosen)), _built(plan, found, chosen)))
@@ -70,7 +71,7 @@ def _with_frugal(
         return taken
     costs = [[c[n].cost for n in f] for c, f in zip(choices, frugal, strict=True)]
     (best,) = cheapest(costs, context.stored, 1)
-    return [*taken[: MOST[1]], tuple(f[n] for f, n in zip(frugal, best, strict=True))]
+    return [*taken[: tuning.FIND_VARIANTS[1]], tuple(f[n] for f, n in zip(frugal, best, strict=True))]
 
 
 def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Context) -> list[_Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spfgen import tuning
 from spfgen.plan.cost import nanoseconds, times
 from spfgen.plan.finds.proposal import Proposal
 from spfgen.plan.finds.query import Query
@@ -11,4 +12,4 @@ ALGORITHM = "plain loop"
 
 
 def propose(query: Query) -> Proposal:
-    return Proposal(NAME, query.find, query.total(times(nanoseconds(8), query.length)))
+    return Proposal(NAME, query.find, query.total(times(nanoseconds(tuning.LOOP_TENTHS), query.length)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.plan.cost import log2, nanoseconds, plus, times
 from spfgen.plan.finds.proposal import Offer, Proposal
 from spfgen.plan.finds.query import Known, Query
@@ -29,4 +30,10 @@ def propose(query: Query, key: Known) -> Offer:
         parallel=False,
         because=f"{order.words} (by Z3 from the declared properties)",
     )
-    return Proposal(NAME, find, query.total(plus(nanoseconds(80), times(nanoseconds(40), log2(query.length)))))
+    return Proposal(
+        NAME,
+        find,
+        query.total(
+            plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(query.length)))
+        ),
+    )

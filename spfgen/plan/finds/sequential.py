@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from spfgen import tuning
 from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
 from spfgen.plan.cost import log2, nanoseconds, over, plus, times
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
@@ -67,11 +68,13 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
         at=state.over,
     )
     states = _times_started(query, state, above)
-    memory = times(nanoseconds(1), *state.extents) if state.extents else ZERO  # cleared before
-    walked = plus(memory, times(nanoseconds(5), states, query.length))
-    steps = query.total(nanoseconds(40))
+    memory = times(nanoseconds(tuning.STATE_TENTHS), *state.extents) if state.extents else ZERO  # cleared before
+    walked = plus(memory, times(nanoseconds(tuning.WALK_TENTHS), states, query.length))
+    steps = query.total(nanoseconds(tuning.STEP_TENTHS))
     far = over(times(states, query.length), query.visits)
-    jumps = plus(memory, query.total(plus(nanoseconds(30), times(nanoseconds(45), log2(far)))))
+    jumps = plus(
+        memory, query.total(plus(nanoseconds(tuning.JUMP_TENTHS), times(nanoseconds(tuning.GALLOP_TENTHS), log2(far))))
+    )
     setup = (Setup(above, state),)
     frugal = not state.extents
     walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup, frugal)

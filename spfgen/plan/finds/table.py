@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spfgen import tuning
 from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, show, variables
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply
@@ -77,26 +78,16 @@ def _offer(query: Query, key: Known, name: str, level: str, extent: Expr) -> Pro
         place=table.name,
     )
     built = times(*(query.trips[d] for d in query.loops[: query.loops.index(level)]))
-    build, look, hit, branch, clear = _COSTS[name]
+    build, look, hit, branch, clear = tuning.TABLE_TENTHS[name]
     ranked = name == BITMAP and order.unique and order.descending is False
     if name == BITMAP and not ranked:  # hardly better than the position array behind it
-        build, look, hit, branch, clear = (c + 1 for c in _COSTS[ARRAY])
+        build, look, hit, branch, clear = (c + 1 for c in tuning.TABLE_TENTHS[ARRAY])
     rate = Bin("min", query.matches(key), ONE)
     rarer = Bin("min", rate, Bin("-", ONE, rate))
     each = plus(nanoseconds(look), times(nanoseconds(hit), rate), times(nanoseconds(branch), rarer))
-    memory = Bin("/", extent, Num(500)) if ranked else times(extent, nanoseconds(clear))
+    memory = Bin("/", extent, Num(tuning.BITMAP_KEYS)) if ranked else times(extent, nanoseconds(clear))
     cost = plus(times(built, query.length, nanoseconds(build)), query.total(each), memory)
     return Proposal(name, found, cost, (Setup(level, table),), frugal=name == HASH)
-
-
-_COSTS = {
-    HASH: (40, 17, 45, 120, 0),
-    ARRAY: (15, 15, 0, 120, 1),
-    BITMAP: (15, 6, 20, 110, 0),
-    SCATTER: (15, 17, 0, 0, 1),
-}
-"""Tenths of nanoseconds, measured: per position when it is built and cleared; per lookup, per hit, per hit or miss
-(whichever is rarer: a branch that is not foreseen); per possible key."""
 
 
 def _copying(offer: Proposal, operand: Operand) -> Proposal:

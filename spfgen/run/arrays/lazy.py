@@ -104,14 +104,8 @@ class LazyArray(Operators):
     def __bool__(self) -> bool:
         return bool(self.compute())
 
-    def __float__(self) -> float:
-        return float(self.compute())
-
-    def __int__(self) -> int:
-        return int(self.compute())
-
-    def __complex__(self) -> complex:
-        return complex(self.compute())
+    def _number(self) -> Any:
+        return self.compute()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:

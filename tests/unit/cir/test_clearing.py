@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir import clearing
+from spfgen import tuning
 from spfgen.pipeline import make_plans, print_kernel
 from spfgen.run.call import Bound
 from spfgen.run.compile import build, load
@@ -25,7 +25,7 @@ def run_far(
     kernel = spfgen.compile(text, **layouts, threads=2)
     (output,) = (t.name for t in kernel.program.tensors if t.is_output)
     bound = kernel.bind(**operands, **{output: result})
-    monkeypatch.setattr(clearing, "FAR", 1)
+    monkeypatch.setattr(tuning, "STREAMED_BYTES", 1)
     kinds = (text, *layouts.values(), result.dtype.name)
     source = SOURCES.get(kinds) or print_kernel(bound.program, make_plans(bound.program)).whole
     SOURCES[kinds] = source

@@ -7,11 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from spfgen.cir.sums import LONG
 from spfgen.ir import walk
-from spfgen.plan import prefetch
 from spfgen.plan.nodes import Scan
-from spfgen.plan.prefetch import LARGE, SHORT
+from spfgen.tuning import PREFETCH_LONG, PREFETCH_SHORT, PREFETCH_VALUES, VECTOR_SUM_LONG
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
 
@@ -35,7 +33,7 @@ def test_rows_of_each_length(kind: type, index: type) -> None:
 def test_vectors_of_each_length(kind: type) -> None:
     """All remainders, from loops with fewer values than a vector to those with two vectors."""
     kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A="dense", x="dense", y="dense")
-    for length in (*range(10), *range(LONG - 2, LONG + 18)):
+    for length in (*range(10), *range(VECTOR_SUM_LONG - 2, VECTOR_SUM_LONG + 18)):
         a, x = (np.arange(3 * length) % 7 + 1).reshape(3, length).astype(kind), (np.arange(length) % 5 - 1).astype(kind)
         assert np.array_equal(kernel(A=a, x=x), a @ x)
 
@@ -51,7 +49,7 @@ def test_vectors_from_a_later_place() -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> None:
     """All remainders, around the length from which a row has several sums."""
-    free, lengths = prefetch.LONG + 20, np.array([*range(9), *range(prefetch.LONG - 3, prefetch.LONG + 18)])
+    free, lengths = PREFETCH_LONG + 20, np.array([*range(9), *range(PREFETCH_LONG - 3, PREFETCH_LONG + 18)])
     a = np.eye(free + lengths.size, dtype=kind)
     a[free:, :free] = (np.arange(free) < lengths[:, None]) * (np.arange(free) % 7 + 1)
     b = (np.arange(len(a)) % 5 - 1).astype(kind)
@@ -107,9 +105,12 @@ def test_what_is_fetched_ahead(statement: str, layouts: dict[str, str], arrays: 
 @pytest.mark.parametrize("layout", ["csr", "csc", "ell"])
 def test_large_and_short(layout: str) -> None:
     """As much, in segments as short, as it takes to fetch ahead."""
-    count = LARGE // SHORT
-    a = csr_array((np.ones(LARGE), np.tile(np.arange(SHORT, dtype=np.int32), count), np.arange(count + 1) * SHORT),
-                  shape=(count, SHORT))  # fmt: skip
+    count = PREFETCH_VALUES // PREFETCH_SHORT
+    columns = np.tile(np.arange(PREFETCH_SHORT, dtype=np.int32), count)
+    a = csr_array(
+        (np.ones(PREFETCH_VALUES), columns, np.arange(count + 1) * PREFETCH_SHORT),
+        shape=(count, PREFETCH_SHORT),
+    )
     if layout == "csc":
         a = a.T
     if layout == "ell":
@@ -122,21 +123,21 @@ def test_large_and_short(layout: str) -> None:
 @pytest.mark.parametrize("layout", ["csr", "dcsr", "ell"])
 def test_large_and_long(layout: str) -> None:
     """As much, in segments as long, as it takes to fetch values in each round; one is shorter than a round."""
-    lengths = np.full(LARGE // 13 + 2, 13)
+    lengths = np.full(PREFETCH_VALUES // 13 + 2, 13)
     lengths[7] = 2
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     a = csr_array((np.ones(indptr[-1]), np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths), indptr),
                   shape=(len(lengths), 13))  # fmt: skip
-    assert a.nnz >= LARGE
+    assert a.nnz >= PREFETCH_VALUES
     kernel = spfgen.compile(STATEMENT, A=layout, x="dense", y="dense")
     assert np.array_equal(kernel(A=spfgen.pack(a, layout), x=np.ones(13)), lengths)
 
 
 def test_large_and_of_many_lengths() -> None:
     """As much, in segments of which each is much longer or shorter than its neighbours."""
-    lengths = np.tile([0, 1, 14, 2, 23], LARGE // 40 + 1)
+    lengths = np.tile([0, 1, 14, 2, 23], PREFETCH_VALUES // 40 + 1)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    assert indptr[-1] >= LARGE
+    assert indptr[-1] >= PREFETCH_VALUES
     columns = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
     a = csr_array((np.ones(indptr[-1]), columns, indptr), shape=(len(lengths), 23))
     kernel = spfgen.compile(STATEMENT, A="csr", x="dense", y="dense")

@@ -10,9 +10,8 @@ from scipy.sparse import dia_array, diags_array
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.blocks import SIZE
 from spfgen.plan.nodes import Ahead, Scan
-from spfgen.plan.prefetch import LARGE
+from spfgen.tuning import BLOCK_PLACES, PREFETCH_VALUES
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
 
@@ -59,13 +58,13 @@ def test_nothing_is_fetched_ahead_where_another_subscript_changes_in_the_loop() 
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("rows", [0, 1, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE + 5])
+@pytest.mark.parametrize("rows", [0, 1, BLOCK_PLACES - 1, BLOCK_PLACES, BLOCK_PLACES + 1, 3 * BLOCK_PLACES + 5])
 @pytest.mark.parametrize("more", [-7, 300])
 def test_results(rows: int, more: int, threads: int) -> None:
     """Diagonals that begin or end within a block, and some outside of all but one."""
     columns = max(rows + more, 0)
     rng = np.random.default_rng(rows)
-    offsets = [o for o in (-rows + 1, -SIZE, -3, 0, 1, SIZE - 1, columns - 1) if -rows < o < columns]
+    offsets = [o for o in (-rows + 1, -BLOCK_PLACES, -3, 0, 1, BLOCK_PLACES - 1, columns - 1) if -rows < o < columns]
     a = dia_array((rng.integers(1, 9, (len(set(offsets)), columns)).astype(float), sorted(set(offsets))),
                   shape=(rows, columns))  # fmt: skip
     x, z = rng.integers(1, 9, columns).astype(float), rng.integers(1, 9, rows).astype(float)
@@ -77,7 +76,7 @@ def test_results(rows: int, more: int, threads: int) -> None:
 
 def test_large() -> None:
     """As much as it takes to fetch ahead."""
-    size = LARGE // 2
+    size = PREFETCH_VALUES // 2
     a = dia_array(diags_array([np.ones(size), np.ones(size - 1)], offsets=[0, 1]))
     y = spfgen.compile(STATEMENT, A="dia", x="dense", y="dense")(A=a, x=np.ones(size))
     assert np.array_equal(y, np.append(np.full(size - 1, 2.0), 1.0))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen import tuning
 from spfgen.cir import nodes as c
 from spfgen.cir.cost import cost_expr
 from spfgen.cir.files import runtime
@@ -22,8 +23,6 @@ from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var
 from spfgen.ir import walk
 from spfgen.plan.context import context_of
 from spfgen.plan.cost import (
-    NEARLY,
-    SAMPLES,
     _compiled,
     _samples,
     log2,
@@ -279,7 +278,7 @@ def test_each_has_its_sizes() -> None:
 
 def test_variants_that_are_nearly_as_good_are_not_worth_their_code() -> None:
     close = [[N, plus(Num(2), over(N, Num(2)))]]
-    assert NEARLY > 1
+    assert tuning.VARIANT_GAIN > 1
     assert len(cheapest(close, {})) == 1
     assert len(cheapest([[N, plus(Num(2), over(N, Num(20)))], [ONE]], {})) <= 2
 
@@ -308,7 +307,7 @@ def test_costs_of_nothing() -> None:
 def test_samples_are_sizes_that_occur() -> None:
     wanted = ["A.n", "A.nnz", "x.nnz"]
     samples = _samples(wanted, STORED)
-    assert len(samples) == SAMPLES
+    assert len(samples) == tuning.SAMPLED_SIZES
     assert samples == _samples(wanted, STORED), "the same each time"
     for n, nnz, other in samples:
         assert 1 <= n <= 1e8

@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import Do, Reduce, UnrollAndJam
-from spfgen.plan.unroll_and_jam import COUNT
+from spfgen.tuning import JAMMED_ITERATIONS
 
 PRODUCT = "C[i, j] = A[i, j]*B[i, k]*D[k, j]"
 SDDMM = f"""kernel k {{{{ tensor A : csr tensor B : dense tensor D : {{second}} tensor C : csr shares A
@@ -34,9 +34,9 @@ def test_sums_of_a_group(sddmm: spfgen.Kernel) -> None:
     assert ["across" in g.because for g in found] == [True, False], "D as it is, and a copy along which sums run"
     for group in found:
         inside = list(walk(group.several))
-        assert len([n for n in inside if isinstance(n, Do)]) == COUNT
+        assert len([n for n in inside if isinstance(n, Do)]) == JAMMED_ITERATIONS
         places = [n.target.place for n in inside if isinstance(n, Reduce)]
-        assert len(set(places)) == COUNT
+        assert len(set(places)) == JAMMED_ITERATIONS
         assert [n.target.place for n in inside if isinstance(n, Do)] == places[::-1]
 
 
@@ -51,7 +51,7 @@ def test_people_are_told_once(sddmm: spfgen.Kernel) -> None:
     assert told.count("is stored, C is not cleared") == 1
 
 
-@pytest.mark.parametrize("entries", range(2 * COUNT + 2))
+@pytest.mark.parametrize("entries", range(2 * JAMMED_ITERATIONS + 2))
 @pytest.mark.parametrize("terms", [0, 1, 6])
 def test_rows_of_each_length(sddmm: spfgen.Kernel, entries: int, terms: int) -> None:
     """Whole groups, what is left of one, no entries at all, and empty rows around them."""

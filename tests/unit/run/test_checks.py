@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spfgen import tuning
 from spfgen.errors import DataError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import builtin_names, parse_tree
@@ -156,9 +157,9 @@ def test_numbers_beyond_64_bits(name: str, array: list[int], wanted: str) -> Non
 
 
 def test_what_does_not_fit_is_told_where_python_would_be_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate, "EXACT", 0)
-    monkeypatch.setattr(validate, "SMALL", 0)
-    monkeypatch.setattr(validate, "TINY", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_EXACT", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_SMALL", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_TINY", 0)
     layout, sizes, arrays = wide()
     assert [p.text for p in validate.check_arrays(layout, sizes, arrays)] == ["forall p : sum(p) + row(p) < 2*n"]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen import tuning
 from spfgen.cir.convert import Pair
 from spfgen.cir.pack import Types
 from spfgen.errors import DataError
@@ -40,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     Threads share little data, too.
     """
     monkeypatch.setattr(functions, "build", lambda text: compiling.build(text, optimise=False))
-    monkeypatch.setattr(packing, "SHARE", 1)
+    monkeypatch.setattr(tuning, "PACK_PER_THREAD", 1)
 
 
 def entries(shape: tuple[int, ...], count: int, once: bool = False, ascending: bool = False):
@@ -222,7 +223,7 @@ def test_long_segments_and_many_digits():
 
 def test_tensors_use_it():
     """What the Python door packs and unpacks is the same beyond the limit."""
-    count = packing.SMALL + 5
+    count = tuning.PACK_BY_NUMPY + 5
     dense = np.zeros((200, 300))
     dense[RANDOM.integers(0, 200, count), RANDOM.integers(0, 300, count)] = 2
     coords = np.nonzero(dense)
@@ -235,7 +236,7 @@ def test_tensors_use_it():
 
 
 def test_small_ones_go_through_c_once_there_were_many(monkeypatch):
-    monkeypatch.setattr(conversion, "EACH", conversion.ENOUGH // 3)
+    monkeypatch.setattr(tuning, "CONVERT_START", tuning.CONVERT_COMPILED // 3)
     csr, csc = get("csr"), get("csc")
     way = calls_of(monkeypatch, "counted")
     for count in (0, 1, 7, 30, 5):
@@ -259,7 +260,7 @@ def test_scipy_arrays_are_converted_as_they_are(monkeypatch):
             got = spfgen.pack(matrix, layout)
             np.testing.assert_array_equal(got.to_numpy(), wanted)
             assert not any(np.shares_memory(a, b) for a in got.arrays.values() for b in (tidy.data, tidy.indices))
-    monkeypatch.setattr(conversion, "EACH", conversion.ENOUGH)  # now in C
+    monkeypatch.setattr(tuning, "CONVERT_START", tuning.CONVERT_COMPILED)  # now in C
     for matrix in (messy, tidy):
         got = spfgen.pack(matrix, "csc")
         np.testing.assert_array_equal(got.to_numpy(), wanted)
@@ -279,7 +280,8 @@ def test_a_tensor_that_was_changed_is_not_converted_unasked():
 
 def test_a_team_has_work_for_each(monkeypatch):
     monkeypatch.undo()
-    assert [packing._threads(4, n) for n in (0, 10, packing.SHARE, 2 * packing.SHARE, 10**6)] == [1, 1, 1, 2, 4]
+    each = tuning.PACK_PER_THREAD
+    assert [packing._threads(4, n) for n in (0, 10, each, 2 * each, 10**6)] == [1, 1, 1, 2, 4]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
@@ -301,8 +303,8 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:
 def test_entries_that_lie_far_apart(monkeypatch, far, threads):
     """Rows of 0, 1, 2, 8, 9, 16, 17, 32, 33 and 300 entries, each sorted in its own manner; rows without order."""
     monkeypatch.setattr(ways.Run, "apart", lambda *_: 100)
-    monkeypatch.setattr(ways, "FAR", far)
-    monkeypatch.setattr(ways, "BUCKET", 50)
+    monkeypatch.setattr(tuning, "CONVERT_FAR_BYTES", far)
+    monkeypatch.setattr(tuning, "CONVERT_BUCKET", 50)
     seen = calls_of(monkeypatch, "scattered")
     lengths = [0, 1, 2, 8, 9, 0, 16, 17, 32, 33, 300, 3, 0, 0, 5, 2, 0]
     columns = np.concatenate([RANDOM.permutation(400)[:n] for n in lengths])
@@ -339,7 +341,7 @@ def test_what_lies_far_apart():
         digits = ready.at((len(rows), count))
         run = ways.Run(ready, digits, packed.arrays, given, count, 1, "sum", None)
         apart = run.apart(run.functions("counted")[3])
-        assert apart < ways.SOME if near else apart > ways.MANY
+        assert apart < tuning.CONVERT_SOME_APART if near else apart > tuning.CONVERT_MANY_APART
 
 
 @pytest.mark.parametrize("threads", [1, 3, 5])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import spfgen
+from spfgen import tuning
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.nodes import LayoutUse
 from spfgen.lang.spec import SpecTree, builtin_names
@@ -138,7 +139,7 @@ layout pairs(n) { size nnz
 def test_what_is_not_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = spfgen.parse(PAIRS).layouts["pairs"]
     monkeypatch.setattr(plain, "LIMIT", 1000)
-    monkeypatch.setattr(validate, "ENOUGH", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_COMPILED", 0)
     few, many = np.arange(0, 20, 2), np.arange(0, 20_000, 2)
     tensor = spfgen.tensor(layout, shape=20, idx=few, val=np.ones(10))
     assert tensor.validate() == ()
@@ -154,7 +155,7 @@ def test_what_is_not_checked_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate, "ENOUGH", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_COMPILED", 0)
     monkeypatch.setattr(validate, "_KEPT", {})
     monkeypatch.setattr(validate, "_built", lambda layout, kinds: None)
     colidx = np.zeros(50_000, np.int32)

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import spfgen
+from spfgen import tuning
 from spfgen.errors import DataError, SpecError, UsageError
 from spfgen.run import form, validate
 
@@ -386,8 +387,8 @@ def test_no_picture_of_a_cube() -> None:
 
 def test_validation_again_sees_what_has_changed(monkeypatch):
     """The second time only the elements are looked at anew, as long as the arrays are the same ones."""
-    monkeypatch.setattr(validate, "ENOUGH", 0)
-    monkeypatch.setattr(validate, "TINY", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_COMPILED", 0)
+    monkeypatch.setattr(tuning, "VALIDATE_TINY", 0)
     matrix = sp.random_array((40, 30), density=0.3, format="csr", rng=np.random.default_rng(3))
     columns = matrix.indices.astype(np.int32)
     arrays = {"rowptr": matrix.indptr.astype(np.int32), "colidx": columns, "val": matrix.data}

@@ -1,0 +1,236 @@
+"""All numbers by which spfgen weighs one way of running a loop against another, each with where it comes from.
+
+None of them decides what is right: with other numbers results are the same, and only the time differs.
+
+Where a line says `measured`, calls were timed on the machine of docs/performance.md (AMD EPYC, two virtual cores, AVX2,
+gcc 12) with the experiment that the line names, on its matrices. `size` follows from a size of the hardware, which the
+line gives. `estimate` is an order of magnitude, made for the experiment that the line names, if it names one. The
+numbers of the runtime (rt/*.h) are written there as TUNED_NAME and put in from here. Those of the level scheduler,
+which measures itself while it runs, stand in the enum at the top of rt/levels.h.
+"""
+
+# --- hardware --------------------------------------------------------------------------------------------
+
+CACHE_LINE = 64
+"""Bytes. Size: a line of the cache, on all processors that are tested."""
+
+# --- threads ---------------------------------------------------------------------------------------------
+
+TEAM_NS = 8192
+"""Nanoseconds of work from which on the threads that a caller asks for pay. Measured, spmv: on two free cores a team
+takes 1.1 of one thread's time at 8 and 16 us of work, 0.65 at 33, 0.6 from 66 on."""
+TEAM_UNASKED_NS = 262144
+"""The same where nobody asked for threads. What a team gains on free cores has to be worth what it loses where one of
+its threads has no core. Measured, spmv with five programs on each core: 2 to 17 ms more a call, whatever the work. At
+262 us, which one thread does in 39, a team saves 16 us where it does not lose a hundred times that."""
+CHUNK_NS = 8192.0
+"""Nanoseconds of work in each of several parts for a thread. Measured, spmv: below it a part takes longer to find than
+to do."""
+CHUNKS_PER_THREAD = 8
+"""The most parts for each thread: one that is done early takes another. Measured, spmv with rows of all lengths."""
+PART_NS = 16384.0
+"""Nanoseconds of work in a part, where results must not depend on the number of threads. Estimate."""
+FIXED_PARTS = 64
+"""Parts of a loop whose parts do not depend on the number of threads. Estimate: a few for each core of a server."""
+FIXED_COPIES = 16
+"""The same where each has a copy of the target. Estimate: copies take memory, and are added up."""
+COPY_NS, COPIES_NS = 28.0, 36000.0
+"""Nanoseconds that a place of a copy takes to be cleared, fetched from the caches of others and added up, and what the
+copies take besides. Measured, spmv with csc and coo."""
+SERIAL_PLACES = 1024
+"""Copies of so few places are added up faster than threads start. Estimate for spmv with csc."""
+ATOMIC_PLACES, ATOMIC_THREADS = 2097152, 16
+"""Places, or threads, beyond which additions are atomic. Measured, spmv with coo: an atomic addition takes about
+sixteen times as long as a plain one, unless that waits for memory, too."""
+SAMPLED_THREADS = 4
+"""Threads that costs are compared for when C is generated. Estimate."""
+LOOP_START_NS = 20
+"""Nanoseconds, as those of work below: to begin a loop of unknown length, and to end it. Estimate for spmv."""
+UNSPLIT_CLEARING = 4.0
+"""Where an iteration clears what takes as long as so many positions, on the average of many sizes, no iteration is much
+longer than the others: none is split. Estimate."""
+CHECKED_PER_NS = 4
+"""A plain check of index arrays looks at so many values in the time that a kernel takes for one. Estimate for
+validation."""
+
+# --- which algorithm, order and version ------------------------------------------------------------------
+
+LOOKUP_NS = 5
+"""Nanoseconds to find a position, with the algorithms that are better than comparing with all. Estimate for spmspv."""
+STATEMENT_NS = 3
+"""Nanoseconds to read the operands, and to add. One more iteration of a loop takes one. Estimate for spmv."""
+BY_VECTORS_TENTHS, ITERATION_BY_VECTORS_TENTHS = 7, 2
+"""The same in tenths where vectors do it: in loops over what lies side by side. Estimate for spmm."""
+LOOP_TENTHS = 8
+"""Tenths of nanoseconds for a position that a linear scan looks at. Estimate for spmspv."""
+SEARCH_TENTHS, SEARCH_STEP_TENTHS = 80, 40
+"""A binary search: to begin it, and each halving. Estimate for spmspv."""
+TABLE_TENTHS = {
+    "hash": (40, 17, 45, 120, 0),
+    "array": (15, 15, 0, 120, 1),
+    "bitmap": (15, 6, 20, 110, 0),
+    "scatter": (15, 17, 0, 0, 1),
+}
+"""Tables: per position when one is built and cleared; per lookup; per hit; per hit or miss, whichever is rarer: a
+branch that is not predicted; per possible key. Measured, spmspv."""
+BITMAP_KEYS = 500
+"""Possible keys whose bits a bitmap clears in a nanosecond. Estimate for spmspv."""
+STATE_TENTHS, WALK_TENTHS, STEP_TENTHS = 1, 5, 40
+"""Sequential iteration: a state in an array, a position that is passed, a call. Estimate for spmspv."""
+JUMP_TENTHS, GALLOP_TENTHS = 30, 45
+"""Galloping: to begin it, and each doubling. Estimate for spmspv."""
+SAMPLED_SIZES = 60
+"""Random sizes for which costs are compared when C is generated. Estimate."""
+VARIANT_GAIN = 3.0
+"""How many times faster a variant must be somewhere to be worth its code. Estimate."""
+FIND_VARIANTS = (3, 2)
+"""Variants of one nest with one find, and with several: more would hardly be faster, and a reader has to read them."""
+DRIVER_GAIN = 2.0
+"""How many times less work another driver must mean, on the average of many sizes, to be taken. Estimate."""
+PLACEMENT_GAIN = 2.0
+"""How many times less work another place of a sum must mean to be taken. Estimate."""
+
+# --- unrolling and vectors of sums -----------------------------------------------------------------------
+
+UNROLLED = 4
+"""Iterations that sums are unrolled by. Measured, spmv: one addition of four values is in time for the next four."""
+VERY_SHORT_SEGMENT = 4
+"""Places of a segment, on the average: very short ones must nearly all be of one length. Estimate for spmv."""
+UNEVENNESS_VERY_SHORT, UNEVENNESS = 0.05, 0.15
+"""By how much neighbouring segments may differ, of their sum and on the average, so that the branch at their ends is
+predicted: very short ones, and others. Measured, spmv: luxembourg_osm 472 -> 361 us, bayer10 66 -> 47 us."""
+PREDICTED_SEGMENTS = 256
+"""Of fewer segments a processor remembers the lengths. Estimate for spmv."""
+VECTOR_SUM_SHORT = 16
+"""Loops over values side by side that are known to be shorter are left as they are. Estimate for sddmm."""
+VECTOR_SUM_LONG = 32
+"""Loops that are longer have two vectors of sums. Estimate for sddmm."""
+VECTOR_SUM_BYTES = 32
+"""Bytes of a vector of sums. Measured, sddmm: wider ones take longer to add up in the end than they save."""
+JAMMED_ITERATIONS = 4
+"""Iterations that unroll-and-jam takes at once. Estimate for sddmm."""
+JAMMED_TERMS = 16
+"""Terms of a sum that gains nothing from vectors. Estimate for sddmm."""
+MOST_UNROLLED = 1000
+"""More iterations written out take gcc minutes, and are no gain. Measured with gcc 12."""
+UNROLLED_STATEMENTS = 1000
+"""Statements that unrolled iterations may have: more only fill the cache of instructions. Estimate."""
+
+# --- register tiles and blocks ---------------------------------------------------------------------------
+
+TILE_BYTES = 256
+"""The size of a tile: half of the vector registers of AVX2. Size; where there is more room, tiles are twice as large in
+C (cir/register_tile.py)."""
+TILE_NEEDLESS = 16
+"""Neighbours that need no tile. Estimate for spmm."""
+TILE_ROUND, TILE_ROUND_FEW_TILES, TILE_MANY = 12, 48, 4
+"""Iterations of the loop inside that all tiles take before the next ones, with more than so many tiles and with fewer:
+what they read fits into the first cache, and the sums are in memory only so often in between. Measured, spmm."""
+SPECIALIZED_WIDTH = 16
+"""The smallest width that gets code of its own: with fewer places the other loops take the time. Estimate for spmm."""
+BLOCK_SUMS = 16
+"""Places of a dense block that may have a sum each. Size: half of the registers."""
+BLOCK_PLACES = 128
+"""Places of a block of the result: with what is read beside them they take a small part of the first cache. Estimate
+for spmv with dia."""
+
+# --- prefetching -----------------------------------------------------------------------------------------
+
+PREFETCH_ITERATIONS = 8
+"""Iterations ahead. Size: about as many memory accesses as a core has on their way at once."""
+PREFETCH_PLACES = 2048
+"""How far ahead a stream is fetched: pages of numbers. Measured, spmv: a quarter as far takes up to a tenth longer for
+4-byte numbers and as long for 8-byte ones."""
+PREFETCH_VALUES = 1 << 20
+"""Values of a stream that caches do not hold. Size: a second cache of 8 MB of 8-byte numbers."""
+PREFETCH_SHORT = 8
+"""Values of a segment that one fetch covers. Size: a line of the cache."""
+PREFETCH_LONG = 24
+"""Values of a segment beside which it takes little that its end is not predicted. Measured, spmv."""
+PREFETCH_ROWS = 4
+"""How far ahead rows are stored. Estimate for spmm."""
+PREFETCH_FEW_TERMS = 7
+"""Values that are added up for a row, on the average, beside which its memory counts. Estimate for spmm."""
+PREFETCH_TILE_WIDTHS = 4
+"""Widths of a tile: in longer rows stores are a stream of their own, which a processor foresees, ... Estimate for
+spmm."""
+PREFETCH_FAR_VALUES = 1 << 23
+"""... unless there are so many values that they come from far away. Size: more than a third cache holds."""
+
+# --- memory ----------------------------------------------------------------------------------------------
+
+STREAMED_BYTES = 1 << 28
+"""Bytes that are more than caches hold. Size: the largest ones that servers have."""
+STREAMED_LINES = 4
+"""How many lines each addition must have where zeros go past the caches: that saves reading a line, but one that is
+added to must be waited for, and is written once more. Measured: with additions at random, 0.16 for a line, a product
+took 0.75 of the time on one thread, and 1.35 of it with 0.5."""
+TRANSPOSE_ACROSS_TENTHS, TRANSPOSE_ALONG_TENTHS, TRANSPOSE_COPIED_TENTHS = 5, 1, 5
+"""Tenths of nanoseconds to read a value against the grain, to read it along, to copy one. Estimate for mttkrp and
+ttm."""
+TRANSPOSE_NEAR = 1 << 17
+"""So many values lie in the cache of a core. To read takes twice as long where there are more. Size: 1 MB."""
+TRANSPOSE_MOVED_TENTHS = 40
+"""What it adds to a copied value that several threads share the copy: what one has written the others must get from its
+cache, and it takes it back at the next call. Estimate for mttkrp."""
+TRANSPOSE_FRESH_TENTHS, TRANSPOSE_KEPT = 40, 1 << 22
+"""What a value takes of memory that is new to the process. Allocators keep what is freed, but not so many values: a
+copy of more than those always takes new memory. Estimate for mttkrp."""
+WORKSPACE_PLACES = 1 << 22
+"""A workspace with so many places is not too large, whatever is stored. Size: 32 MB."""
+FORWARDING_SAMPLES = 16
+"""Iterations that are looked at, about, before the last result is kept in a register. Estimate for trisolve."""
+FORWARDING_MISS = -7
+"""What one of them counts that needs another value, where one that needs the last counts 1. Estimate for trisolve."""
+
+# --- checks of index arrays ------------------------------------------------------------------------------
+
+CHECKED_SEGMENTS = 2048
+"""So many segments at most are looked at together. Size: their places stay in a near cache."""
+CHECKED_CHUNK = 64
+"""So many values of an outer loop are given to a thread at a time. Estimate."""
+VALIDATE_TINY = 64
+"""Elements of index arrays up to which Python is the quickest, always. Measured, validation."""
+VALIDATE_SMALL = 2_000
+"""The same as long as there is no compiled check. Measured, validation."""
+VALIDATE_EXACT = 4_000_000
+"""Elements up to which Python is used where 64 bits may not be enough. Estimate."""
+VALIDATE_COMPILED = 1_000_000
+"""Elements that were checked with numpy after which it pays to have C compiled. Measured, validation: a compilation
+takes some tenths of a second."""
+VALIDATE_PYTHON = 20
+"""An element that is checked with Python takes as long as so many with numpy. Measured, validation."""
+
+# --- packing and conversion ------------------------------------------------------------------------------
+
+PACK_BY_NUMPY = 20_000
+"""Fewer entries are packed by a table or with numpy, until there have been many: a compilation takes longer. Measured,
+conversion."""
+PACK_PER_THREAD = 25_000
+"""A thread for so many entries: fewer take less time than to begin with another thread. Measured, conversion."""
+CONVERT_COMPILED = 1_000_000
+"""Entries that were packed with numpy after which it pays to have C compiled. Measured, conversion."""
+CONVERT_START = 2_000
+"""To begin packing with numpy takes as long as so many entries. Measured, conversion."""
+CONVERT_AHEAD = 32
+"""So many entries ahead the place of an entry is fetched. Estimate for conversion."""
+CONVERT_BLOCK = 4096
+"""So many entries are compared before the test of their order may end early. Estimate."""
+CONVERT_EMPTY_GROUPS = 64
+"""More groups for each entry than this are not counted one by one. Estimate for conversion."""
+CONVERT_NEAR_BYTES, CONVERT_FAR_BYTES = 2**21, 12 * 2**20
+"""Bytes: so much is near wherever it is written; beyond the other it pays to bring neighbours together first. Measured,
+conversion; sizes of the second and third cache."""
+CONVERT_BUCKET, CONVERT_BUCKETS = 12_000, 256
+"""Entries of a bucket, about, and the most buckets: each needs a few lines of the cache while entries go there.
+Measured, conversion."""
+CONVERT_PAGE_PART = 2531
+"""Bytes: the golden section of a page, so that parts begin at different places of it. Size."""
+CONVERT_SPREAD, CONVERT_WINDOW, CONVERT_SAMPLES = 1021, 128, 24
+"""Buckets, entries and windows of the test whether neighbours lie far apart. Estimate for conversion."""
+CONVERT_SOME_APART, CONVERT_MANY_APART = 5, 50
+"""Of 100 entries, how many lie far apart where it pays to prefetch places, and to use buckets. Measured, conversion."""
+LARGE_ARRAY_BYTES = 2**21
+"""Arrays of so many bytes are asked for in large pages. Size: one of those."""
+ALIGNED_ELEMENTS = 512
+"""Arrays with fewer elements lie where they come to lie. Size: a page."""

@@ -45,7 +45,7 @@ def compiled_of(generated: Generated) -> Compiled:
 
 def compiled(kernel: Kernel, layouts: Mapping[str, Layout]) -> Compiled:
     """The C of a kernel, generated when it was not before. Raises SpecError, Unsupported."""
-    parts = [f"{name}: {layout!r}" for name, layout in sorted(layouts.items())]
+    parts = [f"{name}: {layout.structure}" for name, layout in sorted(layouts.items())]
     key = folder.hash_of(repr(kernel), *parts, folder.fingerprint())
     data = folder.load(KERNELS, key)
     if data is not None:

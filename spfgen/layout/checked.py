@@ -48,7 +48,7 @@ def _filled(declaration: LayoutDecl, own: Layout, fill: Any) -> Layout:
 
 
 def _check(layout: Layout) -> None:
-    key = folder.hash_of(repr(layout), folder.fingerprint())
+    key = folder.hash_of(layout.structure, folder.fingerprint())
     if folder.load(LAYOUTS, key) is None:
         from spfgen.layout.check import check_layout
 

@@ -9,7 +9,7 @@ Names of families are already expanded and constants are numbers: a Layout has o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
@@ -126,6 +126,11 @@ class Layout:
 
     def __repr__(self) -> str:
         return f"<spfgen layout {self.title}>"
+
+    @property
+    def structure(self) -> str:
+        """All of it as text, for the names of what is kept on the disk: another layout has another."""
+        return ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
 
     @property
     def title(self) -> str:

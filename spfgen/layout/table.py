@@ -63,7 +63,7 @@ def table_of(layout: Layout) -> Table | None:
     if layout.turned or layout.is_pattern or not layout.rank:
         return None
     plain = layout if layout.fill_text == "0" else replace(layout, fill=0)  # which is nothing to its key
-    name = folder.hash_of(repr(plain), folder.fingerprint())
+    name = folder.hash_of(plain.structure, folder.fingerprint())
     data = folder.load(FOLDER, name)
     key: KeyPlan | None = None
     if data is not None:

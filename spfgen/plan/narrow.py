@@ -6,7 +6,8 @@ an array holds at the loop's position. Where Z3 proves that the array rises (or 
 another, which a search finds: tiles that are empty are skipped (the condition of Zhao et al. 2022, figure 8).
 
 A tile is narrowed from one side, too. Elsewhere one bound leaves half of the positions on average, which is not worth a
-search: there have to be two, and a loop around that goes through the same positions again and again.
+search: there have to be two, and a loop around that goes through the same positions again and again. Of intervals that
+do not meet one bound is enough (intervals.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from spfgen.plan.intervals import by_start
 from spfgen.plan.nodes import Bound, Clear, Do, Plan, Reach, Reduce, Scan, Seq, chain, with_body
 from spfgen.plan.scan import Step, made_of
 from spfgen.plan.sorted_bounds import Limit, bound, bounded, falls, without_implied
+from spfgen.sets.named import Piece
 from spfgen.space.nodes import Instance
 
 
@@ -60,15 +62,11 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     made = outer & set(instance.made)
     if not again and not made:
         return scan
-    limits: list[Limit] = []
-    wraps: list[Bound] = []
-    reaches: list[Reach] = []
-    low, high = scan.low, scan.high
-    found = bounded(instance, scan, inside, outer, known)
     moving = {*around, *(s.dim for s in steps[:position])}
+    found = bounded(instance, scan, inside, outer, known)
     found = [(call, told) for call, about in found if (told := _telling(about, moving))]
-    look = partial(by_start, instance, scan, steps, known, found, moving) if again and not made else None
-    if look is not None and (one := look(at_point=True)) is not None:
+    by_starts = partial(by_start, instance, scan, steps, known, found, moving) if again and not made else None
+    if by_starts is not None and (one := by_starts(at_point=True)) is not None:
         return one
     if not (again and _both_sides(about for _, about in found)):
         found = _of_tiles(instance, found)
@@ -77,9 +75,20 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     if not _both_sides(about for _, about, _ in rising):
         kept = dict(_of_tiles(instance, [(call, about) for call, about, _ in rising]))
         rising = [(call, kept[call], descending) for call, _, descending in rising if call in kept]
+    if rising:
+        return _with_bounds(scan, rising, known, bool(made))
+    return scan if by_starts is None else by_starts(at_point=False) or scan
+
+
+def _with_bounds(scan: Scan, rising: Sequence[tuple[Call, list[Limit], bool]], known: Piece, in_tiles: bool) -> Plan:
+    """The loop between positions that are searched for, in what is sorted. In tiles it is first asked whether there are
+    any."""
+    limits = [limit for _, about, _ in rising for limit in about]
+    wraps: list[Bound] = []
+    reaches: list[Reach] = []
+    low, high = scan.low, scan.high
     for call, about, descending in rising:
-        limits += about
-        if made and _both_sides([about]):
+        if in_tiles and _both_sides([about]):
             reaches.append(_reach(scan, call, about, descending))
         for limit in about:
             wraps.append(bound(scan, call, limit, descending, low, high, [w.name for w in wraps]))
@@ -87,10 +96,8 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
                 high = (Var(wraps[-1].name),)
             else:
                 low = (Var(wraps[-1].name),)
-    if not wraps:
-        return scan if look is None else look(at_point=False) or scan
-    holds = [limit.constraint for limit in limits]
-    result: Plan = replace(scan, low=low, high=high, body=without_implied(scan.body, known.with_constraints(holds)))
+    holds = known.with_constraints([limit.constraint for limit in limits])
+    result: Plan = replace(scan, low=low, high=high, body=without_implied(scan.body, holds))
     for wrap in (*reversed(wraps), *reaches):
         result = with_body(wrap, result)
     return result

@@ -146,3 +146,29 @@ def test_a_fill_value_that_was_computed_is_kept(cache) -> None:
         assert found.fill
         assert np.array_equal(found.to_numpy(), dense == dense[:, ::-1])
     assert len(entries(cache)) == 1
+
+
+LAYOUT = """
+layout v(n) {
+    size nnz
+    relation { [p] -> [i] : 0 <= p < nnz and i = idx(p) }
+    index idx[nnz] { range 0 <= idx(p) < n  property ORDER }
+    value val[nnz] at [p]
+}
+"""
+
+
+def test_layouts_of_one_name_do_not_share_what_is_kept(cache) -> None:
+    """Packing, checks and C are kept by all that a layout says."""
+    dense = np.array([1.0, 0, 2, 3])
+    for order in ("strictly increasing", "strictly decreasing", "injective", "strictly increasing"):
+        layout = spfgen.parse(LAYOUT.replace("ORDER", order)).layouts["v"]
+        packed = spfgen.pack(dense, layout)
+        if order != "injective":
+            assert packed.arrays["idx"].tolist() == ([0, 2, 3] if "incr" in order else [3, 2, 0])
+        assert spfgen.evaluate("s = A[i]*B[i]", A=packed, B=packed) == 14
+    kept = {kind: len(list((cache / kind).iterdir())) for kind in ("kernels", "packing")}
+    assert kept == {"kernels": 3, "packing": 3}
+    wrong = LAYOUT.replace("idx[nnz]", "idx[nnz - 1]").replace("ORDER", "strictly increasing")
+    with pytest.raises(spfgen.SpfgenError, match="idx"):
+        spfgen.compile("s = A[i]", A=spfgen.parse(wrong).layouts["v"])

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import CopyWarning, DataError
 from spfgen.lang.expressions import counted
 from spfgen.lang.fills import fill_text
@@ -244,11 +245,11 @@ def appended(
     """As `packed`, from entries that nobody else has: their arrays become the tensor's where they can; None where there
     are many that are out of order, or the layout has no table."""
     from spfgen.run.by_table import by_table
-    from spfgen.run.pack import SMALL, team
+    from spfgen.run.pack import team
 
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
-    parts = team(threads, entries.values.size)
-    found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, SMALL, True, parts)
+    parts, most = team(threads, entries.values.size), tuning.PACK_BY_NUMPY
+    found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, most, True, parts)
     return None if found is None else _made(layout, found.sizes, found.arrays)
 
 

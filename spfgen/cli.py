@@ -407,7 +407,7 @@ def run_command(
     """Compile a kernel and run it on data.
 
     Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of several:
-    file.npz:NAME).
+    file.npz:NAME). What a file of entries does not list is the fill value of the tensor.
 
     \b
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check

@@ -248,10 +248,8 @@ def appended(
     from spfgen.run.pack import team
 
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
-    parts = team(threads, entries.values.size)
-    found = by_table(
-        layout, entries.shape, entries.coords, entries.values, kinds, duplicates, tuning.PACK_BY_NUMPY, True, parts
-    )
+    parts, most = team(threads, entries.values.size), tuning.PACK_BY_NUMPY
+    found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, most, True, parts)
     return None if found is None else _made(layout, found.sizes, found.arrays)
 
 

@@ -18,9 +18,10 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.run.bind import typed
 from spfgen.run.call import size_value
+from spfgen.run.pack import pack_entries
 from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.store import read_tensor
-from spfgen.run.tensor import Array, Tensor, about
+from spfgen.run.tensor import Array, Tensor, about, make_tensor
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
@@ -46,7 +47,16 @@ def operands(program: Program, job: Job) -> dict[str, object]:
         if _is_random(source):
             shape = tuple(_extent(program, dim, extents, job.sizes, name) for dim in declared.extents)
             found[name] = random_operand(declared, shape, source, job.seed + number)
-    return found
+    return {name: _with_fill(value, program.tensor(name)) for name, value in found.items()}
+
+
+def _with_fill(value: object, declared: Declared) -> object:
+    """What a file does not list is the fill value of the tensor: a graph without an edge."""
+    if not isinstance(value, Coordinates) or declared.layout.fill_text == "0":
+        return value
+    with about(declared.name):
+        packed = pack_entries(declared.layout, value.shape, value.coords, value.values, dict(declared.index_types))
+    return make_tensor(declared.layout, packed.arrays, value.shape, packed.sizes)
 
 
 def _said_extents(program: Program, job: Job) -> dict[str, int]:

@@ -63,7 +63,7 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]
                     found.tensors[name].arrays[array][...] = values
         return 0
 
-    importlib.import_module("spfgen.run.functions")  # packing has the compiler as it is, whoever imports it first
+    importlib.import_module("spfgen.run.calls.functions")  # packing has the compiler as it is, whoever imports it first
     with ExitStack() as stack:
         enter: Callable[[Any], Any] = stack.enter_context
         enter(patch.object(Kernel, "_compiled", compiled))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -62,6 +63,7 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]
                     found.tensors[name].arrays[array][...] = values
         return 0
 
+    importlib.import_module("spfgen.run.calls.functions")  # packing has the compiler as it is, whoever imports it first
     with ExitStack() as stack:
         enter: Callable[[Any], Any] = stack.enter_context
         enter(patch.object(Kernel, "_compiled", compiled))
@@ -82,7 +84,7 @@ def delivered(struct: Any, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any
     """The entries in memory that the caller gives back, as C hands them over."""
     struct.count = struct.capacity = len(values)
     for k in range(at.shape[1]):
-        struct.at[k] = copied(np.ascontiguousarray(at[:, k]))
+        struct.at[k] = copied(np.ascontiguousarray(at[:, k], dtype=np.int32 if struct.narrow else np.int64))
     struct.values = copied(values)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from spfgen.cir import nodes as c
-from spfgen.cir.affine import ArrayName, Names, arguments
-from spfgen.cir.build import INT, folded, joined, loop
-from spfgen.cir.names import identifier
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import ArrayName, Names, arguments
+from spfgen.cir.tree.build import INT, folded, joined, loop
+from spfgen.cir.tree.names import identifier
 from spfgen.facts.formula import TRUE, ZERO, Expr, Var, within
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.layout.nodes import Layout
@@ -301,7 +301,7 @@ class Nest:
         for value in self.source.layout.values:
             array = self.source.arrays[value.name]
             places = [names.expr(p) for p in value.position]
-            lines = leaf(names, c.Load(c.Name(array.name), names.flat(value.extents, places)))
+            lines = leaf(names, c.Load(c.Name(array.name), names.linear_index(value.extents, places)))
             conditions = [] if value.when == TRUE else [names.condition(value.when)]
             if not places_inside(self.source.layout, value).proved:
                 conditions += [

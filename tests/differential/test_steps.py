@@ -265,3 +265,25 @@ def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> N
     found = kernel(**packed(operands, dict(zip("ABC", layouts, strict=True))))
     expected = np.where(A > 0, np.maximum(A, B), operands["C"] - B)
     np.testing.assert_allclose(found if result == "dense" else found.to_numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("y[i, i] = max(x[i], 0)", np.s_[[0, 1, 2], [0, 1, 2]]),
+        ("y[i, 0] = max(x[i], 0)", np.s_[:, 0]),
+        ("y[2 - i, i] = max(x[i], 0)", np.s_[[2, 1, 0], [0, 1, 2]]),
+        ("y[i, i] = max(y[i, i], x[i])", np.s_[[0, 1, 2], [0, 1, 2]]),
+    ],
+)
+def test_what_an_equation_does_not_reach_is_empty(text, at) -> None:
+    """As of a sum of products, whatever the target held before."""
+    x, y = np.array([1.0, 2.0, 3.0]), np.full((3, 3), 0.5)
+    wanted = np.zeros((3, 3))
+    wanted[at] = x
+    assert np.array_equal(spfgen.compile(text, x="dense", y="dense")(x=x, y=y), wanted)
+
+
+def test_a_slice_leaves_the_rest() -> None:
+    y = spfgen.compile("y[i(0:4:2)] = max(x[i], 0)", x="dense", y="dense")(x=np.ones(2), y=np.full(4, 9.0))
+    assert y.tolist() == [1, 9, 1, 9]

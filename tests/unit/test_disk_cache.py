@@ -17,7 +17,7 @@ from spfgen import disk_cache, folder
 from spfgen.lang import nodes as lang
 from spfgen.lang.parse import parse_statements
 from spfgen.pipeline import generate
-from spfgen.run import evaluate
+from spfgen.run.calls import evaluate
 
 CODE = """
 import sys

@@ -12,10 +12,10 @@ import spfgen
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.spec import builtin_names
 from spfgen.layout.pack import pack
-from spfgen.run import call
+from spfgen.run.calls import call
+from spfgen.run.calls.operands import storable
+from spfgen.run.files.read import Coordinates, random_data, read
 from spfgen.run.job import Job, run_job
-from spfgen.run.operands import storable
-from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.tensor import Tensor
 
 JOB = Job(data={}, sizes={}, outputs={}, repeat=1, seed=0, check=True, force=False)

@@ -95,7 +95,7 @@ class Kernel:
         return self._generated
 
     def stopped_after(self, name: str) -> Generated:
-        """The same where that pass is the last one that rewrites plans: it computes the same, with less speed. Raises
+        """The same where that pass is the last one: it computes the same, with less speed. Raises
         UsageError for what is no pass."""
         from spfgen.pipeline import generate
 

@@ -118,8 +118,7 @@ def test_two_types(first, second) -> None:
         ("C[i, j] = A[i, j]/4", "int64", lambda a: a / 4),
         ("C[i, j] = -A[i, j]", "uint16", lambda a: -a),
         ("C[i, j] = 2*A[i, j] + A[i, j]", "bool", lambda a: 2 * a + a),
-        ("C[i, j] = 128*A[i, j]", "int8", lambda a: 128 * a.astype(np.int64)),
-        ("C[i, j] = 256*A[i, j]", "uint8", lambda a: 256 * a.astype(np.int64)),
+        ("C[i, j] = 128*int16(A[i, j])", "int8", lambda a: 128 * a.astype(np.int16)),
         ("C[i, j] = 255*A[i, j]", "uint8", lambda a: 255 * a),
     ],
 )
@@ -128,6 +127,16 @@ def test_numbers_in_the_text(text, kind, numpy) -> None:
     found = spfgen.compile(text, A="csr", C="dense", threads=1)(A=a)
     assert found.dtype == numpy(a).dtype
     assert np.array_equal(found, numpy(a))
+
+
+@pytest.mark.parametrize(("number", "kind"), [(128, "int8"), (256, "uint8"), (-1, "uint16")])
+def test_numbers_that_the_type_does_not_hold(number, kind) -> None:
+    """Refused, as in numpy, which would have to compute in another type."""
+    a = matrix(kind, 7)
+    with pytest.raises(OverflowError):
+        number * a
+    with pytest.raises(spfgen.SpfgenError, match=f"a number that {kind} holds"):
+        spfgen.compile(f"C[i, j] = {number}*A[i, j]", A="csr", C="dense", threads=1)(A=a)
 
 
 @pytest.mark.parametrize(

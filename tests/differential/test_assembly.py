@@ -86,6 +86,7 @@ PAIRS = [(c, m) for k, c in enumerate(CASES) for n, m in enumerate(MATRICES) if 
 """Each case in the first layout and in two others, in turn: what is computed does not depend on where it is put."""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("case", "layout"), PAIRS)
 def test_a_result_in_each_layout(case: str, layout: str) -> None:
     text, operands, dense = CASES[case]
@@ -117,6 +118,7 @@ STEPS = {
 }
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo", "bcsr(R=2, C=3)"])
 @pytest.mark.parametrize("case", STEPS)
 def test_what_is_more_than_sums_of_products(case: str, layout: str) -> None:
@@ -161,6 +163,7 @@ def test_places_that_are_written_several_times(case: str) -> None:
     check(kernel(A=csr(a), **({"x": x} if layouts else {})), meaning(a, x))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("operand", ["csr", "csc", "coo", "bcsr(R=2, C=3)", "dia"])
 def test_each_level_and_operands_in_other_layouts(operand: str, level: int) -> None:
@@ -193,6 +196,7 @@ def test_other_ranks(layout: str) -> None:
 SHIPPED = [(rank, name) for rank in (1, 2, 3) for name in known_layouts(rank)]
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("rank", "name"), SHIPPED)
 def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     """The same as dense numpy, packed: what the layout stores, refused where it has no place for it."""
@@ -217,6 +221,7 @@ def test_every_shipped_layout_as_a_result(rank: int, name: str) -> None:
     assert stored(result) == stored(wanted)
 
 
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("layout", MATRICES)
 @pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (4, 4, 4)])
 def test_empty_operands(layout: str, shape: tuple[int, int, int]) -> None:

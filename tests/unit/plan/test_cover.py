@@ -52,6 +52,7 @@ def test_without_a_property_the_target_is_cleared(missing: str) -> None:
     assert np.array_equal(c.arrays["val"], np.where(met, 2.0, 0.0))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layout", ["csr", "csc", "csf"])
 @pytest.mark.parametrize("shape", [(5, 7), (0, 4), (4, 0), (1, 1)])
 def test_what_is_not_cleared_is_all_written(layout: str, shape: tuple[int, int]) -> None:

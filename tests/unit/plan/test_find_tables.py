@@ -59,6 +59,7 @@ RANGES = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("bounds", "added"), RANGES)
 def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) -> None:
     expected, idx = RANGES[bounds, added]
@@ -329,6 +330,7 @@ def test_what_is_not_stored_is_not_multiplied(special: str, layout: str, kind: s
 MIXED = [(a, b) for a in ("int32", "int8", "uint8", "bool", "int64") for b in ("float64", "float32", "complex128")]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("of_y", "of_x"), MIXED)
 def test_whole_numbers_that_are_not_stored_are_not_multiplied(of_y: str, of_x: str) -> None:
     """Whole numbers have no sign of their own for «not stored»; beside floats 0 is not enough."""

@@ -142,6 +142,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("within", WITHIN)
 def test_segments_must_be_those_that_are_searched(within: str) -> None:
     """Sorted within the segments of another array says nothing of these."""
@@ -201,6 +202,7 @@ LISTS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("properties", LISTS)
 def test_the_second_key_is_sorted_because_the_list_is_sorted_by_the_first(properties: tuple[str, str]) -> None:
     segments, expected, row, col = LISTS[properties]

@@ -30,6 +30,7 @@ def matrix(shape: tuple[int, int], density: float, dtype: str, seed: int) -> np.
     return full.astype(dtype)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("layout", "dtype", "columns"),
     [

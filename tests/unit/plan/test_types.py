@@ -252,6 +252,7 @@ NARROW = [
 SUMS = "y[i] = A[i, j]*x[j]; z[i] += A[i, j]*x[j]; w[i] = A[i, j] + A[i, j]*x[j]; s += A[i, j]"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layouts", [("csr", "dense"), ("csc", "coo")])
 @pytest.mark.parametrize(("target", "kind"), NARROW)
 def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str, layouts: tuple[str, str]) -> None:

@@ -68,6 +68,7 @@ def agrees_where_stored(got, expected, first, fill, decided) -> None:
     agrees(np.where((values == 0) & (first == 0), expected, values), expected)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_signs(layout) -> None:
     one, first = drawn(layout, 1)
@@ -94,6 +95,7 @@ def test_signs(layout) -> None:
         agrees(one.astype(kind), first.astype(kind))
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_reductions(layout) -> None:
     turn = sum(map(ord, layout.name))
@@ -130,6 +132,7 @@ KEYS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(34)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0)[: 1 + (layout.name in MATRICES)]:

@@ -79,6 +79,7 @@ def dense_of(layout: Layout, packed: Packed, fill: float) -> np.ndarray:
     return dense
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("layout", IN_C, ids=label)
 def test_packed_in_c_as_with_numpy(layout, monkeypatch):
     shapes = {1: [(40,), (1,)], 2: [(9, 10), (1, 7), (13, 8)], 3: [(5, 6, 7), (1, 2, 3)]}[layout.rank]
@@ -128,6 +129,7 @@ def test_converted_in_c(names):
 MATRICES = [x for x in LAYOUTS if x.rank == 2]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("source", MATRICES, ids=label)
 def test_every_layout_converts_to_every_other(source):
     packed = stored(source, (8, 12))

@@ -167,7 +167,18 @@ def overview(summaries: Mapping[str, Any]) -> str:
         else:
             figures = " | | "
         rows.append(f"| {name} | {len(summary['cases'])} | {against} | {figures} | {share} |")
-    return "\n".join(rows)
+    return "\n".join([*rows, "", recorded(summaries)])
+
+
+def recorded(summaries: Mapping[str, Any]) -> str:
+    """When the records were made, and at which sizes: the table is older than the compiler beside it."""
+    dates = sorted({s["date"] for s in summaries.values()})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    quick = [n for n, s in summaries.items() if s["quick"]]
+    sizes = "at the sizes of `--quick`" if len(quick) == len(summaries) else "at full sizes"
+    if 0 < len(quick) < len(summaries):
+        sizes += f", but for {', '.join(quick)}, which are `--quick`"
+    return f"Recorded {when}, {sizes}. Later changes of the compiler are not in these figures."
 
 
 def chapter(name: str, summary: Mapping[str, Any], pictures: str, drawn: Collection[str] = ()) -> str:

@@ -28,7 +28,7 @@ from spfgen.run.threads import checked_threads
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor
-    from spfgen.run.tune_layouts import LayoutTuning
+    from spfgen.run.tuners.tune_layouts import LayoutTuning
 
 HIGHEST_SOLVED = 8
 """A family whose rank is not said is tried up to this one."""
@@ -91,7 +91,7 @@ class LayoutHandle:
 
     def _repr_svg_(self) -> str | None:
         """What a notebook shows: a small example, families as a matrix; None where none is found."""
-        from spfgen.run.drawing import EXAMPLE_RANK, drawn
+        from spfgen.run.drawings.drawing import EXAMPLE_RANK, drawn
 
         try:
             return drawn(lambda *_: self.layout(EXAMPLE_RANK), None, None)
@@ -274,7 +274,7 @@ def pack(
     Raises DataError for coordinates outside the shape, and for entries that the layout has no place for; Unsupported
     for a layout that cannot be packed.
     """
-    from spfgen.run.entries import pack_object
+    from spfgen.run.calls.entries import pack_object
 
     handle = handle_of(layout, constants)
     return pack_object(handle if fill is None else filled(handle, fill), obj, shape, duplicates)
@@ -389,7 +389,7 @@ def evaluate(
     process). A kernel is compiled once for each text and choice of layouts and types, and kept on disk. Raises
     SpecError, UsageError, DataError, Unsupported.
     """
-    from spfgen.run.evaluate import evaluate as evaluated
+    from spfgen.run.calls.evaluate import evaluate as evaluated
 
     if positional:
         raise UsageError("expected operands by name, but some are given by position", None, ("write x=ARRAY",))
@@ -416,7 +416,7 @@ def einsum(
     All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
     contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
-    from spfgen.run.einsum import einsum as summed
+    from spfgen.run.calls.einsum import einsum as summed
 
     return summed(arguments, out, dtype, optimize, threads, validate)
 
@@ -445,7 +445,7 @@ def tune_layouts(
 
     Raises UsageError for names that are no operands or are results, DataError, SpecError.
     """
-    from spfgen.run.tune_layouts import tune_layouts as tuned
+    from spfgen.run.tuners.tune_layouts import tune_layouts as tuned
 
     return tuned(kernel, names, operands, sizes, threads, seconds, layouts)
 

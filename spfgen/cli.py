@@ -407,7 +407,7 @@ def run_command(
     """Compile a kernel and run it on data.
 
     Files: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of several:
-    file.npz:NAME).
+    file.npz:NAME). What a file of entries does not list is the fill value of the tensor.
 
     \b
     spfgen run kernels.spf -k spmv --data A=matrix.mtx --data x=random --check
@@ -478,13 +478,13 @@ def tune_command(
     spfgen tune kernels.spf -k spmv --layouts A --data A=matrix.mtx --data x=random --save A=a.npz
     """
     from spfgen.run.job import Job
-    from spfgen.run.tune import forget as forget_found
-    from spfgen.run.tune import tune
+    from spfgen.run.tuners.tune import forget as forget_found
+    from spfgen.run.tuners.tune import tune
 
     kernel = chosen(file, kernel_name)
     targets = checked_targets(layouts, pairs(save, "--save"), force)
     if layouts:
-        from spfgen.run.tune_layouts import tune_layouts_of
+        from spfgen.run.tuners.tune_layouts import tune_layouts_of
 
         job = Job(**sources(data, size, shape), seed=seed)
         chosen_layouts = tune_layouts_of(kernel, layouts, job, threads, seconds, note)
@@ -566,7 +566,7 @@ def check(file: str, seed: int, as_json: bool) -> None:
     spfgen check mine.spf --json
     """
     import spfgen
-    from spfgen.run.examine import examine
+    from spfgen.run.examining.examine import examine
 
     found = []
     for section in examine(spfgen.load(file), seed):
@@ -815,9 +815,9 @@ def inspect(
     spfgen inspect matrix.mtx -s mine.spf -l 'bcsr(R=4, C=4)' --draw matrix.png
     """
     from spfgen.catalogue import layouts_of_rank
-    from spfgen.run.draw import check_picture, draw_entries
-    from spfgen.run.inspect import as_dict, as_text, costs, distinct, entries_of, facts_of
-    from spfgen.run.read import read
+    from spfgen.run.drawings.draw import check_picture, draw_entries
+    from spfgen.run.drawings.inspect import as_dict, as_text, costs, distinct, entries_of, facts_of
+    from spfgen.run.files.read import read
 
     if draw is not None:
         check_picture(draw, force)
@@ -852,7 +852,7 @@ def draw(layout: str, spec: str | None, data: str | None, shape: str | None, out
     """
     from spfgen.catalogue import layout_named
     from spfgen.lang.levels import is_levels, parse_levels
-    from spfgen.run.drawing import drawn
+    from spfgen.run.drawings.drawing import drawn
 
     name = parse_levels(layout).name if is_levels(layout) else layout.partition("(")[0].strip()
     target = Path(output or f"{name}.svg")

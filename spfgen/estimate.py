@@ -10,7 +10,7 @@ from spfgen.facts.formula import ONE, ZERO, Expr, Num, Var, show, substitute
 from spfgen.ir import children, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
-from spfgen.plan.cost import Counts, plus, simplified, times
+from spfgen.plan.analyse.cost import Counts, plus, simplified, times
 from spfgen.plan.nodes import Append, Choose, Do, Gather, Load, Plan, Scan, Versioned
 from spfgen.space.nodes import Instance, Program, Tensor
 

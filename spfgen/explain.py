@@ -11,15 +11,15 @@ from spfgen.estimate import assembly
 from spfgen.facts.prove import RESOURCES, Answer, smaller
 from spfgen.ir import walk
 from spfgen.pipeline import Generated
+from spfgen.plan.analyse.cost import simplified
+from spfgen.plan.analyse.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.context import context_of
-from spfgen.plan.cost import simplified
-from spfgen.plan.depend import INDEPENDENT, Meeting, in_words
 from spfgen.plan.dependences import dependences
 from spfgen.plan.finds.choose import ALGORITHMS
 from spfgen.plan.from_space import looked_for, scanned
 from spfgen.plan.nodes import Choose, Clear, Find, Guard, Key, Levels, Plan, Reduce, Scan, Segment
 from spfgen.plan.show import interval, show_conditions, show_operand, show_plan
-from spfgen.plan.unroll_and_jam import one_by_one
+from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Program
 from spfgen.space.show import iteration_space
 

@@ -100,9 +100,9 @@ def _relation(layout: Layout) -> str:
 
 def _picture(layout: Layout) -> str:
     """A small example of the layout; nothing where none is found."""
-    from spfgen.run.diagram import diagram
-    from spfgen.run.example import example
-    from spfgen.run.svg import svg
+    from spfgen.run.drawings.diagram import diagram
+    from spfgen.run.drawings.example import example
+    from spfgen.run.drawings.svg import svg
 
     try:
         return f"<figure>{svg(diagram(example(layout)))}</figure>"

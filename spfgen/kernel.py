@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spfgen.disk_cache import Compiled
     from spfgen.pipeline import Generated
     from spfgen.run.assembly import Assembly
-    from spfgen.run.call import Bound, Entry
-    from spfgen.run.lost import Places
-    from spfgen.run.symbolic import Symbolic
+    from spfgen.run.calls.call import Bound, Entry
+    from spfgen.run.calls.lost import Places
+    from spfgen.run.drawings.symbolic import Symbolic
     from spfgen.run.tensor import Tensor
     from spfgen.space.nodes import Program
     from spfgen.space.nodes import Tensor as Declared
@@ -190,7 +190,7 @@ class Kernel:
     def symbolic(self, /, *, sizes: Mapping[str, int] | None = None, **operands: object) -> Symbolic:
         """Results whose pattern is computed, to be filled with values again: `s = kernel.symbolic(A=A, B=B)`, then
         `s.numeric(A=other)` as often as the patterns of the operands stay the same. Raises UsageError, DataError."""
-        from spfgen.run.symbolic import Symbolic
+        from spfgen.run.drawings.symbolic import Symbolic
 
         return Symbolic(self, operands, sizes)
 
@@ -246,7 +246,7 @@ class Kernel:
         where that is less. What is stored anew is a copy: values of A that change later are not seen. Raises
         DataError, UsageError.
         """
-        from spfgen.run.tune_layouts import optimized
+        from spfgen.run.tuners.tune_layouts import optimized
 
         return optimized(self, names, operands, sizes, expected_calls)
 
@@ -339,7 +339,7 @@ class Kernel:
         return compiled_of(made)
 
     def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Compiled, Entry]:
-        from spfgen.run.call import Entry
+        from spfgen.run.calls.call import Entry
         from spfgen.run.compile import build, load
 
         uses = {}
@@ -407,7 +407,7 @@ def _rebuilt(
     max_workspace: int | None,
 ) -> Kernel:
     """A kernel from a pickle: compiled again, or loaded from the cache."""
-    from spfgen.run.form import canonical
+    from spfgen.run.calls.form import canonical
 
     known = {name: canonical(layout) for name, layout in layouts.items()}
     return Kernel(kernel, known, threads, validate, kept=kept, tuned=tuned, prune=prune, max_workspace=max_workspace)
@@ -417,7 +417,7 @@ class _Calls:
     """What every call of a kernel needs to know of its program, found out once."""
 
     def __init__(self, kernel: lang.Kernel, program: Program) -> None:
-        from spfgen.run.call import Output
+        from spfgen.run.calls.call import Output
 
         self.program = program
         self.kernel = kernel
@@ -432,13 +432,13 @@ class _Calls:
         self._results: dict[tuple[Any, ...], Mapping[str, str]] = {}
         self.places: Places | None = None
         if program.doubts:
-            from spfgen.run.lost import Places
+            from spfgen.run.calls.lost import Places
 
             self.places = Places(program)
 
     def sizes(self, given: dict[str, object], sizes: Mapping[str, int] | None) -> dict[str, int]:
         """The sizes that the caller says; those that are among the operands are taken out of them."""
-        from spfgen.run.call import checked_sizes
+        from spfgen.run.calls.call import checked_sizes
 
         parameters = self.program.parameters
         named = [n for n in dict.fromkeys((*self.kernel.sizes, *parameters)) if n in given]
@@ -456,7 +456,7 @@ class _Calls:
 
     def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """The sizes with those that follow from operands. Raises UsageError where one does not."""
-        from spfgen.run.call import size_value
+        from spfgen.run.calls.call import size_value
 
         for name in self.program.parameters:
             if name not in known:
@@ -482,7 +482,7 @@ class _Calls:
 
     def bound(self, operands: Mapping[str, object], validate: str, checked: Container[str]) -> dict[str, Tensor]:
         """The operands that are given; numbers of Python last, because they take the type of the others."""
-        from spfgen.run.bind import bind, is_number
+        from spfgen.run.calls.bind import bind, is_number
 
         tensors: dict[str, Tensor] = {}
         numbers = [n for n, v in operands.items() if is_number(v)]
@@ -548,7 +548,7 @@ def checked_bytes(value: object) -> int | None:
 
 
 def _checked_mode(validate: str) -> str:
-    from spfgen.run.seen import checked_mode
+    from spfgen.run.calls.seen import checked_mode
 
     return checked_mode(validate)
 
@@ -596,7 +596,7 @@ def _result(tensor: Tensor, given: object) -> Any:
     """What a call returns for an output: the object that was given, where it could be written in place."""
     import numpy as np
 
-    from spfgen.run.bind import is_number
+    from spfgen.run.calls.bind import is_number
 
     is_new = given is None or is_number(given) or isinstance(given, np.generic)
     return _natural(tensor) if is_new else given
@@ -604,7 +604,7 @@ def _result(tensor: Tensor, given: object) -> Any:
 
 def _apart(tensor: Tensor) -> Tensor:
     """The tensor with index arrays of its own: those that it was made with are an operand's."""
-    from spfgen.run.bind import own_indexes
+    from spfgen.run.calls.bind import own_indexes
 
     return own_indexes(tensor)
 

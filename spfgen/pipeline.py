@@ -1,30 +1,30 @@
 """The compiler's table of contents: text to C in the order of its passes, each result verified.
 
-| pass     | result | what it is                                      | where                | verified by     |
-|----------|--------|-------------------------------------------------|----------------------|-----------------|
-| parse    | lang   | what the user wrote                             | lang/parse.py        |                 |
-| resolve  | layout | arrays, relation, facts; constants are numbers  | layout/from_lang.py  | layout/check.py |
-| join     | space  | which points of which statement run             | space/from_lang.py   | space/check.py  |
-| plan     | plan   | in what order, each dimension found how         | plan/from_space.py   | plan/meaning.py |
-| passes   | plan   | the same rewritten, by some 20 named passes     | plan/passes.py       | plan/meaning.py |
-| lower    | cir    | C as a tree                                     | cir/from_plan.py     |                 |
-| passes   | cir    | the same rewritten, by a few named passes       | cir/passes.py        | cir/check.py    |
-| print    | text   | NAME.c and NAME.h                               | cir/print.py         |                 |
+| pass    | result | what it is                                  | where                    | verified by            |
+|---------|--------|---------------------------------------------|--------------------------|------------------------|
+| parse   | lang   | what the user wrote                         | lang/parse.py            |                        |
+| resolve | layout | arrays, relation, facts; constants put in   | layout/from_lang.py      | layout/check.py        |
+| join    | space  | which points of which statement run         | space/from_lang.py       | space/check.py         |
+| plan    | plan   | in what order, each dimension found how     | plan/from_space.py       | plan/verify/meaning.py |
+| passes  | plan   | the same rewritten, by some 20 named passes | plan/transform/passes.py | plan/verify/meaning.py |
+| lower   | cir    | C as a tree                                 | cir/lower/from_plan.py   |                        |
+| passes  | cir    | the same rewritten, by a few named passes   | cir/rewrite/passes.py    | cir/tree/check.py      |
+| print   | text   | NAME.c and NAME.h                           | cir/tree/print.py        |                        |
 
 Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
 and `if`) part from it in `join` and meet it again in `print`:
 
-| pass     | result | what it is                                      | where                | verified by     |
-|----------|--------|-------------------------------------------------|----------------------|-----------------|
-| join     | space  | steps in normal form: unique indices, explicit  | space/from_steps.py, | tests beside    |
-|          |        | sums, views as relations of indices             | space/normal.py      | lang/interpret.py |
-| plan     | plan   | region by region one tensor drives, others are  | plan/from_steps.py,  | plan/check_steps.py;   |
-|          |        | looked up; sorted ones are merged               | plan/steps/          | nests: plan/meaning.py |
-| lower    | cir    | C as a tree                                     | cir/from_steps.py    | cir/check.py    |
+| pass    | result | what it is                                  | where                    | verified by            |
+|---------|--------|---------------------------------------------|--------------------------|------------------------|
+| join    | space  | steps in normal form: own indices, explicit | space/from_steps.py,     | tests beside           |
+|         |        | sums, views as relations of indices         | space/normal.py          | lang/interpret.py      |
+| plan    | plan   | region by region one tensor drives, others  | plan/from_steps.py,      | plan/verify/           |
+|         |        | are looked up; sorted ones are merged       | plan/steps/              | check_steps.py         |
+| lower   | cir    | C as a tree                                 | cir/lower/from_steps.py  | cir/tree/check.py      |
 
-The passes that rewrite plans are `PASSES` of plan/passes.py, and of plan/expression.py for statements whose value is an
-expression; tests carry plans out after each of them (plan/interpret.py). Each pass has a level of optimisation
-(lang/optimization.py).
+The passes that rewrite plans are `PASSES` of plan/transform/passes.py, and of plan/expression.py for statements whose
+value is an expression; tests carry plans out after each of them (plan/verify/interpret.py). Each pass has a level of
+optimisation (lang/optimization.py).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 import spfgen
-from spfgen.cir import check as cir_check
-from spfgen.cir.files import amalgamated, header_file, source_file
-from spfgen.cir.from_plan import lower
-from spfgen.cir.nodes import Function
-from spfgen.cir.passes import passed
-from spfgen.cir.print import print_file
+from spfgen.cir.lower.files import amalgamated, header_file, source_file
+from spfgen.cir.lower.from_plan import lower
+from spfgen.cir.rewrite.passes import passed
+from spfgen.cir.tree import check as cir_check
+from spfgen.cir.tree.nodes import Function
+from spfgen.cir.tree.print import print_file
 from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
@@ -51,13 +51,14 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.plan import expression, left_out, passes
-from spfgen.plan.check_steps import check_steps
+from spfgen.plan import expression, left_out
+from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.limits import limits_of
 from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.plan.transform import passes
+from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared

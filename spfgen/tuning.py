@@ -120,7 +120,7 @@ UNROLLED_STATEMENTS = 1000
 
 TILE_BYTES = 256
 """The size of a tile: half of the vector registers of AVX2. Size; where there is more room, tiles are twice as large in
-C (cir/register_tile.py)."""
+C (cir/lower/register_tile.py)."""
 TILE_NEEDLESS = 16
 """Neighbours that need no tile. Estimate for spmm."""
 TILE_ROUND, TILE_ROUND_FEW_TILES, TILE_MANY = 12, 48, 4

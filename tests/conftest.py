@@ -29,6 +29,24 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test that is `sampled(n)` n cases run always, evenly spread over all: the first and the last among them. The
+    others are exhaustive."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("exhaustive"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in cases.values():
+        marker = found[0].get_closest_marker("sampled")
+        assert marker is not None
+        (wanted,) = marker.args
+        kept = {round(k * (len(found) - 1) / max(1, wanted - 1)) for k in range(wanted)}
+        for number, item in enumerate(found):
+            if number not in kept:
+                item.add_marker("exhaustive")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Kernels compiled by the tests do not go to the user's cache. The processes of `-n` share one: what one has proved

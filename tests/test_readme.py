@@ -12,7 +12,7 @@ import spfgen
 from docs.made import pages
 from experiments import report
 from spfgen.catalogue import layout_named
-from spfgen.run.drawing import drawn
+from spfgen.run.drawings.drawing import drawn
 from tests.readme_commands import README, commands
 
 TEXT = README.read_text(encoding="utf-8")

@@ -28,7 +28,10 @@ def folders() -> Made:
     import ast
 
     lines = []
-    for folder in ("facts", "sets", "lang", "layout", "space", "plan", "plan/finds", "cir", "run"):
+    plan = ("plan", *(f"plan/{room}" for room in ("analyse", "finds", "verify", "build", "transform", "steps")))
+    cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "lower")))
+    run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
+    for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run):
         lines += [f'??? note "spfgen/{folder}/"', "    | module | what it does |", "    | --- | --- |"]
         for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):
             said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
@@ -79,9 +82,9 @@ def gallery() -> Made:
 def chapter(name: str) -> tuple[str, str]:
     """(markdown, SVG) of one layout."""
     from spfgen.catalogue import describe, layout_named
-    from spfgen.run.diagram import diagram
-    from spfgen.run.example import example
-    from spfgen.run.svg import svg
+    from spfgen.run.drawings.diagram import diagram
+    from spfgen.run.drawings.example import example
+    from spfgen.run.drawings.svg import svg
 
     layout = layout_named(name)
     sentence, _, drawing = layout.doc.partition("\n")

@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spfgen import tuning
-from spfgen.cir import nodes as c
-from spfgen.cir.affine import Names
-from spfgen.cir.build import INT, joined, loop
 from spfgen.cir.nest import At, Nest, Source, at_place, grouped, is_list, listed, nests, pruned, source_names
 from spfgen.cir.pack import (
     RESERVED,
@@ -33,6 +30,9 @@ from spfgen.cir.pack import (
     parameters,
     target_names,
 )
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import Names
+from spfgen.cir.tree.build import INT, joined, loop
 from spfgen.facts.formula import Expr, Var, variables
 from spfgen.ir import walk
 from spfgen.lang.types import KEYWORDS, TYPES

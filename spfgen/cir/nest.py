@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from spfgen.cir import nodes as c
-from spfgen.cir.affine import ArrayName, Names, arguments
-from spfgen.cir.build import INT, folded, joined, loop
-from spfgen.cir.names import identifier
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import ArrayName, Names, arguments
+from spfgen.cir.tree.build import INT, folded, joined, loop
+from spfgen.cir.tree.names import identifier
 from spfgen.facts.formula import TRUE, ZERO, Expr, Var, within
 from spfgen.ir import fresh, rewrite, walk
 from spfgen.layout.nodes import Layout

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import copysign
 
-from spfgen.cir import nodes as c
-from spfgen.cir.affine import ArrayName, Names
-from spfgen.cir.build import INT, joined
-from spfgen.cir.names import identifier
 from spfgen.cir.nest import Source, nests, pruned
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.affine import ArrayName, Names
+from spfgen.cir.tree.build import INT, joined
+from spfgen.cir.tree.names import identifier
 from spfgen.ir import fresh, walk
 from spfgen.lang.types import KEYWORDS, TYPES, ElementType
 from spfgen.layout.keys import KeyPlan, Level

@@ -2,7 +2,7 @@
 
 Proofs hold over all integers. So that they hold for C too, each expression that a kernel computes must stay within 64
 bits, and so must each part of a sum, in whatever order it is added up. Which expressions those are is known when the
-kernel is generated (plan/limits.py); how far they reach, when it is called.
+kernel is generated (plan/analyse/limits.py); how far they reach, when it is called.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Var
+from spfgen.plan.analyse.depend import KINDS, Meeting, meetings, relation
+from spfgen.plan.analyse.injective import with_equal_positions
+from spfgen.plan.analyse.order import scan_order
+from spfgen.plan.analyse.scan import Step, scan_steps
 from spfgen.plan.context import Context
-from spfgen.plan.depend import KINDS, Meeting, meetings, relation
 from spfgen.plan.from_space import looked_for, scanned
-from spfgen.plan.injective import with_equal_positions
 from spfgen.plan.nodes import Plan
-from spfgen.plan.order import scan_order
-from spfgen.plan.scan import Step, scan_steps
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Group, Instance, Operand
 

@@ -17,12 +17,15 @@ from spfgen.facts.prove import Facts
 from spfgen.ir import rewrite, walk
 from spfgen.lang.nodes import Apply
 from spfgen.lang.types import TYPES
-from spfgen.plan import parts
+from spfgen.plan.analyse.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
+from spfgen.plan.analyse.order import scan_order
+from spfgen.plan.analyse.recurrence import DOWN, Need, needs, order_text, running
+from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
+from spfgen.plan.build import parts
+from spfgen.plan.build.own_names import own_names, used_names, with_own_names
+from spfgen.plan.build.parts import Part, steps_of
+from spfgen.plan.build.riding import Nest, alike, step_of, together
 from spfgen.plan.context import Context
-from spfgen.plan.depend import INDEPENDENT, covers, distinct_by_facts, distinct_places, meetings
-from spfgen.plan.guard_hoisting import with_hoisted_guards
-from spfgen.plan.legal import Shared, annotated_by, refused
-from spfgen.plan.meaning import Fault, Path, Wanted, compare_all
 from spfgen.plan.nodes import (
     Clear,
     Do,
@@ -38,16 +41,13 @@ from spfgen.plan.nodes import (
     Table,
     with_body,
 )
-from spfgen.plan.order import scan_order
-from spfgen.plan.own_names import own_names, used_names, with_own_names
-from spfgen.plan.partition import shared_out
-from spfgen.plan.parts import Part, steps_of
-from spfgen.plan.passes import Pass, passed
-from spfgen.plan.prefetch import with_first
-from spfgen.plan.recurrence import DOWN, Need, needs, order_text, running
-from spfgen.plan.riding import Nest, alike, step_of, together
-from spfgen.plan.scan import Step, with_quotients, wrapped
-from spfgen.plan.simplify import simplify
+from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
+from spfgen.plan.transform.legal import Shared, annotated_by, refused
+from spfgen.plan.transform.partition import shared_out
+from spfgen.plan.transform.passes import Pass, passed
+from spfgen.plan.transform.prefetch import with_first
+from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.verify.meaning import Fault, Path, Wanted, compare_all
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Piece
 from spfgen.space.nodes import Group, Instance, Mark, Operand, Read, Value

@@ -12,10 +12,8 @@ from itertools import pairwise
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.blocks import blocked
-from spfgen.plan.context import Context
-from spfgen.plan.cover import covers_by_segments
-from spfgen.plan.depend import (
+from spfgen.plan.analyse.cover import covers_by_segments
+from spfgen.plan.analyse.depend import (
     INDEPENDENT,
     covers,
     distinct_by_facts,
@@ -23,14 +21,16 @@ from spfgen.plan.depend import (
     place_inside,
     sums_disjoint,
 )
-from spfgen.plan.drivers import driven, steps_in_order
+from spfgen.plan.analyse.injective import with_equal_positions
+from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.build.drivers import driven, steps_in_order
+from spfgen.plan.build.gather import gathered
+from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.build.slices import sliced
+from spfgen.plan.context import Context
 from spfgen.plan.expression import plan_expression
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.gather import gathered
-from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.legal import check_order, parallel_loop
-from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import (
     PLANS,
     Append,
@@ -49,12 +49,12 @@ from spfgen.plan.nodes import (
     Variant,
     chain,
 )
-from spfgen.plan.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
-from spfgen.plan.register_tile import outside, tiled
-from spfgen.plan.scan import Step, sources, with_quotients, wrapped
-from spfgen.plan.simplify import simplify
-from spfgen.plan.slices import sliced
-from spfgen.plan.unroll_and_jam import one_by_one
+from spfgen.plan.transform.blocks import blocked
+from spfgen.plan.transform.legal import check_order, parallel_loop
+from spfgen.plan.transform.passes import ENTRIES, PASSES, Given, Nests, Verified, passed
+from spfgen.plan.transform.register_tile import outside, tiled
+from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.transform.unroll_and_jam import one_by_one
 from spfgen.space.nodes import Group, Instance, Operand
 
 

@@ -460,7 +460,7 @@ class Prefetch(Around):
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/cost.py)."""
+    """A plan and what it costs: a formula in the sizes, in nanoseconds (plan/analyse/cost.py)."""
 
     cost: Expr
     body: Plan

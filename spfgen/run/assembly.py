@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.cir.layout import FIELD, MOST_RANK
+from spfgen.cir.lower.layout import FIELD, MOST_RANK
 from spfgen.errors import DataError
 from spfgen.layout.nodes import ENTRIES, Layout
-from spfgen.run.read import Coordinates
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, named
 from spfgen.space.nodes import Tensor as Declared
 
@@ -84,7 +84,7 @@ class Assembly:
         return made
 
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
-        from spfgen.run.bind import appended, packed
+        from spfgen.run.calls.bind import appended, packed
 
         combine: Any = "sum" if self.update == "add" else getattr(np, self.update)
         if isinstance(entries, Delivered) and not self.layout.is_pattern:
@@ -95,7 +95,7 @@ class Assembly:
 
     def _of_what_differs(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         """In a layout that has no values of its own: what is stored differs from the fill, and nothing else does."""
-        from spfgen.run.entries import summed
+        from spfgen.run.calls.entries import summed
 
         found = summed(entries, self.update)
         kept = found.values != found.values.dtype.type(self.layout.fill)
@@ -103,7 +103,7 @@ class Assembly:
         return self._packed(name, Delivered(found.shape, columns, found.values[kept]), threads)
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
-        from spfgen.run.entries import own_entries
+        from spfgen.run.calls.entries import own_entries
 
         found = own_entries(made)
         kept = found.values.astype(dtype) != dtype.type(self.layout.fill)

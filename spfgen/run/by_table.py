@@ -16,9 +16,9 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import INDEX_TYPE, Packed, check_fill
 from spfgen.layout.points import Array
 from spfgen.layout.table import Shaped, Table, table_of
+from spfgen.run.calls.form import form_of, remember
+from spfgen.run.calls.functions import address, shared
 from spfgen.run.conversion import Fall, Room, room_of
-from spfgen.run.form import form_of, remember
-from spfgen.run.functions import address, shared
 
 ROW = 34
 """Numbers of an array for C: its address, the bytes of an element, its extents."""

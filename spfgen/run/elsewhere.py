@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spfgen.errors import DataError, UsageError
-from spfgen.run.read import Coordinates
+from spfgen.run.files.read import Coordinates
 
 if TYPE_CHECKING:
     from spfgen.run.tensor import Tensor

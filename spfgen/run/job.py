@@ -14,13 +14,13 @@ from spfgen.api import Kernel
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.lang.expressions import counted
 from spfgen.run.assembly import is_pending
-from spfgen.run.call import Bound, checked_sizes
-from spfgen.run.compare import verdict
-from spfgen.run.count import count_operations
-from spfgen.run.operands import RANDOM, operands
-from spfgen.run.results import check_target, in_file
+from spfgen.run.calls.call import Bound, checked_sizes
+from spfgen.run.calls.count import count_operations
+from spfgen.run.calls.operands import RANDOM, operands
+from spfgen.run.calls.results import check_target, in_file
+from spfgen.run.files.write import write
 from spfgen.run.tensor import Array, Tensor, described
-from spfgen.run.write import write
+from spfgen.run.tuners.compare import verdict
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 

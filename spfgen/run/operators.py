@@ -7,13 +7,35 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 S = TypeVar("S", bound="Operators")
+C = TypeVar("C")
+
+
+class _Applied(Protocol[C]):
+    """A sign with what stands before it: beside a number or one of its kind it gives one of its kind."""
+
+    @overload
+    def __call__(self, other: C | complex, /) -> C: ...
+    @overload
+    def __call__(self, other: object, /) -> Any: ...
+
+
+class _Sign(Protocol):
+    """What type checkers see of `+` and its like."""
+
+    def __get__(self, before: S, kind: type | None = None) -> _Applied[S]: ...
+
+
+def _elementwise(name: str, reflected: bool = False) -> _Sign:
+    found: Any = _binary(name, reflected)
+    sign: _Sign = found
+    return sign
 
 
 def _binary(name: str, reflected: bool = False) -> Callable[[Any, object], Any]:
@@ -78,27 +100,31 @@ class Operators:
     def __complex__(self) -> complex:
         return complex(self._number())
 
-    __add__, __radd__ = _binary("add"), _binary("add", True)
-    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", True)
-    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", True)
-    __truediv__, __rtruediv__ = _binary("true_divide"), _binary("true_divide", True)
-    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", True)
-    __mod__, __rmod__ = _binary("remainder"), _binary("remainder", True)
+    __add__, __radd__ = _elementwise("add"), _elementwise("add", True)
+    __sub__, __rsub__ = _elementwise("subtract"), _elementwise("subtract", True)
+    __mul__, __rmul__ = _elementwise("multiply"), _elementwise("multiply", True)
+    __truediv__, __rtruediv__ = _elementwise("true_divide"), _elementwise("true_divide", True)
+    __floordiv__, __rfloordiv__ = _elementwise("floor_divide"), _elementwise("floor_divide", True)
+    __mod__, __rmod__ = _elementwise("remainder"), _elementwise("remainder", True)
     __divmod__, __rdivmod__ = _binary("divmod"), _binary("divmod", True)
-    __rpow__ = _binary("power", True)
+    __rpow__ = _elementwise("power", True)
     __matmul__, __rmatmul__ = _binary("matmul"), _binary("matmul", True)
-    __and__, __rand__ = _binary("bitwise_and"), _binary("bitwise_and", True)
-    __or__, __ror__ = _binary("bitwise_or"), _binary("bitwise_or", True)
-    __xor__, __rxor__ = _binary("bitwise_xor"), _binary("bitwise_xor", True)
-    __lshift__, __rlshift__ = _binary("left_shift"), _binary("left_shift", True)
-    __rshift__, __rrshift__ = _binary("right_shift"), _binary("right_shift", True)
+    __and__, __rand__ = _elementwise("bitwise_and"), _elementwise("bitwise_and", True)
+    __or__, __ror__ = _elementwise("bitwise_or"), _elementwise("bitwise_or", True)
+    __xor__, __rxor__ = _elementwise("bitwise_xor"), _elementwise("bitwise_xor", True)
+    __lshift__, __rlshift__ = _elementwise("left_shift"), _elementwise("left_shift", True)
+    __rshift__, __rrshift__ = _elementwise("right_shift"), _elementwise("right_shift", True)
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __lt__, __le__ = _elementwise("less"), _elementwise("less_equal")
+    __gt__, __ge__ = _elementwise("greater"), _elementwise("greater_equal")
     __hash__ = object.__hash__
     __neg__, __pos__, __abs__ = _unary("negative"), _unary("positive"), _unary("absolute")
     __invert__ = _unary("invert")
 
+    @overload
+    def __pow__(self, other: Self | complex) -> Self: ...
+    @overload
+    def __pow__(self, other: object) -> Any: ...
     def __pow__(self, other: object) -> Any:
         import numpy as np
 

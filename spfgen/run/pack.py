@@ -24,9 +24,9 @@ from spfgen.layout.nodes import Layout, coordinate_list
 from spfgen.layout.pack import INDEX_TYPE, Packed, pack
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.run.by_table import by_table
+from spfgen.run.calls.form import Form, form_of
+from spfgen.run.calls.functions import Function, address, loaded
 from spfgen.run.conversion import Fall, pads, prepared
-from spfgen.run.form import Form, form_of
-from spfgen.run.functions import Function, address, loaded
 from spfgen.run.threads import threads_allowed, threads_by_default
 from spfgen.run.ways import Run, given_of, starts
 

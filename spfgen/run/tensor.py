@@ -20,10 +20,10 @@ from spfgen.lang.expressions import counted
 from spfgen.lang.types import INDEX_TYPES, TYPES
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
-from spfgen.run.form import Form, canonical, form_of, no_call, remember
+from spfgen.run.calls.form import Form, canonical, form_of, no_call, remember
+from spfgen.run.calls.seen import broken
+from spfgen.run.files.read import Coordinates
 from spfgen.run.operators import Operators, unknown_attribute
-from spfgen.run.read import Coordinates
-from spfgen.run.seen import broken
 from spfgen.run.threads import MOST_THREADS, checked_threads
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Tensor(Operators):
 
         Raises DataError for what scipy.sparse cannot hold: a number, another fill value than 0.
         """
-        from spfgen.run.export import to_scipy
+        from spfgen.run.files.export import to_scipy
 
         return to_scipy(self, format)
 
@@ -326,17 +326,17 @@ class Tensor(Operators):
         return _rebuilt, (self.layout, dict(self.sizes), dict(self.arrays))
 
     def __repr__(self) -> str:
-        from spfgen.run.picture import glimpse
+        from spfgen.run.drawings.picture import glimpse
 
         return f"<spfgen.Tensor {described(self)}>{glimpse(self)}"
 
     def _repr_html_(self) -> str:
-        from spfgen.run.picture import html
+        from spfgen.run.drawings.picture import html
 
         return html(self)
 
     def _repr_svg_(self) -> str | None:
-        from spfgen.run.picture import svg
+        from spfgen.run.drawings.picture import svg
 
         return svg(self)
 

@@ -11,14 +11,14 @@ from typing import cast
 
 import spfgen
 from spfgen import tuning
-from spfgen.cir import check as cir_check
 from spfgen.cir.checks.names import KNOWN
-from spfgen.cir.files import plain_file, runtime
-from spfgen.cir.from_checks import check_functions, places
-from spfgen.cir.names import identifier
-from spfgen.cir.nodes import Text
-from spfgen.cir.print import print_file
-from spfgen.cir.simplify import simplify
+from spfgen.cir.lower.files import plain_file, runtime
+from spfgen.cir.lower.from_checks import check_functions, places
+from spfgen.cir.tree import check as cir_check
+from spfgen.cir.tree.names import identifier
+from spfgen.cir.tree.nodes import Text
+from spfgen.cir.tree.print import print_file
+from spfgen.cir.tree.simplify import simplify
 from spfgen.errors import DataError, ToolError
 from spfgen.lang.types import INDEX_TYPES
 from spfgen.layout import validate as plain

@@ -16,9 +16,9 @@ from spfgen.layout.keys import Level
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import Packed
 from spfgen.layout.points import Array
+from spfgen.run.calls.form import Form, form_of
+from spfgen.run.calls.functions import Function, address, ordering, shared, zeros
 from spfgen.run.conversion import Conversion, Digits, Fall
-from spfgen.run.form import Form, form_of
-from spfgen.run.functions import Function, address, ordering, shared, zeros
 
 
 def given_of(form: Form, sizes: Mapping[str, int], arrays: Mapping[str, Array], to: bool = False) -> dict[str, int]:

@@ -18,7 +18,7 @@ from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.layout.proofs import as_output
 from spfgen.space.extents import Extents
 from spfgen.space.index_extents import IndexExtents
-from spfgen.space.names import check_accesses, check_names, with_scalars
+from spfgen.space.names import check_accesses, check_names, check_recurrences, with_scalars
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
 from spfgen.space.results import with_fills, with_patterns, with_result_types
@@ -29,6 +29,7 @@ from spfgen.space.tensors import make_tensors
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     """The program of a kernel whose steps are no sums of products. Raises SpecError(s)."""
     check_names(kernel)
+    check_recurrences(kernel.statements)
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}
     check_accesses(kernel, layouts)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from spfgen.errors import SpecError
+from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import (
     calls,
     show,
@@ -12,6 +13,8 @@ from spfgen.facts.formula import (
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean, raise_all, there_are, word_in
+from spfgen.lang.products import first_beyond
+from spfgen.lang.show import show_statement
 from spfgen.lang.types import LIBRARY, has_meaning_in_c
 from spfgen.lang.uses import accesses_in
 from spfgen.layout.nodes import SCALAR, Layout
@@ -36,6 +39,27 @@ def check_names(kernel: lang.Kernel) -> None:
         if access.tensor in kernel.sizes:
             message = f"expected a tensor or a number, but `{access.tensor}` is a size"
             raise SpecError(message, access.span, ("sizes stand in extents, subscripts and conditions",))
+
+
+def check_recurrences(steps: Sequence[Any]) -> None:
+    """A sum of products outside of `for` that reads its own target elsewhere means the values that it gives there.
+    Where other statements make a kernel one that runs as it is written, there is no such order: a loop says it."""
+    for step in steps:
+        match step:
+            case lang.If(_, then, otherwise):
+                check_recurrences((*then, *otherwise))
+            case lang.Statement(target, _, value) if first_beyond([step]) is None:
+                own = [a for a in accesses(value) if a.tensor == target.tensor and a.subscripts != target.subscripts]
+                if own:
+                    raise Unsupported(
+                        f"a recurrence such as `{show_statement(step)}` is not compiled beside statements that are no "
+                        "sums of products",
+                        step.span,
+                        (
+                            "write a loop: `for i { x[i] = x[i - 1] + b[i] }`; or a kernel of its own",
+                            "if the values from before are meant, write into another tensor",
+                        ),
+                    )
 
 
 def with_scalars(kernel: lang.Kernel) -> list[lang.TensorDecl]:

@@ -31,7 +31,7 @@ from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
 from spfgen.pipeline import Generated, generate, resolve
 from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq
-from spfgen.run.call import Bound
+from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.run.tensor import Tensor
 

@@ -14,7 +14,7 @@ import scipy.sparse
 import spfgen
 from spfgen.errors import DataError, Unsupported, UsageError
 from spfgen.layout.nodes import ENTRIES
-from spfgen.plan.interpret import interpret
+from spfgen.plan.verify.interpret import interpret
 from tests.fuzz.programs import known_layouts
 
 MATRICES = ["csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)", "dia", "ell"]

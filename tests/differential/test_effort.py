@@ -13,8 +13,8 @@ from scipy.sparse import coo_array
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.effort import Effort
 from spfgen.plan.nodes import PLANS
+from spfgen.plan.verify.effort import Effort
 from tests.fuzz.carried import by_the_interpreter
 
 STORED = 12

@@ -13,8 +13,8 @@ import spfgen
 from spfgen.errors import Unsupported
 from spfgen.lang.reference import evaluate
 from spfgen.layout.nodes import Layout
-from spfgen.run.compare import stored
 from spfgen.run.tensor import Tensor
+from spfgen.run.tuners.compare import stored
 from tests.differential.support import Batch, Program, packed
 
 LAYOUTS = ("csr", "csc", "coo", "dcsr", "dense", "bcsr(R=2, C=3)", "dia", "ell", "coo_unsorted")

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from spfgen.facts.formula import ONE
 from spfgen.ir import rewrite, walk
 from spfgen.pipeline import make_plans
-from spfgen.plan import nodes, passes
+from spfgen.plan import nodes
 from spfgen.plan.nodes import PLANS, Plan, Scan
+from spfgen.plan.transform import passes
 from tests.differential.test_interpreter_of_steps import ALL_STATEMENTS
 from tests.fuzz.common import common_cases
 from tests.fuzz.interpreted import difference, joined, pass_names, problem

@@ -20,7 +20,7 @@ import scipy.sparse
 import spfgen
 from spfgen.errors import SpecError
 from spfgen.pipeline import Generated
-from spfgen.run.call import Bound, Levels
+from spfgen.run.calls.call import Bound, Levels
 from spfgen.run.compile import find_compiler
 from tests.differential.support import Batch, Program, eager_source, packed
 

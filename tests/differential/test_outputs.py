@@ -79,7 +79,7 @@ def test_a_given_pattern_is_kept(layout: str) -> None:
         pattern = np.tril(pattern) if name == "lower" else np.diag(np.diag(pattern))
     a, b = matrix((6, 4)), matrix((4, 6))
     kernel = spfgen.compile("C[i,k] = A[i,j]*B[j,k] within C", A="csr", B="csr", C=layout)
-    from spfgen.run.bind import bind
+    from spfgen.run.calls.bind import bind
 
     target = bind(kernel.layouts["C"], pattern, "C", {})
     stored = np.zeros((6, 6), dtype=bool)

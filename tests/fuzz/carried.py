@@ -11,15 +11,15 @@ from unittest.mock import patch
 
 import numpy as np
 
-from spfgen.cir.layout import FIELD
+from spfgen.cir.lower.layout import FIELD
 from spfgen.disk_cache import compiled_of
 from spfgen.errors import DataError
 from spfgen.kernel import Kernel
 from spfgen.layout.nodes import ENTRIES
 from spfgen.pipeline import Generated, generate
-from spfgen.plan.effort import Effort
-from spfgen.plan.interpret import Choices, interpret
-from spfgen.run.call import RANGE, Bound
+from spfgen.plan.verify.effort import Effort
+from spfgen.plan.verify.interpret import Choices, interpret
+from spfgen.run.calls.call import RANGE, Bound
 from spfgen.space.own import AT
 
 

@@ -14,10 +14,11 @@ from spfgen.ir import walk
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan import expression, passes
-from spfgen.plan.interpret import Choices, interpret
-from spfgen.plan.memory import WrongPlan
+from spfgen.plan import expression
 from spfgen.plan.nodes import PLANS, Choose, Plan
+from spfgen.plan.transform import passes
+from spfgen.plan.verify.interpret import Choices, interpret
+from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 from tests.fuzz import runner

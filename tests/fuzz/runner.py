@@ -19,7 +19,7 @@ from spfgen.errors import SpecError, SpfgenError, Unsupported
 from spfgen.lang.nodes import Kernel
 from spfgen.lang.reference import Stored, evaluate
 from spfgen.pipeline import Generated
-from spfgen.run.call import Bound
+from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from spfgen.space.nodes import Program
 from tests.differential.support import eager_source, one_file

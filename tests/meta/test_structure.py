@@ -19,6 +19,13 @@ ORDER = ["facts", "sets", "lang", "layout", "space", "plan", "cir", "run"]
 """Each folder may import itself and those before it (and errors, folder, ir, progress, tuning); sets and facts are the
 ground floor."""
 GROUND = {"facts", "sets"}
+ROOMS = {
+    "plan": ["analyse", "finds", "verify", "build", "transform", "steps"],
+    "cir": ["tree", "checks", "rewrite", "lower"],
+    "run": ["files", "calls", "arrays", "drawings", "tuners", "examining"],
+}
+"""Within a folder a room may import at its top itself and those before it. Files beside the rooms, such as the nodes,
+are for all of them, or put them together."""
 DOORS = {"pipeline", "api", "cli", "explain", "catalogue", "__init__", "__main__"}
 
 
@@ -60,6 +67,18 @@ def test_imports_follow_the_pipeline(path: Path) -> None:
         assert parts[1] in ORDER, f"{path} imports {name}"
         earlier = ORDER.index(parts[1]) <= ORDER.index(folder) or {parts[1], folder} <= GROUND
         assert earlier, f"{path} imports {name} against the direction of the pipeline"
+
+
+@pytest.mark.parametrize("folder", ROOMS)
+def test_rooms_have_an_order(folder: str) -> None:
+    rooms = ROOMS[folder]
+    assert sorted(rooms) == sorted(p.parent.name for p in (PACKAGE / folder).glob("*/__init__.py"))
+    for path in (PACKAGE / folder).glob("*/*.py"):
+        own = rooms.index(path.parent.name)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            parts = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
+            if parts[:2] == ["spfgen", folder] and len(parts) > 2 and parts[2] in rooms:
+                assert rooms.index(parts[2]) <= own, f"{path} imports {node.module}"
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:

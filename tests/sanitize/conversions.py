@@ -12,10 +12,11 @@ import numpy as np
 import spfgen
 from spfgen import tuning
 from spfgen.run import compile as compiling
-from spfgen.run import functions, ways
 from spfgen.run import pack as packing
+from spfgen.run import ways
 from spfgen.run.by_table import by_table
-from spfgen.run.sanitized import FLAGS
+from spfgen.run.calls import functions
+from spfgen.run.examining.sanitized import FLAGS
 
 Array = np.ndarray[Any, Any]
 SHAPES = ((0, 5), (12, 9), (40, 300))

@@ -1,4 +1,4 @@
-"""A C program that calls kernels on data from a file (run/sanitized.py), so that a sanitizer sees every instruction."""
+"""A C program that calls kernels on data from a file (run/examining/sanitized.py), for a sanitizer to see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.lang.reference import Stored, evaluate
-from spfgen.run.sanitized import main_source, write_calls
+from spfgen.run.examining.sanitized import main_source, write_calls
 from tests.differential.support import eager_source, one_file
 from tests.fuzz import runner
 from tests.fuzz.operands import Operand

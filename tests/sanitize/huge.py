@@ -10,8 +10,8 @@ import numpy as np
 
 import spfgen
 from spfgen.pipeline import Generated
-from spfgen.run.bind import bind
-from spfgen.run.read import Coordinates
+from spfgen.run.calls.bind import bind
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 
 N = 2**40 + 3

@@ -11,7 +11,7 @@ import pytest
 
 import spfgen
 from spfgen.errors import DataError
-from spfgen.run.call import Bound
+from spfgen.run.calls.call import Bound
 from spfgen.run.compile import find_compiler
 from tests.differential.support import eager_source, packed, zeros_like
 

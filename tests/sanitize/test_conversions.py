@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spfgen.run.sanitized import ENVIRONMENT
+from spfgen.run.examining.sanitized import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 

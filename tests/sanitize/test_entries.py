@@ -14,7 +14,7 @@ import scipy.sparse
 
 import spfgen
 from spfgen.run.compile import find_compiler
-from spfgen.run.sanitized import ENVIRONMENT, FLAGS
+from spfgen.run.examining.sanitized import ENVIRONMENT, FLAGS
 from tests.differential.support import eager_source
 from tests.sanitize import test_races
 

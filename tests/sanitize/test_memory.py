@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spfgen.run.compile import find_compiler
-from spfgen.run.sanitized import ENVIRONMENT, FLAGS
+from spfgen.run.examining.sanitized import ENVIRONMENT, FLAGS
 from tests.sanitize.checks import checks
 from tests.sanitize.driver import Build, Call, compile_program, differences, prepared, run, told
 from tests.sanitize.kernels import (

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir.layout import field_name
-from spfgen.cir.layout import structs as made_structs
+from spfgen.cir.lower.layout import field_name
+from spfgen.cir.lower.layout import structs as made_structs
 from spfgen.pipeline import Generated
 from tests.differential.support import eager_source
 from tests.differential.test_levels import doubled, keen, listed

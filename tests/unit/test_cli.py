@@ -18,8 +18,9 @@ import spfgen
 from spfgen import cli
 from spfgen.folder import human_bytes
 from spfgen.lang.types import FINDS
-from spfgen.run import cache, call
+from spfgen.run import cache
 from spfgen.run import compile as compiler
+from spfgen.run.calls import call
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KERNELS = str(DATA / "kernels.spf")

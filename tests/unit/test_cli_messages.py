@@ -12,9 +12,9 @@ import pytest
 
 import spfgen
 from spfgen import cli, messages, progress
-from spfgen.run import tune as tuning
 from spfgen.run.job import Job
-from spfgen.run.tune import tune
+from spfgen.run.tuners import tune as tuning
+from spfgen.run.tuners.tune import tune
 
 SPMV = "kernel spmv { tensor A : LAYOUT  tensor x, y : dense\n y[i] = A[i, j]*x[j] }"
 # The diagonal and the rest as LAPACK and SPARSKIT users know it: one array for bounds and columns, so not packable.

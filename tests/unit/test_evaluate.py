@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import spfgen
 from spfgen.errors import CopyWarning, DataError, SpecError, UsageError
-from spfgen.run import evaluate as module
-from spfgen.run.foreign import tensor_of
+from spfgen.run.calls import evaluate as module
+from spfgen.run.calls.foreign import tensor_of
 
 SPMV = "y[i] = A[i, j]*x[j]"
 X = np.arange(1.0, 7.0)

@@ -14,7 +14,7 @@ import spfgen
 from spfgen.cli import run as command
 from spfgen.estimate import memory, work
 from spfgen.explain_html import SECTIONS, explain_html
-from spfgen.run.count import count_operations
+from spfgen.run.calls.count import count_operations
 
 VOID = {"meta", "br"}
 KERNELS = {

@@ -11,7 +11,7 @@ import spfgen
 from spfgen import cli
 from spfgen.errors import Span, SpecError
 from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
-from spfgen.run.read import read
+from spfgen.run.files.read import read
 
 
 def test_carets_of_a_long_line() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop, minus
 from spfgen.cir.checks.names import HOLDS
 from spfgen.cir.checks.partition import share, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, loop, minus
 from spfgen.layout.checks import Groups
 
 

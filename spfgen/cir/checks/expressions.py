@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, folded, operation
 from spfgen.cir.checks.names import Names
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, folded, operation
 from spfgen.errors import InternalError
 from spfgen.facts.formula import Bin, Call, Compare, Expr, Formula, Num, Var, calls
 from spfgen.layout.nodes import Layout

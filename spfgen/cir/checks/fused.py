@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
 from spfgen.cir.checks.expressions import no_call
 from spfgen.cir.checks.instances import noted
 from spfgen.cir.checks.writer import Writer
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
 from spfgen.facts.formula import Bin, Expr
 from spfgen.layout.checks import Check, Part
 from spfgen.sets.affine import affine

@@ -5,9 +5,9 @@ Facts of neighbours in an order are of this kind too: their instances are for on
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
 from spfgen.cir.checks.writer import NEVER, Writer, critical
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, loop
 from spfgen.facts.formula import Exists, Forall, Formula
 from spfgen.ir import walk
 from spfgen.layout.checks import Part

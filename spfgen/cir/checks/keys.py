@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, any_of, loop, minus
 from spfgen.cir.checks import bits
 from spfgen.cir.checks.names import HOLDS
 from spfgen.cir.checks.partition import share, sized, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, any_of, loop, minus
 from spfgen.facts.formula import Var
 from spfgen.layout.checks import Groups
 from spfgen.layout.loops import Loop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spfgen.cir.names import identifier
+from spfgen.cir.tree.names import identifier
 from spfgen.ir import fresh
 from spfgen.lang.types import KEYWORDS
 from spfgen.layout.nodes import Layout

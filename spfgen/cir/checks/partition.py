@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop, minus
 from spfgen.cir.checks.names import MEMORY
 from spfgen.cir.checks.writer import Bounds, Writer
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, loop, minus
 from spfgen.layout.loops import Loop
 
 

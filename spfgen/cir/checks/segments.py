@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spfgen import tuning
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.checks.fused import collected, ends, first_wrong
 from spfgen.cir.checks.instances import noted, search
 from spfgen.cir.checks.writer import NEVER, Writer, critical
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, joined, loop, minus
 from spfgen.facts.formula import ONE, Bin, Expr, Var, show, substitute
 from spfgen.layout.checks import Check, Part, Segments
 from spfgen.layout.loops import Loop

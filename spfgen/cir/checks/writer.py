@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from spfgen import tuning
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, joined, loop, minus
 from spfgen.cir.checks.expressions import Expressions
 from spfgen.cir.checks.names import BROKEN, UNCHECKED, Names
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, joined, loop, minus
 from spfgen.errors import InternalError
 from spfgen.facts.formula import NEGATED, And, Compare, Exists, Expr, Forall, Formula, Not, Or, Var, conjunction
 from spfgen.ir import walk

@@ -1,6 +1,6 @@
 """Which algorithm finds: all that are proved right are offered, cost chooses among them.
 
-Where the cheapest depends on the sizes of the call, the nest is made in a few variants (plan/cost.py).
+Where the cheapest depends on the sizes of the call, the nest is made in a few variants (plan/analyse/cost.py).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from spfgen import tuning
 from spfgen.errors import SpecError
 from spfgen.facts.formula import ONE, Bin, Expr, variables
 from spfgen.facts.prove import Answer, recorded, smaller
+from spfgen.plan.analyse.cost import Counts, cheapest, plus
+from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.context import Context
-from spfgen.plan.cost import Counts, cheapest, plus
 from spfgen.plan.finds import loop, search, sequential, table
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
 from spfgen.plan.nodes import Bound, Find, Plan, Reach, Rejected, Scan, Variant, chain, with_body
-from spfgen.plan.scan import Step, with_quotients
 from spfgen.space.nodes import ForcedFind, Instance
 
 ALGORITHMS = {

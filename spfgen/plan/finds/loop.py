@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spfgen import tuning
-from spfgen.plan.cost import nanoseconds, times
+from spfgen.plan.analyse.cost import nanoseconds, times
 from spfgen.plan.finds.proposal import Proposal
 from spfgen.plan.finds.query import Query
 

@@ -20,9 +20,9 @@ from spfgen.facts.formula import (
     variables,
 )
 from spfgen.facts.prove import Answer, implied
-from spfgen.plan.cost import Counts, over, times
+from spfgen.plan.analyse.cost import Counts, over, times
+from spfgen.plan.analyse.scan import Step, made_of, sources
 from spfgen.plan.nodes import Find
-from spfgen.plan.scan import Step, made_of, sources
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Constraint, Piece

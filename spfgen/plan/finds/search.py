@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.plan.cost import log2, nanoseconds, plus, times
+from spfgen.plan.analyse.cost import log2, nanoseconds, plus, times
+from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import Offer, Proposal
 from spfgen.plan.finds.query import Known, Query
 from spfgen.plan.nodes import Key, Rejected
-from spfgen.plan.scan import with_quotients
 
 NAME = "search"
 ALGORITHM = "binary search"

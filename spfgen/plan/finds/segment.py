@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spfgen.facts.formula import Compare, Var, variables
+from spfgen.plan.analyse.cost import cheapest, over
 from spfgen.plan.context import Context
-from spfgen.plan.cost import cheapest, over
 from spfgen.plan.finds import search, sequential
 from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from spfgen import tuning
 from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
-from spfgen.plan.cost import log2, nanoseconds, over, plus, times
+from spfgen.plan.analyse.cost import log2, nanoseconds, over, plus, times
+from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
 from spfgen.plan.nodes import Key, Rejected, State
-from spfgen.plan.scan import with_quotients
 from spfgen.sets.affine import Affine, divided, expression
 from spfgen.sets.bounds import bounds
 from spfgen.sets.named import Constraint

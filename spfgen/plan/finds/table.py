@@ -13,11 +13,11 @@ from spfgen import tuning
 from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, show, variables
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply
-from spfgen.plan.cost import nanoseconds, plus, times
+from spfgen.plan.analyse.cost import nanoseconds, plus, times
+from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
 from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
-from spfgen.plan.scan import Step, with_quotients
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Operand, Read, Value

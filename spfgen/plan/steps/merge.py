@@ -20,8 +20,9 @@ from spfgen.facts.formula import ONE, And, Bin, Compare, Expr, Formula, Var, ren
 from spfgen.facts.prove import implied
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.depend import known_of_points
-from spfgen.plan.drivers import driven
+from spfgen.plan.analyse.depend import known_of_points
+from spfgen.plan.analyse.scan import Step, sources
+from spfgen.plan.build.drivers import driven
 from spfgen.plan.nodes import (
     Assign,
     Block,
@@ -39,10 +40,9 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
-from spfgen.plan.scan import Step, sources
-from spfgen.plan.simplify import simplify
 from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
 from spfgen.plan.steps.tables import Tables
+from spfgen.plan.transform.simplify import simplify
 from spfgen.space.nodes import Instance, Operand, Read
 from spfgen.space.regions import Region
 from spfgen.space.typed import Holds, Scalar

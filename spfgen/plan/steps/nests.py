@@ -23,18 +23,18 @@ from spfgen.facts.formula import (
 )
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
-from spfgen.plan.depend import distinct_by_facts, distinct_places
-from spfgen.plan.drivers import driven
+from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
+from spfgen.plan.analyse.injective import with_equal_positions
+from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
+from spfgen.plan.build.drivers import driven
+from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
-from spfgen.plan.injective import with_equal_positions
-from spfgen.plan.meaning import check_nest
-from spfgen.plan.narrow import narrowed
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
-from spfgen.plan.scan import Step, sources, with_quotients, wrapped
-from spfgen.plan.simplify import simplify
 from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
+from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.verify.meaning import check_nest
 from spfgen.space.extents import Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Instance, value_of

@@ -24,12 +24,12 @@ from spfgen.run.arrays.elementwise import decided, elementwise
 from spfgen.run.arrays.entries import Entries, entries_of, in_c, normal
 from spfgen.run.arrays.indexing import subscript
 from spfgen.run.arrays.made import is_full, tensor_from
-from spfgen.run.bind import is_number, is_pydata, is_scipy
+from spfgen.run.calls.bind import is_number, is_pydata, is_scipy
+from spfgen.run.calls.foreign import NUMPY, tensor_of
+from spfgen.run.calls.form import refilled
+from spfgen.run.calls.seen import trust
 from spfgen.run.elsewhere import is_elsewhere, own
-from spfgen.run.foreign import NUMPY, tensor_of
-from spfgen.run.form import refilled
-from spfgen.run.read import Coordinates
-from spfgen.run.seen import trust
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import DTYPES, Array, Tensor, check_unchanged
 
 ENOUGH = 20_000
@@ -260,7 +260,7 @@ def product(left: Any, right: Any) -> Any:
             return kernel
         found = contracted(entries_of(left), entries_of(right), labels)
         return tensor_from(found, [t.layout for t in tensors])
-    from spfgen.run.einsum import einsum
+    from spfgen.run.calls.einsum import einsum
 
     result = einsum((f"{labels[0]},{labels[1]}->{labels[2]}", left, right))
     if len(tensors) < 2 or not np.ndim(result):
@@ -305,7 +305,7 @@ def _summed(tensor: Tensor, axis: Any, keepdims: bool) -> Any:
     if kind.kind == "b":
         return None
     axes = reductions.axes_of(axis, tensor.ndim)
-    from spfgen.run.einsum import einsum
+    from spfgen.run.calls.einsum import einsum
 
     letters = "abcdefghijklmnopqrstuvwxyz"[: tensor.ndim]
     try:

@@ -18,7 +18,7 @@ from spfgen.run.arrays.eager import permutation
 from spfgen.run.arrays.entries import Entries, entries_of
 from spfgen.run.arrays.indexing import subscript
 from spfgen.run.arrays.made import in_layout, tensor_from
-from spfgen.run.foreign import tensor_of
+from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 
 from spfgen.errors import UsageError
 from spfgen.run.arrays.entries import Entries, entries_of, normal, numbered
-from spfgen.run.bind import is_scipy
-from spfgen.run.foreign import tensor_of
+from spfgen.run.calls.bind import is_scipy
+from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.tensor import Array, Tensor
 
 

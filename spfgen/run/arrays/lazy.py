@@ -225,7 +225,7 @@ def by_kernel(node: Node, layout: Any = None, *, sparse: bool = False, always: b
 def _by_kernel(node: Node, said: Fused, pattern: _Pattern | None, layout: Any) -> Any:
     """Raises SpfgenError where there is no such kernel."""
     from spfgen.api import filled, handle_of
-    from spfgen.run.evaluate import evaluate
+    from spfgen.run.calls.evaluate import evaluate
 
     where = pattern.layout if layout is None and pattern is not None else layout
     if where is None or not node.shape:
@@ -329,6 +329,6 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
 
 
 def _tensor(value: Any) -> Tensor:
-    from spfgen.run.foreign import tensor_of
+    from spfgen.run.calls.foreign import tensor_of
 
     return tensor_of(value, "the operand")

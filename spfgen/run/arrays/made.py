@@ -10,10 +10,10 @@ from spfgen.lang.fills import plain_fill
 from spfgen.lang.spec import SOLVED
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays.entries import Entries
-from spfgen.run.bind import packed
-from spfgen.run.foreign import NUMPY, candidates
-from spfgen.run.form import refilled, remember
-from spfgen.run.read import Coordinates
+from spfgen.run.calls.bind import packed
+from spfgen.run.calls.foreign import NUMPY, candidates
+from spfgen.run.calls.form import refilled, remember
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Tensor
 
 
@@ -48,7 +48,7 @@ def in_layout(entries: Entries, layout: Any) -> Any:
     """
     from spfgen.api import filled, handle_of
     from spfgen.run.arrays.shapes import refilled as stored
-    from spfgen.run.entries import pack_object
+    from spfgen.run.calls.entries import pack_object
 
     handle = handle_of(layout)
     fill = handle.tree.fill_of(handle.use)

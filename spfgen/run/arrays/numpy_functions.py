@@ -82,7 +82,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _einsum(*arguments: Any, **options: Any) -> Any:
-    from spfgen.run.einsum import einsum
+    from spfgen.run.calls.einsum import einsum
 
     return einsum(arguments, **options)
 

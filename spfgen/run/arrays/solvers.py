@@ -14,7 +14,7 @@ def linear_operator(matrix: Tensor) -> Any:
     """A scipy.sparse.linalg.LinearOperator; products with vectors and blocks of them are kernels."""
     from scipy.sparse.linalg import LinearOperator
 
-    from spfgen.run.evaluate import evaluate
+    from spfgen.run.calls.evaluate import evaluate
 
     if matrix.ndim != 2 or matrix.fill_value != 0:
         message = f"expected a matrix with the fill value 0, but it has {matrix.ndim} dimensions"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spfgen.cir.nodes import Bin, Call, Cast, Expr, Field, Float, Int, Load, Name, Select, Un
+from spfgen.cir.tree.nodes import Bin, Call, Cast, Expr, Field, Float, Int, Load, Name, Select, Un
 
 RANKS = {"int": 0, "int64_t": 1, "double": 2}
 BITS = {"int": 32, "int64_t": 64}

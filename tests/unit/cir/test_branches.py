@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir import nodes as c
-from spfgen.cir.branches import BRANCH, with_branches
-from spfgen.cir.build import INT, loop
+from spfgen.cir.rewrite.branches import BRANCH, with_branches
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, loop
 from spfgen.errors import ToolError
 from spfgen.ir import walk
 from spfgen.run.compile import find_compiler

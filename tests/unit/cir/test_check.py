@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spfgen.cir.check import C99_KEYWORDS, check
-from spfgen.cir.nodes import (
+from spfgen.cir.tree.check import C99_KEYWORDS, check
+from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
@@ -35,7 +35,7 @@ from spfgen.cir.nodes import (
     Un,
     While,
 )
-from spfgen.cir.print import OPERATORS
+from spfgen.cir.tree.print import OPERATORS
 from spfgen.errors import InternalError
 
 PARAMS = (Param("int64_t", "n"), Param("double *", "x"))

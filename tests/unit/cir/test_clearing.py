@@ -10,7 +10,7 @@ import pytest
 import spfgen
 from spfgen import tuning
 from spfgen.pipeline import make_plans, print_kernel
-from spfgen.run.call import Bound
+from spfgen.run.calls.call import Bound
 from spfgen.run.compile import build, load
 
 RNG = np.random.default_rng(5)

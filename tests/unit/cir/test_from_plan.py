@@ -13,7 +13,7 @@ from spfgen.lang.nodes import Constant
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, print_kernel, resolve
 from spfgen.plan.nodes import Do, Find
-from spfgen.run.call import Bound
+from spfgen.run.calls.call import Bound
 from spfgen.run.compile import build, load
 from spfgen.run.tensor import make_tensor
 from spfgen.space.from_lang import join

@@ -8,13 +8,13 @@ import itertools
 import numpy as np
 import pytest
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
-from spfgen.cir.check import check
-from spfgen.cir.files import plain_file
-from spfgen.cir.functions import Functions
-from spfgen.cir.operators import value
-from spfgen.cir.print import print_file
+from spfgen.cir.lower.files import plain_file
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
+from spfgen.cir.tree.check import check
+from spfgen.cir.tree.functions import Functions
+from spfgen.cir.tree.operators import value
+from spfgen.cir.tree.print import print_file
 from spfgen.errors import SpecError
 from spfgen.lang.fold import called
 from spfgen.lang.nodes import Access, Apply, Break, Constant, Function, If, Let, Local, Return, Set, While

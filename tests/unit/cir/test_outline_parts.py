@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
-from spfgen.cir.check import check
-from spfgen.cir.files import plain_file
-from spfgen.cir.outline_parts import with_outlined_part
-from spfgen.cir.print import print_file, print_function
+from spfgen.cir.lower.files import plain_file
+from spfgen.cir.rewrite.outline_parts import with_outlined_part
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
+from spfgen.cir.tree.check import check
+from spfgen.cir.tree.print import print_file, print_function
 
 N, PART, OWN, WRONG = (c.Name(n) for n in ("n", "part", "own", "wrong"))
 PRAGMA = "omp parallel for num_threads(parts)"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir.files import SERIAL, runtime
+from spfgen.cir.lower.files import SERIAL, runtime
 from spfgen.run.compile import build, load
 
 TAKE = """

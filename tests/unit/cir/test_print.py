@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spfgen.cir.nodes import (
+from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
@@ -43,7 +43,7 @@ from spfgen.cir.nodes import (
     Un,
     While,
 )
-from spfgen.cir.print import OPERATORS, WIDTH, print_expr, print_file, print_function, print_stmt, prototype
+from spfgen.cir.tree.print import OPERATORS, WIDTH, print_expr, print_file, print_function, print_stmt, prototype
 from spfgen.errors import InternalError
 
 from .evaluate import TABLE, Machine, Trees, UndefinedError, evaluate

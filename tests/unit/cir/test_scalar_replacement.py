@@ -9,10 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 import spfgen
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
-from spfgen.cir.names import Names
-from spfgen.cir.scalar_replacement import with_scalar_replacement
+from spfgen.cir.rewrite.scalar_replacement import with_scalar_replacement
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
+from spfgen.cir.tree.names import Names
 from spfgen.ir import walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import resolve

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
-from spfgen.cir.serial_path import with_serial_path
+from spfgen.cir.rewrite.serial_path import with_serial_path
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
 
 PART, PARTS = c.Name("part"), c.Name("parts")
 PRAGMA = "omp parallel for schedule(static, 1) num_threads(parts)"

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from spfgen.cir.check import check
-from spfgen.cir.nodes import (
+from spfgen.cir.tree.check import check
+from spfgen.cir.tree.nodes import (
     Assign,
     Bin,
     Block,
@@ -34,8 +34,8 @@ from spfgen.cir.nodes import (
     Un,
     While,
 )
-from spfgen.cir.print import print_expr
-from spfgen.cir.simplify import simplify
+from spfgen.cir.tree.print import print_expr
+from spfgen.cir.tree.simplify import simplify
 from spfgen.ir import walk
 
 from .evaluate import COMPARISONS, Machine, Trees, evaluate

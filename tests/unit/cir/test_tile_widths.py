@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 import spfgen
-from spfgen.cir import nodes as c
-from spfgen.cir.build import loop
-from spfgen.cir.tile_widths import with_tile_functions
+from spfgen.cir.rewrite.tile_widths import with_tile_functions
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import loop
 from spfgen.ir import walk
 
 AT, WIDTH, N, SUM = (c.Name(n) for n in ("c_from", "width", "n", "s"))

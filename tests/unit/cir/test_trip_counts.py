@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir import nodes as c
-from spfgen.cir.trip_counts import specialized
+from spfgen.cir.rewrite.trip_counts import specialized
+from spfgen.cir.tree import nodes as c
 from spfgen.ir import walk
 
 N, AT = c.Name("n"), c.Name("from")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spfgen.cir import nodes as c
-from spfgen.cir.build import INT, loop
-from spfgen.cir.unused import without_unused
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, loop
+from spfgen.cir.tree.unused import without_unused
 
 
 def made(*lines: c.Stmt) -> tuple[c.Stmt, ...]:

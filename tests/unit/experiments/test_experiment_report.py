@@ -112,3 +112,12 @@ def test_what_is_kept_is_what_is_shown() -> None:
     assert path.read_text(encoding="utf-8") == report.HEADING + report.results(
         report.known(), "results/", report.plots_in()
     )
+
+
+def test_when_the_records_were_made() -> None:
+    one, two = report.summarised(record(CASES)), report.summarised(record(CASES))
+    one |= {"date": "2026-01-05", "quick": True}
+    two |= {"date": "2026-01-02", "quick": True}
+    assert "Recorded 2026-01-02 to 2026-01-05, at the sizes of `--quick`." in report.overview({"a": one, "b": two})
+    both = report.overview({"a": one, "b": {**two, "date": "2026-01-05", "quick": False}})
+    assert "Recorded 2026-01-05, at full sizes, but for a, which are `--quick`." in both

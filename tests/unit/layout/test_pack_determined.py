@@ -16,7 +16,7 @@ from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.points import encode, to_coordinates
 from spfgen.layout.validate import violation
 from spfgen.pipeline import layout_of
-from spfgen.run.examine_packing import tried
+from spfgen.run.examining.examine_packing import tried
 from spfgen.sets.affine import Affine
 from spfgen.sets.named import Constraint, Space
 

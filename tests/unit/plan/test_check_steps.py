@@ -14,8 +14,6 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.check_steps import check_steps
-from spfgen.plan.memory import WrongPlan
 from spfgen.plan.nodes import (
     Append,
     Array,
@@ -37,6 +35,8 @@ from spfgen.plan.nodes import (
     Scan,
     Store,
 )
+from spfgen.plan.verify.check_steps import check_steps
+from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program, Read
 from spfgen.space.typed import Scalar

@@ -15,14 +15,13 @@ import pytest
 
 import spfgen
 from spfgen import tuning
-from spfgen.cir import nodes as c
-from spfgen.cir.cost import cost_expr
-from spfgen.cir.files import runtime
-from spfgen.cir.print import print_expr
+from spfgen.cir.lower.cost import cost_expr
+from spfgen.cir.lower.files import runtime
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.print import print_expr
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Expr, Num, Var
 from spfgen.ir import walk
-from spfgen.plan.context import context_of
-from spfgen.plan.cost import (
+from spfgen.plan.analyse.cost import (
     _compiled,
     _samples,
     log2,
@@ -33,9 +32,10 @@ from spfgen.plan.cost import (
     plus,
     times,
 )
-from spfgen.plan.cost import (
+from spfgen.plan.analyse.cost import (
     cheapest as cheapest_of,
 )
+from spfgen.plan.context import context_of
 from spfgen.plan.nodes import Choose, Find
 from spfgen.run import compile as compiling
 from tests.unit.plan.asking import of_kind

@@ -12,11 +12,11 @@ from spfgen.lang.nodes import Kernel, TensorDecl
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
+from spfgen.plan.analyse.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
+from spfgen.plan.analyse.order import scan_order
+from spfgen.plan.analyse.scan import Step, scan_steps
 from spfgen.plan.context import Context
-from spfgen.plan.depend import DEPENDENCE, INDEPENDENT, REDUCTION, Meeting, in_words, meetings, relation
-from spfgen.plan.legal import check_order
-from spfgen.plan.order import scan_order
-from spfgen.plan.scan import Step, scan_steps
+from spfgen.plan.transform.legal import check_order
 from spfgen.sets.named import Space
 from spfgen.space.extents import Extents
 from spfgen.space.instances import make_instances

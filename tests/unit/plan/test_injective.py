@@ -127,7 +127,7 @@ def test_sddmm_in_every_layout_that_stores_once(layout: str) -> None:
     assert parallel(kernel)
     a, b, d = matrix((31, 27), 0.3, 1), matrix((31, 4), 1, 2), matrix((4, 27), 1, 3)
     packing = spfgen.compile("C[i, j] += P[i, j]", P="dense", C=layout)
-    from spfgen.run.bind import bind
+    from spfgen.run.calls.bind import bind
 
     tensor = bind(packing.generated.program.tensor("C").layout, a, "A", {})
     for threads in (1, 3):

@@ -13,9 +13,9 @@ from spfgen.facts.formula import Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import make_plans, resolve
-from spfgen.plan.interpret import Choices, interpret
-from spfgen.plan.memory import WrongPlan
 from spfgen.plan.nodes import PLANS, Clear, Do, Find, Load, Locate, Plan, Reduce, Scan, Seq, Versioned
+from spfgen.plan.verify.interpret import Choices, interpret
+from spfgen.plan.verify.memory import WrongPlan
 from spfgen.space.from_lang import join
 
 Change = Callable[[object], Plan | None]

@@ -15,7 +15,6 @@ from spfgen.explain import explain_json, explain_text
 from spfgen.facts.formula import Bin, Num
 from spfgen.ir import rewrite, walk
 from spfgen.plan import expression, from_space, left_out
-from spfgen.plan.meaning import Fault, Path, _Comparison, begins, paths
 from spfgen.plan.nodes import (
     PLANS,
     Clear,
@@ -30,7 +29,8 @@ from spfgen.plan.nodes import (
     Sums,
     Tile,
 )
-from spfgen.plan.passes import PASSES, Nests, Pass
+from spfgen.plan.transform.passes import PASSES, Nests, Pass
+from spfgen.plan.verify.meaning import Fault, Path, _Comparison, begins, paths
 from spfgen.space.nodes import Read
 
 ONE = Num(1)

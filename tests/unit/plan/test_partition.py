@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 import spfgen
 from spfgen.facts.formula import ONE, Num, Var
 from spfgen.ir import walk
-from spfgen.plan.cost import is_ever_less, times
+from spfgen.plan.analyse.cost import is_ever_less, times
 from spfgen.plan.nodes import Partition, Scan
 from spfgen.run import compile as compiling
 from tests.differential.support import eager_source

@@ -14,7 +14,7 @@ from spfgen.pipeline import make_plans, resolve
 from spfgen.plan import expression
 from spfgen.plan.context import context_of
 from spfgen.plan.nodes import PLANS, Plan, Variant
-from spfgen.plan.passes import PASSES, Given, Nests, Pass
+from spfgen.plan.transform.passes import PASSES, Given, Nests, Pass
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 

@@ -8,7 +8,7 @@ import pytest
 import spfgen
 from spfgen.ir import walk
 from spfgen.plan.nodes import Sums, Versioned
-from spfgen.run.count import count_operations
+from spfgen.run.calls.count import count_operations
 
 STATEMENT = "y[i] = A[i,j]*x[j]"
 

@@ -15,10 +15,11 @@ from spfgen.facts.formula import Compare, Num, Var
 from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import SpecTree, parse_tree
 from spfgen.pipeline import resolve
-from spfgen.plan import expression, riding
+from spfgen.plan import expression
+from spfgen.plan.build import riding
 from spfgen.plan.context import Context
-from spfgen.plan.meaning import Fault, compare_all
 from spfgen.plan.nodes import Do, Fold, Guard, Plan, Scan, Seq
+from spfgen.plan.verify.meaning import Fault, compare_all
 from spfgen.space.from_lang import join
 from tests.fuzz import unseen
 

@@ -12,8 +12,8 @@ from spfgen.ir import rewrite, walk
 from spfgen.lang.spec import parse_tree
 from spfgen.pipeline import resolve
 from spfgen.plan.context import Context
-from spfgen.plan.meaning import check_nest
 from spfgen.plan.nodes import Do, Find, Guard, Load, Locate, Plan, Scan
+from spfgen.plan.verify.meaning import check_nest
 from spfgen.space.from_lang import join
 from spfgen.space.nodes import ForcedFind, Instance, Operand
 

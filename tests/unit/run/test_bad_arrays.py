@@ -16,8 +16,8 @@ from spfgen.catalogue import layouts_of_rank
 from spfgen.errors import DataError
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import storable
-from spfgen.run.bind import bind
-from spfgen.run.read import Coordinates
+from spfgen.run.calls.bind import bind
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, make_tensor
 
 pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")

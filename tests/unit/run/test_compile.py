@@ -104,7 +104,7 @@ def test_second_build_starts_no_compiler(tmp_path, monkeypatch, wrapper):
 
 ONE_OF_MANY = """
 import sys, time
-from spfgen.run import compile
+from spfgen.run import compile  # noqa: A004
 while time.time() < float(sys.argv[2]):
     pass
 compile.load(compile.build(sys.argv[1])).total
@@ -387,7 +387,7 @@ def test_doctor_reports_what_is_missing(tmp_path, monkeypatch):
 def test_doctor_imports_nothing_heavy():
     code = """
 import sys
-from spfgen.run import compile
+from spfgen.run import compile  # noqa: A004
 compile.doctor()
 sys.exit(bool({"numpy", "scipy", "islpy", "z3", "sympy", "lark"} & set(sys.modules)))
 """

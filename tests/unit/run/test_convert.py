@@ -20,9 +20,10 @@ from spfgen.layout.pack import Packed, key_orders, pack
 from spfgen.layout.points import to_coordinates
 from spfgen.layout.validate import violation
 from spfgen.run import compile as compiling
-from spfgen.run import conversion, functions, ways
+from spfgen.run import conversion, ways
 from spfgen.run import pack as packing
-from spfgen.run.form import form_of
+from spfgen.run.calls import functions
+from spfgen.run.calls.form import form_of
 from spfgen.run.pack import convert_arrays, coordinates, pack_entries
 from tests.unit.layout.test_pack import LAYOUTS, get, label, storable
 

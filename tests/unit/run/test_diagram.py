@@ -10,9 +10,9 @@ import pytest
 import spfgen
 from spfgen.catalogue import layout_named
 from spfgen.lang.spec import builtin_names
-from spfgen.run.diagram import NOTHING, WIDTH, cells_of, diagram
-from spfgen.run.example import example
-from spfgen.run.svg import svg
+from spfgen.run.drawings.diagram import NOTHING, WIDTH, cells_of, diagram
+from spfgen.run.drawings.example import example
+from spfgen.run.drawings.svg import svg
 
 SEEN = ["sv", "rle", "csr", "csc", "bcsr", "coo_unsorted", "csf3", "dia", "ell", "jds", "vbl", "sym_csr", "dense"]
 

@@ -10,8 +10,8 @@ import pytest
 
 import spfgen
 from spfgen.lang.types import TYPES
-from spfgen.run.bind import bind
-from spfgen.run.read import Coordinates
+from spfgen.run.calls.bind import bind
+from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array
 
 LAYOUTS = ("csr", "coo", "bcsr(R=2, C=2)", "dia", "csc", "ell")

@@ -10,7 +10,7 @@ import pytest
 import spfgen
 from spfgen.cli import run as command
 from spfgen.errors import ToolError
-from spfgen.run import examine, examine_packing, sanitized
+from spfgen.run.examining import examine, examine_packing, sanitized
 
 OWN = """
 layout ranges(nrow, ncol; B = 2) {

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spfgen.catalogue import layouts_of_rank
-from spfgen.run.draw import _cells
-from spfgen.run.inspect import BLOCKS, as_dict, as_text, costs, distinct, entries_of, facts_of
-from spfgen.run.read import Coordinates
+from spfgen.run.drawings.draw import _cells
+from spfgen.run.drawings.inspect import BLOCKS, as_dict, as_text, costs, distinct, entries_of, facts_of
+from spfgen.run.files.read import Coordinates
 
 
 @st.composite
@@ -196,7 +196,7 @@ PICTURES = [
 @pytest.mark.parametrize(("ending", "start", "shape"), PICTURES)
 def test_pictures(tmp_path, ending, start, shape) -> None:
     pytest.importorskip("matplotlib")
-    from spfgen.run.draw import draw_entries
+    from spfgen.run.drawings.draw import draw_entries
 
     path = tmp_path / f"x.{ending}"
     draw_entries(str(path), entries_of(np.ones(shape)), "x $1_", force=False)

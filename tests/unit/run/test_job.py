@@ -12,10 +12,10 @@ import spfgen
 from spfgen.errors import DataError, UsageError
 from spfgen.lang.spec import builtin_names
 from spfgen.layout.pack import pack
-from spfgen.run import call
+from spfgen.run.calls import call
+from spfgen.run.calls.operands import storable
+from spfgen.run.files.read import Coordinates, random_data, read
 from spfgen.run.job import Job, run_job
-from spfgen.run.operands import storable
-from spfgen.run.read import Coordinates, random_data, read
 from spfgen.run.tensor import Tensor
 
 JOB = Job(data={}, sizes={}, outputs={}, repeat=1, seed=0, check=True, force=False)
@@ -107,6 +107,21 @@ def test_results_whose_pattern_is_computed(tmp_path) -> None:
     report = run_job(kernel("C[i, j] = A[i, j]*B[i, j]", A="csr", B="csr", C="csr"), job)
     assert report.failure is None
     assert report.operations == 2 * sp.load_npz(tmp_path / "C.npz").nnz
+
+
+def test_what_a_file_does_not_list_is_the_fill_value(tmp_path) -> None:
+    """An edge that is not there has length inf, from a file and at random."""
+    path = tmp_path / "A.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 3.0\n1 2 0.5\n")
+    np.save(tmp_path / "d.npy", np.array([1.0, 2.0]))
+    text = "kernel k { tensor A : csr fill inf  tensor d, e : dense  e[i] = min(j: d[j] + A[i, j]) }"
+    shortest = spfgen.parse(text).kernels["k"].compile()
+    target = str(tmp_path / "e.npy")
+    data = {"A": str(path), "d": str(tmp_path / "d.npy")}
+    assert run_job(shortest, replace(JOB, data=data, outputs={"e": target}, check=True)).failure is None
+    assert np.load(target).tolist() == [2.5, np.inf]
+    data = {"A": "random:0.2", "d": "random"}
+    assert run_job(shortest, replace(JOB, data=data, sizes={"i": 5, "j": 5}, check=True)).failure is None
 
 
 def test_operations_that_values_decide_are_not_counted() -> None:

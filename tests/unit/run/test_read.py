@@ -12,9 +12,9 @@ from scipy import sparse
 
 import spfgen
 from spfgen.errors import DataError, SpfgenError, UsageError
-from spfgen.run import read as reading
-from spfgen.run.read import Coordinates, random_data, read
-from spfgen.run.write import write
+from spfgen.run.files import read as reading
+from spfgen.run.files.read import Coordinates, random_data, read
+from spfgen.run.files.write import write
 
 DATA = Path(__file__).parents[2] / "data"
 COORDINATE = "%%MatrixMarket matrix coordinate "
@@ -223,7 +223,7 @@ def test_not_finite_numbers(text):
 def test_ends_of_a_file(text, end):
     # In a process of its own: scipy 1.17 does not survive a blank at the very end.
     path = text(COORDINATE + "integer general\n2 2 2\n\n1 1 3\n 2\t1  4" + end)
-    code = "import sys; from spfgen.run.read import read; print(read(sys.argv[1]).to_dense().tolist())"
+    code = "import sys; from spfgen.run.files.read import read; print(read(sys.argv[1]).to_dense().tolist())"
     ended = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "[[3, 0], [4, 0]]\n"
@@ -849,5 +849,5 @@ def test_write_goes_through_a_symbolic_link(tmp_path):
 
 def test_all_errors_are_ours():
     assert issubclass(DataError, SpfgenError)
-    code = "import sys, spfgen.run.read, spfgen.run.write; sys.exit('numpy' in sys.modules)"
+    code = "import sys, spfgen.run.files.read, spfgen.run.files.write; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

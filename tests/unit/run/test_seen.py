@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import spfgen
 from spfgen.errors import DataError, UsageError
-from spfgen.run import seen
+from spfgen.run.calls import seen
 
 SPMV = "y[i] = A[i, j]*x[j]"
 LAYOUTS = {"A": "csr", "x": "dense", "y": "dense"}

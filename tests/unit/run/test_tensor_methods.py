@@ -15,7 +15,8 @@ import scipy.sparse as sp
 import spfgen
 from spfgen import tuning
 from spfgen.errors import DataError, SpecError, UsageError
-from spfgen.run import form, validate
+from spfgen.run import validate
+from spfgen.run.calls import form
 
 DENSE = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 3.0, 0.0, 4.0], [5.0, 0.0, 0.0, 6.0]])
 MATRICES = [

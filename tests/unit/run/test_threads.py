@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import spfgen
-from spfgen.cir.files import runtime
+from spfgen.cir.lower.files import runtime
 from spfgen.run.compile import build, find_compiler, load
 from spfgen.run.threads import threads_by_default
 

@@ -14,10 +14,10 @@ import pytest
 import spfgen
 from spfgen import cli, tuned
 from spfgen.errors import CheckFailed, UsageError
-from spfgen.run import tune as tuning
-from spfgen.run.candidates import Schedule, loops_of, near
 from spfgen.run.job import Job
-from spfgen.run.tune import tune
+from spfgen.run.tuners import tune as tuning
+from spfgen.run.tuners.candidates import Schedule, loops_of, near
+from spfgen.run.tuners.tune import tune
 
 TEXT = """
 kernel spmm {

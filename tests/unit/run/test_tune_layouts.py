@@ -16,11 +16,11 @@ import spfgen
 from spfgen import cli
 from spfgen.errors import CheckFailed, UsageError
 from spfgen.lang.spec import SpecTree
-from spfgen.run import layout_candidates
-from spfgen.run import tune_layouts as tuning
-from spfgen.run.inspect import distinct
-from spfgen.run.layout_candidates import Candidate, beginning, candidates, families
-from spfgen.run.read import Coordinates
+from spfgen.run.drawings.inspect import distinct
+from spfgen.run.files.read import Coordinates
+from spfgen.run.tuners import layout_candidates
+from spfgen.run.tuners import tune_layouts as tuning
+from spfgen.run.tuners.layout_candidates import Candidate, beginning, candidates, families
 
 SPMV = "y[i] = A[i, j]*x[j]"
 TEXT = """
@@ -79,7 +79,7 @@ def entries_of(dense: Any) -> Coordinates:
 def few_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """All take seconds."""
     names = ["bcsr", "bcsr2", "csr", "csr_unsorted", "dense", "diagonal", "ell", "sv", "sym_csr", "band"]
-    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", lambda: names)
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", lambda: names)
 
 
 def tried(dense: Any, most: float = 4.0) -> tuple[list[Candidate], dict[str, str]]:
@@ -103,7 +103,7 @@ def test_candidates_are_all_layouts_that_hold_the_entries() -> None:
 
 
 def test_bandwidths_are_constants_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", lambda: ["band", "dense"])
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", lambda: ["band", "dense"])
     dense = np.tril(np.triu(np.ones((60, 60)), -5), 7)
     found, refused = tried(dense, 1.0)
     assert "band(kl=5, ku=7)" in [c.text for c in found]
@@ -180,7 +180,7 @@ def test_constants_near_the_best_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_layouts_and_types_of_a_spec_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tuning, "measured", faster("mine"))
-    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", lambda: ["csr"])
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", lambda: ["csr"])
     spec = spfgen.parse(TEXT)
     a, x = matrix().astype("float32"), np.ones(9, "float32")
     found = spfgen.tune_layouts(spec.kernels["spmv"], "A", A=a, x=x)
@@ -220,7 +220,7 @@ def test_a_mistake_of_ours_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> No
         return real(handle, source)
 
     monkeypatch.setattr(tuning, "_converted", converted)
-    monkeypatch.setattr("spfgen.run.layout_candidates.share_of", one_failure("ell", layout_candidates.share_of))
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.share_of", one_failure("ell", layout_candidates.share_of))
     with pytest.warns(UserWarning, match="mistake of ours") as told:
         found = spfgen.tune_layouts(SPMV, "A", A=matrix(), x=np.ones(9), layouts=["ell", "coo", "csc"])
     said = sorted(str(w.message) for w in told)
@@ -259,7 +259,7 @@ def test_what_cannot_be_stored_otherwise() -> None:
 
 def test_a_kernel_is_bound_to_what_it_stored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "measured", faster("ell"))
-    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", lambda: ["coo", "ell"])
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", lambda: ["coo", "ell"])
     kernel = spfgen.compile(SPMV, A="csr", x="dense", y="dense")
     a, x, y = matrix(), np.ones(9), np.full(12, 7.0)
     bound = kernel.optimize("A", expected_calls=10**9, A=a, x=x, y=y)
@@ -292,7 +292,7 @@ def test_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "measured", faster("mine"))
-    monkeypatch.setattr("spfgen.run.layout_candidates.builtin_names", list)
+    monkeypatch.setattr("spfgen.run.tuners.layout_candidates.builtin_names", list)
     file, target = tmp_path / "k.spf", tmp_path / "a.npz"
     file.write_text(TEXT)
     call = ["tune", str(file), "-k", "spmv", "--layouts", "A", "--data", "A=random", "--data", "x=random"]

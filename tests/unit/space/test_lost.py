@@ -189,7 +189,7 @@ def test_what_is_stored_counts_whatever_its_value() -> None:
 
 def test_an_equal_pattern_needs_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampled product into the pattern of the samples, in arrays of its own."""
-    from spfgen.run import lost
+    from spfgen.run.calls import lost
 
     monkeypatch.setattr(lost._Count, "first_lost", None)
     samples, b, d = csr(matrix((5, 6))), matrix((5, 3), 1), matrix((3, 6), 1)

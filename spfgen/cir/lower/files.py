@@ -1,0 +1,149 @@
+"""The C file and the header of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from math import isfinite
+
+from spfgen import tuning
+from spfgen.cir.lower.layout import structs
+from spfgen.cir.lower.register_tile import REGISTERS
+from spfgen.cir.rewrite.branches import with_branches
+from spfgen.cir.rewrite.outline_parts import NOINLINE
+from spfgen.cir.tree.nodes import Call, File, Float, For, Function, Struct, Text
+from spfgen.cir.tree.outline import AS_IS, INLINE
+from spfgen.cir.tree.scalars import headers, scalar_functions
+from spfgen.cir.tree.unused import without_unused
+from spfgen.ir import walk
+from spfgen.lang.types import INDEX_TYPES
+from spfgen.space.nodes import Program
+
+_UNTYPED = ("floor_div", "floor_mod", "min", "max", "threads", "thread", "workspace", "memory", "copies", "atomically",
+          "parts", "chunks", "next_part", "log2", "over", "least", "most", "part", "sort_words", "bitmap_words",
+          "bitmap_has", "bitmap_position", "compiler_barrier", "prefetch", "prefetch_far", "prefetch_soon",
+          "prefetch_stored", "stored_float32", "stored_float64", "large_memory", "zero", "clear", "times", "branch",
+          "quotient", "remainder")  # fmt: skip
+_PLAIN = {
+    **dict(zip(_UNTYPED, _UNTYPED, strict=True)),
+    **dict.fromkeys(("entries_room", "entries_join", "entries_part", "entries_set"), "entries"),
+    **dict.fromkeys(("row_start", "row_place", "row_end", "rows_free"), "row"),
+    **dict.fromkeys(("chain_shift", "chains", "mix"), "chains"),
+    **{
+        f"levels_{n}": "levels"
+        for n in ("kept", "asks", "pair", "order", "clock", "done", "one_thread", "team", "first", "wait", "pass")
+    },
+    **dict.fromkeys(("hash_shift", "hash_slots", "hash_slot", "hash_find", "hash_clear"), "hash"),
+    **dict.fromkeys(("map_new", "map_free", "map_clear", "map_find", "map_add"), "map"),
+    **dict.fromkeys(("hash_filter_words", "hash_find_filtered"), "hash_filter"),
+}
+_TYPED = ("search", "search_down", "gallop", "gallop_down", "partition", "split", "outer", "outer_split", "hash_build",
+          "hash_chain", "hash_filter_build", "bitmap_set", "bitmap_clear", "bitmap_rank", "collect",
+          "predictable", "predictable_segments")  # fmt: skip
+_NEEDS = {
+    "hash_build": ("hash",),
+    "hash_chain": ("hash",),
+    "hash_filter": ("hash",),
+    "levels": ("max", "min", "least", "most", "noinline", "lists"),
+    "hash_filter_build": ("hash", "hash_filter"),
+    "split": ("partition",),
+    "outer_split": ("outer",),
+    "large_memory": ("memory",),
+    "row": ("entries",),
+}
+"""Pieces that a piece builds upon."""
+_RUNTIME = {f"spfgen_{name}": (file, "") for name, file in _PLAIN.items()}
+_RUNTIME |= {f"spfgen_{n}_{t}": (n, t) for n in _TYPED for t in INDEX_TYPES}
+"""Function -> the piece of rt/ that defines it, and the type it is defined for."""
+_INCLUDES = {
+    "workspace": "<stdlib.h>",
+    "entries": "<string.h>",
+    "row": "<string.h>",
+    "levels": "<stdlib.h>",
+    "memory": "<stdlib.h>",
+    "large_memory": "<stdlib.h>",
+    "clear": "<string.h>",
+    "map": "<stdlib.h>",
+    "sort_words": "<string.h>",
+    "stored_float32": "<string.h>",
+    "stored_float64": "<string.h>",
+}
+"""What a piece needs of the C library."""
+SERIAL = """#ifdef _OPENMP
+#include <omp.h>
+#else
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#endif"""
+
+
+@cache
+def runtime(name: str) -> str:
+    """The text of a piece of rt/, with the numbers of tuning.py."""
+    text = files("spfgen.rt").joinpath(name).read_text(encoding="utf-8").rstrip()
+    return re.sub(r"\bTUNED_(\w+)", lambda found: str(getattr(tuning, found[1])), text)
+
+
+def source_file(program: Program, functions: Sequence[Function], comment: str) -> File:
+    """NAME.c: what of the run-time the functions need, and the functions."""
+    functions = with_branches([without_unused(f) for f in functions])
+    pieces, includes = _needed(functions)
+    return File(comment, (f'"{program.name}.h"', *includes), (*pieces, *functions))
+
+
+STANDARD = ("<complex.h>", "<math.h>", "<stdbool.h>", "<stdint.h>", "<stdlib.h>")
+
+
+def plain_file(functions: Sequence[Function], comment: str, headers: Sequence[str] = STANDARD) -> File:
+    """Functions that need no structs, with what of the run-time they need."""
+    functions = with_branches([without_unused(f) for f in functions])
+    pieces, includes = _needed(functions)
+    return File(comment, tuple(dict.fromkeys((*headers, *includes))), (*pieces, *functions))
+
+
+def _needed(functions: Sequence[Function]) -> tuple[list[Struct | Function | Text], tuple[str, ...]]:
+    """The pieces of rt/ that the functions call, and the headers that these need."""
+    nodes = [n for f in functions for n in walk(f)]
+    called = {n.function for n in nodes if isinstance(n, Call)}
+    pieces: list[Struct | Function | Text] = []
+    if any(isinstance(n, For) and n.pragmas for n in nodes):
+        pieces.append(Text(SERIAL))
+    if any(f.result.startswith(NOINLINE) for f in functions):
+        pieces.append(Text(runtime("noinline.h")))
+    if any(f.result.startswith(AS_IS) for f in functions):
+        pieces.append(Text(runtime("as_is.h")))
+    if any(INLINE in f.result for f in functions):
+        pieces.append(Text(runtime("inline.h")))
+    if REGISTERS in nodes:
+        pieces.append(Text(runtime("wide.h")))
+    wanted: dict[tuple[str, str], None] = {}
+    for name, (file, kind) in _RUNTIME.items():
+        if name in called:
+            needed = ((n, kind if n in _TYPED else "") for n in _NEEDS.get(file, ()))
+            wanted |= dict.fromkeys([*needed, (file, kind)])
+    pieces += [Text(runtime(f"{file}.h").replace("TYPE", kind)) for file, kind in wanted]
+    scalars = scalar_functions(called)
+    pieces += map(Text, scalars)
+    includes = [*headers(called, scalars), *(_INCLUDES[f] for f, _ in wanted if f in _INCLUDES)]
+    if any(isinstance(n, Float) and not isfinite(n.value) for n in nodes):
+        includes.append("<math.h>")
+    return pieces, tuple(dict.fromkeys(includes))
+
+
+def header_file(program: Program, function: Function, comment: str) -> File:
+    """NAME.h: the structs of the tensors and the prototype."""
+    made = dict.fromkeys(structs(program).values())
+    includes = ("<complex.h>",) if any(t.value_type.startswith("complex") for t in program.tensors) else ()
+    kept = any(p.type.startswith("spfgen_levels") for p in function.params)
+    guard = f"SPFGEN_{program.name.upper()}_H"
+    types = [Text(runtime("levels_type.h"))] if kept else []
+    if any(t.assembled is not None for t in program.tensors):
+        types.append(Text(runtime("entries_type.h")))
+    items: tuple[Struct | Function | Text, ...] = (Text(runtime("status.h")), *types, *made, function)
+    return File(comment, (*includes, "<stdbool.h>", "<stdint.h>", *(["<stdlib.h>"] if kept else [])), items, guard)
+
+
+def amalgamated(program: Program, source: str, header: str) -> str:
+    """One self-contained C text: the header in place of its include."""
+    return source.replace(f'#include "{program.name}.h"', header, 1)

@@ -1,0 +1,786 @@
+"""Plans to C: one case per node, nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from functools import reduce
+from itertools import zip_longest
+
+from spfgen import tuning
+from spfgen.cir.lower import entries, finds, folds, from_steps, hoist, levels, parallel, sums
+from spfgen.cir.lower.clearing import cleared, cleared_span
+from spfgen.cir.lower.cost import cost_expr, named
+from spfgen.cir.lower.layout import field_name, structs
+from spfgen.cir.lower.register_tile import tile
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.transpose import transpose
+from spfgen.cir.lower.unroll import unrolled
+from spfgen.cir.lower.values import Values
+from spfgen.cir.lower.variants import choose
+from spfgen.cir.lower.wide import wide_type, widened
+from spfgen.cir.lower.workspaces import PARALLEL, Workspace, given_back, taken
+from spfgen.cir.rewrite.forwarding import with_forwarding
+from spfgen.cir.rewrite.scalar_replacement import with_scalar_replacement
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, UNROLL, any_of, downwards, in_braces, joined, loop
+from spfgen.cir.tree.elements import zero
+from spfgen.cir.tree.functions import Functions
+from spfgen.cir.tree.names import Names
+from spfgen.cir.tree.outline import outlined
+from spfgen.cir.tree.print import print_expr
+from spfgen.errors import InternalError
+from spfgen.facts.formula import ZERO, Bin, Expr, Not, Num, Var, calls, substitute, variables
+from spfgen.ir import walk
+from spfgen.lang.types import TYPES
+from spfgen.plan.analyse.cost import over, plus, times
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Array,
+    Block,
+    Bound,
+    Choose,
+    Clear,
+    Collect,
+    Define,
+    Do,
+    Entry,
+    Find,
+    Fold,
+    Gather,
+    Guard,
+    Let,
+    Levels,
+    Load,
+    Locate,
+    Materialized,
+    Needs,
+    Plan,
+    Prefetch,
+    Probe,
+    Reach,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Sums,
+    Table,
+    Tile,
+    Transpose,
+    UnrollAndJam,
+    Versioned,
+    chain,
+)
+from spfgen.plan.transform.prefetch import places_of
+from spfgen.plan.transform.unroll import side_by_side
+from spfgen.sets.affine import Affine, NotAffine
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Group, Operand, Program, Read, size_values
+from spfgen.space.own import COUNT
+
+SHAPE_ERROR, NULL_ERROR = "SPFGEN_ERROR_SHAPE", "SPFGEN_ERROR_NULL"
+
+
+def lower(program: Program, plans: Sequence[Plan]) -> list[c.Function]:
+    """The kernel's function, behind what it calls. `plans` holds the plan of each group of the program."""
+    lowering = Lowering(program, plans)
+    made = outlined(lowering.function())
+    return [*lowering.functions.made, *made]
+
+
+class Lowering(Values):
+    """The state of writing a kernel's function."""
+
+    def __init__(self, program: Program, plans: Sequence[Plan]) -> None:
+        dims = dict.fromkeys(program.size_of)
+        for plan in plans:
+            dims |= dict.fromkeys(_dims(plan))
+        super().__init__(program, Names(program, dims))
+        self.plans = plans
+        self.workspaces: list[Workspace] = []
+        self.choices: list[c.Stmt] = []
+        self.functions = Functions(self.names.new)
+        self.tables: dict[str, str] = {}
+        """The hash tables of entries by the tensors that they are."""
+        self.table_lines: list[c.Stmt] = []
+        self.frees: list[c.Stmt] = []
+        self.missing_memory = ""
+        self.refused = ""
+        """The variable that says whether the call fails."""
+        self.finite: dict[tuple[str, str], str] = {}
+        self.structs = structs(program)
+        self.ordered: list[Levels] = []
+        self.orders = self.names.new("levels")
+        computed = [t.name for t in program.tensors if t.assembled is not None]
+        self.rows: list[Workspace] = []
+        """The workspaces of rows."""
+        self.entries = {name: c.Name(self.names.new(f"{name}_entries")) for name in computed}
+
+    # --- the function ----------------------------------------------------------------------------
+
+    def function(self) -> c.Function:
+        nests = [s for g, p in zip(self.program.groups, self.plans, strict=True) for s in self.statement(g, p)]
+        indices = [
+            self.array_names[t.name, a] for t in self.program.tensors for a, f in t.arrays if f == f"{t.name}.{a}"
+        ]
+        values: dict[c.Expr, str] = {
+            c.Name(self.array_names[t.name, v.name]): TYPES[t.value_type].c
+            for t in self.program.tensors
+            for v in t.layout.values
+        }
+        if self.program.level > 1:
+            nests = with_scalar_replacement(with_forwarding(nests, values, self.names), indices, self.names)
+        params = [self.param(t.name) for t in self.program.tensors]
+        params += [c.Param(INT, self.names[s], "size") for s in self.program.parameters]
+        params.append(c.Param("int", "threads", "threads to use; 0 or less leaves the choice to OpenMP"))
+        params += levels.params(self)
+        memory = taken(self.workspaces)
+        threads = self.threads([*memory, *nests])  # may speak of sizes that the nests do not need
+        free = [*entries.rows_freed(self), *given_back(self.workspaces)]
+        rest = [*named([*threads, *self.choices], self.names), *memory, *nests, *free]
+        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}  # templates may leave something out
+        rest = [*self.missing(used), *rest]
+        used = {n.name for s in rest for n in walk(s) if isinstance(n, c.Name)}
+        fields = [s for s in self.prologue() if not isinstance(s, c.Declare) or s.name in used]
+        unused = [self.names[s] for s in self.program.parameters if self.names[s] not in used]
+        fields += [c.Do(c.Cast("void", c.Name(name))) for name in unused]
+        end: c.Expr = c.Name("SPFGEN_OK")
+        if self.missing_memory:
+            rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
+            end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
+        rest += entries.failed(self, used)
+        if self.refused:
+            end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
+        body = [*self.checks(), *fields, *rest, c.Return(end)]
+        statements = "\n".join(g.text for g in self.program.groups)
+        doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
+        doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
+        return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
+
+    def without_memory(self) -> str:
+        """The variable that says whether memory was missing on the way."""
+        self.missing_memory = self.missing_memory or self.names.new("no_memory")
+        return self.missing_memory
+
+    def param(self, name: str) -> c.Param:
+        tensor = self.program.tensor(name)
+        const = "" if tensor.is_output else "const "
+        role = "result" if tensor.is_output and not tensor.is_input else "operand"
+        return c.Param(f"{const}{self.structs[name].name} *", self.names.tensors[name], role)
+
+    def checks(self) -> list[c.Stmt]:
+        """Null pointers and shapes that do not fit are errors of the caller, reported before anything is written."""
+        missing = [c.Un("!", c.Name(self.names.tensors[t.name])) for t in self.program.tensors]
+        result: list[c.Stmt] = [c.If(any_of(missing), c.Return(c.Name(NULL_ERROR)))]
+        wrong: list[c.Expr] = []
+        for size, places in self.program.size_of.items():
+            fields = [self.size_field(t, f) for t, f in places]
+            if size in self.program.fixed:
+                wrong += [c.Bin("!=", f, c.Int(self.program.fixed[size])) for f in fields]
+            elif fields:
+                wrong += [c.Bin("!=", fields[0], f) for f in fields[1:]]
+            wrong += [c.Bin("<", f, c.Int(0)) for f in fields[:1]]
+        for first, *others in self.program.agreements:
+            wrong += [c.Bin("!=", self.least(first), self.least(group)) for group in others]
+        if wrong:
+            result.append(c.If(any_of(wrong), c.Return(c.Name(SHAPE_ERROR))))
+        return result
+
+    def least(self, sizes: Sequence[str]) -> c.Expr:
+        """The least of some extents, as the operands have them."""
+        values = [self.extent(s) for s in sizes]
+        result = values[0]
+        for value in values[1:]:
+            result = c.Call("spfgen_min", (result, value))
+        return result
+
+    def extent(self, size: str) -> c.Expr:
+        if size in self.program.fixed:
+            return c.Int(self.program.fixed[size])
+        places = self.program.size_of[size]
+        return self.size_field(*places[0]) if places else c.Name(self.names[size])
+
+    def missing(self, used: Set[str]) -> list[c.Stmt]:
+        """A null pointer to one of the arrays that are used is an error of the caller, unless it has no elements."""
+        null: list[c.Expr] = []
+        for tensor, array in ((t, a) for t in self.program.tensors for a in t.layout.arrays):
+            name = self.array_names.get((tensor.name, array), "")
+            if name in used and f"{tensor.name}.{array}" in self.arrays:
+                extents = tensor.layout.extents(array)
+                lengths = [self.layout_expr(e, tensor.name) for e in extents if _may_be_empty(e)]
+                null.append(joined("&&", [c.Un("!", c.Name(name)), *(c.Bin(">", n, c.Int(0)) for n in lengths)]))
+        return [c.If(any_of(null), c.Return(c.Name(NULL_ERROR)))] if null else []
+
+    def size_field(self, tensor: str, name: str) -> c.Expr:
+        return c.Field(c.Name(self.names.tensors[tensor]), field_name(name))
+
+    def prologue(self) -> list[c.Stmt]:
+        """Sizes and arrays under their own names."""
+        result = entries.declared(self)
+        for size in self.sizes:
+            places = self.program.size_of[size]
+            if places:
+                result.append(c.Declare(f"const {INT}", self.names[size], self.size_field(*places[0])))
+        for tensor in self.program.tensors:
+            for value in tensor.layout.values:
+                if f"{tensor.name}.{value.name}" in self.arrays:
+                    const = "" if tensor.is_output else "const "
+                    kind = f"{const}{TYPES[tensor.value_type].c} *restrict"
+                    result.append(self.array(kind, tensor.name, value.name))
+            for array, kind in tensor.index_types:
+                if f"{tensor.name}.{array}" in self.arrays:
+                    result.append(self.array(f"const {TYPES[kind].c} *restrict", tensor.name, array))
+        return result
+
+    def array(self, kind: str, tensor: str, array: str) -> c.Stmt:
+        return c.Declare(
+            kind, self.array_names[tensor, array], c.Field(c.Name(self.names.tensors[tensor]), field_name(array))
+        )
+
+    def chosen(self, kind: str, name: str, value: c.Expr, why: str) -> c.Name:
+        """What is found out once, before memory is taken."""
+        for known in self.choices:
+            if isinstance(known, c.Declare) and (known.type, known.value) == (kind, value):
+                return c.Name(known.name)
+        found = c.Name(self.names.new(name))
+        self.choices += [c.Comment(why), c.Declare(kind, found.name, value)]
+        return found
+
+    def threads(self, nests: Sequence[c.Stmt]) -> list[c.Stmt]:
+        if any(
+            isinstance(n, c.For) and any("parallel" in p for p in n.pragmas) for s in nests for n in walk(s, c.Stmt)
+        ):
+            works = [work_of(nest) for plan in self.plans for nest in _nests(plan)]
+            if all(w is not None for w in works):
+                total = plus(*(w for w in works if w is not None), *map(self.clearing, self.plans))
+                work = cost_expr(total, self, Scope())
+            else:
+                work = c.Cast("double", self.values_held())
+            return [c.Assign(c.Name("threads"), "=", c.Call("spfgen_threads", (c.Name("threads"), work)))]
+        return [c.Do(c.Cast("void", c.Name("threads")))]
+
+    def values_held(self) -> c.Expr:
+        """How many values all tensors hold: a measure of the work that needs no knowledge of the loops."""
+        total: c.Expr = c.Int(0)
+        for tensor in (t for t in self.program.tensors if t.assembled is None):
+            for value in tensor.layout.values:
+                if value.extents:
+                    count = joined("*", [self.layout_expr(e, tensor.name) for e in value.extents])
+                    total = count if total == c.Int(0) else c.Bin("+", total, count)
+        return total
+
+    def clearing(self, plan: Plan) -> Expr:
+        """About half a nanosecond for each value of what is cleared by a pass of its own, and an eighth of that where
+        the loop that adds to it clears it by vectors."""
+        total: list[Expr] = []
+        each = {n.tensor: 2 if n.part is None else 16 for n in walk(plan, PLANS) if isinstance(n, Clear)}
+        for name, count in each.items():
+            tensor = self.program.tensor(name)
+            if tensor.assembled is not None:
+                continue
+            sizes = size_values(tensor, self.program.fixed)
+            total += [over(times(*(substitute(e, sizes) for e in v.extents)), Num(count)) for v in tensor.layout.values]
+        return plus(*total)
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def statement(self, group: Group, plan: Plan) -> list[c.Stmt]:
+        """A nest that declares something outside of all its loops gets braces, or two nests could clash."""
+        if group.steps is not None:
+            return self.plan(plan, Scope())
+        kind = wide_type(self, group, plan)
+        lines = self.nests(plan) if kind is None else widened(self, group, plan, kind)
+        if len(self.plans) == 1:
+            return lines  # the function is about this statement, and says so
+        return [c.Comment(group.text), *lines]
+
+    def nests(self, plan: Plan) -> list[c.Stmt]:
+        """The nests of a statement."""
+        alone = sum(len(_nests(p)) for p in self.plans) == 1
+        result: list[c.Stmt] = []
+        parts, clears = _nests(plan), ""
+        for nest, following in zip_longest(parts, parts[1:]):
+            if isinstance(nest, Clear) and following is not None and parallel.clears(self, following, nest):
+                clears = nest.tensor
+                continue
+            lines = self.plan(nest, Scope(clears=clears))
+            clears = ""
+            declares = any(isinstance(s, c.Declare) for s in lines)
+            result += [c.Scope(c.Block(tuple(lines)))] if declares and not alone else lines
+        return result
+
+    def plan(self, plan: Plan, scope: Scope) -> list[c.Stmt]:
+        match plan:
+            case Seq(parts):
+                inside = scope.folded or scope.paired is not None  # nests within a loop may declare the same
+                return [s for p in parts for s in (in_braces(self.plan(p, scope)) if inside else self.plan(p, scope))]
+            case Clear(tensor, part=None):
+                return self.clear(tensor)
+            case Clear(span=(_, _), body=body) if body is not None:  # cleared before the loop around
+                return self.plan(body, scope)
+            case Clear(part=part, body=body) if part is not None and body is not None:
+                clearing = cleared(self, plan, part, scope)
+                if _stores(body):  # where blocks are whole nothing needs to be cleared
+                    return self.plan(body, replace(scope, cleared=tuple(clearing)))
+                return [*clearing, *self.plan(body, scope)]
+            case Scan():
+                return self.scan(plan, scope)
+            case Locate(dim, value, body):
+                return [self.declare(dim, self.expr(value, scope)), *self.plan(body, scope)]
+            case Load(dim, call, body):
+                if _used_once_here(dim, body):
+                    return self.plan(body, scope.inlined(dim, call))
+                return [self.declare(dim, self.expr(call, scope)), *self.plan(body, scope)]
+            case Guard(conditions, body, exits=True):
+                over = joined("||", [self.condition(Not(f), scope) for f in conditions])
+                return [c.If(over, c.Block((c.Break(),))), *self.plan(body, scope)]
+            case Guard(conditions, body):
+                return [c.If(self.all(conditions, scope), c.Block(tuple(self.plan(body, scope))))]
+            case Find():
+                return self.find(plan, scope)
+            case Segment(body=body):
+                span = f"{self.names[plan.start]} to {self.names[plan.end]}"
+                words = f"{span}: the positions with {self.sought(plan, scope)}, by {plan.algorithm}: {plan.because}"
+                comment = c.Comment(words)
+                return [comment, *finds.segment(self, plan, scope), *self.plan(body, scope)]
+            case Bound(body=body):
+                return [*finds.bound(self, plan, scope), *self.plan(body, scope)]
+            case Reach(body=body):
+                lines, reaches = finds.reach(self, plan, scope)
+                return [*lines, c.Comment(plan.because), c.If(reaches, c.Block(tuple(self.plan(body, scope))))]
+            case State():
+                return hoist.state(self, plan, scope)
+            case Table():
+                return hoist.table(self, plan, scope)
+            case Prefetch():
+                return [self.prefetch(plan, scope), *self.plan(plan.body, scope)]
+            case Choose():
+                return choose(self, plan, scope)
+            case Reduce():
+                return self.reduce(plan, scope)
+            case Sums():
+                return sums.small_sums(self, plan, scope)
+            case Versioned(when, whole, body):
+                within = replace(scope, cleared=())
+                if not when:
+                    return self.plan(whole, within)
+                branches = (tuple(self.plan(whole, within)), (*scope.cleared, *self.plan(body, within)))
+                reason = [] if isinstance(whole, Sums) else [c.Comment(plan.because)]  # which say why themselves
+                return [*reason, c.If(self.all(when, scope), *map(c.Block, branches))]
+            case Fold():
+                return folds.fold(self, plan, scope)
+            case Materialized():
+                return folds.kept(self, plan, scope)
+            case Levels():
+                return levels.levels(self, plan, scope)
+            case Needs(value):
+                return [levels.pair(self, value, scope)]
+            case Tile():
+                return tile(self, plan, scope)
+            case UnrollAndJam():
+                return sums.unroll_and_jam(self, plan, scope)
+            case Transpose():
+                return transpose(self, plan, scope)
+            case Gather():
+                return entries.gather(self, plan, scope)
+            case Append():
+                return entries.append(self, plan, scope)
+            case Do(target, op, value):
+                stored = self.store(target, op, value, scope)
+                is_memory = (target.tensor, target.place) not in scope.sums
+                return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
+            case _ if isinstance(plan, from_steps.STATEMENTS):
+                return from_steps.statement(self, plan, scope)
+        raise InternalError(f"unknown plan node {plan!r}")
+
+    def declare(self, dim: str, value: c.Expr) -> c.Stmt:
+        return c.Declare(f"const {INT}", self.names[dim], value)
+
+    def clear(self, tensor_name: str) -> list[c.Stmt]:
+        """Every value of the array becomes zero, in parallel: the threads that clear touch the memory first."""
+        if tensor_name in self.entries:
+            return entries.emptied(self, tensor_name)
+        result: list[c.Stmt] = []
+        tensor = self.program.tensor(tensor_name)
+        kind = self.kinds[tensor_name]
+        for value in tensor.layout.values:
+            self.arrays[f"{tensor_name}.{value.name}"] = None
+            extents = [self.layout_expr(e, tensor_name) for e in value.extents]
+            counter = self.names.new("p")
+            target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Name(counter))
+            if not extents:
+                target = c.Load(c.Name(self.array_names[tensor_name, value.name]), c.Int(0))
+                result.append(c.Assign(target, "=", zero(kind)))
+                continue
+            total = joined("*", extents)
+            more = c.Bin("<", c.Name(counter), total)
+            alone = c.For(INT, counter, c.Int(0), more, 1, c.Assign(target, "=", zero(kind)))
+            if self.program.level == 0:
+                result.append(alone)
+                continue
+            shared = replace(alone, pragmas=(PARALLEL,))
+            several = c.Bin(">", c.Name("threads"), c.Int(1))  # a team of one would still take time to start
+            result.append(c.If(several, c.Block((shared,)), c.Block((alone,))))
+        return result
+
+    def loop(self, plan: Scan | Find, scope: Scope, body: list[c.Stmt], private: str = "") -> c.For:
+        name = self.names[plan.dim]
+        low = self.fold("spfgen_max", plan.low, scope)
+        high = self.fold("spfgen_min", plan.high, scope)
+        if isinstance(plan, Scan) and plan.down:
+            return downwards(name, low, high, body, pragma_of(plan, private))
+        return loop(name, low, high, body, pragma_of(plan, private))
+
+    def scan(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
+        if plan.collapse == 1:  # between loops that run as one nothing may stand
+            return [self.loop(plan, scope, self.plan(plan.body, replace(scope, looped=True)))]
+        comment: list[c.Stmt] = []
+        if plan.parallel:
+            comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
+        if plan.parallel and parallel.needs_parts(plan):
+            return [*comment, *parallel.on_threads(self, plan, scope)]
+        lines = [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]
+        return [levels.one_by_one(self.names[plan.dim], lines)] if plan.chained else lines
+
+    def whole_scan(self, plan: Scan, scope: Scope, comment: list[c.Stmt]) -> list[c.Stmt]:
+        """A loop that is not in parts."""
+        if self.program.level < 2 and not (plan.vector or plan.unroll):
+            lines, own, private, after, inner = self.divided(plan, scope)
+            body = _in_fused(self.plan(plan.body, inner), own, plan.collapse)
+            return [*comment, *lines, self.loop(plan, scope, body, private), *after]
+        before, scope = self.held(plan, scope)
+        if plan.vector or plan.unroll:
+            barrier = [sums.compiler_barrier()] if scope.rows else []
+            inside = replace(scope, looped=True)
+            limits = (self.fold("spfgen_max", plan.low, scope), self.fold("spfgen_min", plan.high, scope))
+            soon = sums.fetched(self, plan, inside, *limits, some=True, function="spfgen_prefetch_soon")
+            return [*before, *comment, *barrier, *soon, *self.as_said(plan, inside)]
+        if plan.segment_keys:
+            return [*before, *sums.segmented(self, plan, replace(scope, looped=True))]
+        taken = sums.taking(plan, scope)
+        if taken is not None:
+            return [*before, *sums.taken_off(self, plan, replace(scope, looped=True), *taken)]
+        found = sums.summing(plan, scope)
+        if found is not None and side_by_side(plan):
+            return [*before, *sums.vector_sums(self, plan, replace(scope, looped=True), *found)]
+        if found is not None:
+            return [*before, *sums.side_sums(self, plan, replace(scope, looped=True), *found)]
+        side = sums.vectors_side_by_side(self, plan, replace(scope, looped=True))
+        if side is not None:
+            return [*before, *side]
+        lines, own, private, after, inner = self.divided(plan, scope)
+        inner = replace(inner, carried=frozenset(n for n, _ in (*scope.sums.values(), *scope.folded.values())))
+        barrier = [sums.compiler_barrier()] if sums.several(plan, scope) else []
+        body = _in_fused([*barrier, *self.plan(plan.body, inner)], own, plan.collapse)
+        loop = self.loop(plan, scope, body, private)
+        end = self.fold("spfgen_min", plan.high, scope)
+        ahead = sums.fetched(self, plan, scope, loop.start, end, some=False)
+        return [*before, *comment, *lines, *ahead, loop, *after]
+
+    def as_said(self, plan: Scan, scope: Scope) -> list[c.Stmt]:
+        """A loop that the schedule wants vectorized or unrolled."""
+        body = self.plan(plan.body, scope)
+        if plan.unroll > 1:
+            written = unrolled(self, plan, scope, body, plan.unroll)
+            return [self.loop(plan, scope, body)] if written is None else written
+        if scope.atomic and not any(scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)):
+            plan = replace(plan, vector=False)  # one atomic addition after another
+        made = self.loop(plan, scope, body)
+        totals = [scope.running(n.target) for n in walk(plan.body) if isinstance(n, Do)] if plan.vector else []
+        names = dict.fromkeys(t[0] for t in totals if t is not None)
+        return [replace(made, pragmas=(sums.vector(names),)) if names else made]
+
+    def held(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], Scope]:
+        """Values that are the same in all of an innermost loop are read above it: a compiler that cannot tell the
+        arrays apart would read them anew after each store."""
+        found = tuple(d for d, _ in plan.loads) if isinstance(plan, Find) else ()
+        *nodes, last = chain(plan.hit if isinstance(plan, Find) else plan.body)
+        parts = last.parts if isinstance(last, Seq) else (last,)
+        dos = [n for n in parts if isinstance(n, Do | Append)]
+        if plan.parallel or len(dos) < len(parts) or not all(isinstance(n, Load | Locate) for n in nodes):
+            return [], scope
+        inside = {plan.dim, *found, *(n.dim for n in nodes if isinstance(n, Load | Locate))}
+        lines: list[c.Stmt] = []
+        held = dict(scope.held)
+        for read in dict.fromkeys(n.operand for do in dos for n in walk(do.value) if isinstance(n, Read)):
+            dims = {v for p in read.place for v in variables(p)}
+            output = self.program.tensor(read.tensor).is_output
+            kept = read in held or read in scope.copied
+            if read.label in plan.held and not kept and dims and not dims & inside and not output:
+                name = self.names.new(f"{read.tensor}_value")
+                kind = TYPES[self.program.tensor(read.tensor).value_type].c
+                lines.append(c.Declare(f"const {kind}", name, self.place(read, scope)))
+                held[read] = c.Name(name)
+        return lines, replace(scope, held=held)
+
+    def divided(self, plan: Scan | Find, scope: Scope) -> tuple[list[c.Stmt], list[c.Stmt], str, list[c.Stmt], Scope]:
+        """What each thread has for itself in a loop, if that is parallel: lines above it and in it, the clause for the
+        pragma, lines after it, the scope inside."""
+        inner = replace(scope, looped=True)
+        if not plan.parallel:
+            return [], [], "", [], inner
+        lines, inner = self.started(replace(inner, thread=c.Call("spfgen_thread", ())))
+        own: list[c.Stmt] = [s for s in lines if isinstance(s, c.Declare) and "*" in s.type]  # its part of an array
+        names = [s.name for s in lines if isinstance(s, c.Declare) and s not in own]
+        private = f" firstprivate({', '.join(names)})" if names else ""
+        above = [s for s in lines if s not in own]
+        names, threads = entries.appended(plan), c.Name("threads")
+        more, after, inner = entries.divided(self, names, threads, c.Call("spfgen_thread", ()), inner)
+        return above, [*own, *more], private, after, inner
+
+    def started(self, scope: Scope) -> tuple[list[c.Stmt], Scope]:
+        """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
+        lines: list[c.Stmt] = []
+        for state in scope.waiting:
+            more, kept = hoist.kept(self, state, scope, seated=False, once=True)
+            lines += more
+            scope = replace(scope, states={**scope.states, state.name: kept})
+        return lines, replace(scope, waiting=())
+
+    def prefetch(self, plan: Prefetch, scope: Scope) -> c.Stmt:
+        later = c.Bin("+", c.Name(self.names[plan.dim]), c.Int(plan.ahead))
+        there = c.Bin("<", later, self.fold("spfgen_min", plan.high, scope))
+        name = self.names.new(f"{self.names[plan.position]}_ahead")
+        self.names.table[name] = name
+        lines: list[c.Stmt] = [c.Declare(f"const {INT}", name, self.expr(plan.start, scope))]
+        for array in plan.arrays:
+            first = substitute(array, {plan.position: Var(name)})
+            read = self.place(first, scope) if isinstance(first, Operand) else self.expr(first, scope)
+            assert isinstance(read, c.Load)
+            call = c.Call("spfgen_prefetch", (c.Un("&", read),))
+            if any(calls(e) for e in places_of(first)):  # what is stored where there is no iteration may be no place
+                index = c.Cast(INT, read.index) if isinstance(read.index, c.Load) else read.index
+                size = c.Int(self.element_type(first).bytes)
+                call = c.Call("spfgen_prefetch_soon", (read.array, c.Bin("*", index, size)))
+            lines.append(c.Do(call))
+        about = c.Comment(f"what a later {self.names[plan.dim]} reads first is fetched")
+        return c.If(there, c.Block((about, *lines)))
+
+    def find(self, plan: Find, scope: Scope) -> list[c.Stmt]:
+        """`found` is kept only where a miss has something to do."""
+        found = self.names.new("found") if plan.miss is not None else None
+        before: list[c.Stmt] = [] if found is None else [c.Declare("bool", found, c.Name("false"))]
+        loops = self.plain_loop(plan, scope, found) if plan.key is None else self.keyed(plan, scope, found)
+        after: list[c.Stmt] = []
+        if found is not None and plan.miss is not None:
+            after.append(c.If(c.Un("!", c.Name(found)), c.Block(tuple(self.plan(plan.miss, scope)))))
+        return [*before, *loops, *after]
+
+    def keyed(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+        """A find of one value, by the template of its algorithm."""
+        assert plan.key is not None
+        call = plan.calls()[plan.key.dim]
+        lines, wanted = finds.sought(self, plan.dim, plan.low, plan.high, call, plan.key, scope)
+        table = scope.tables.get(plan.place)
+        before: list[c.Stmt] = []
+        if table is not None and "end" in table.arrays:
+            before, scope = self.held(plan, scope)
+        inner = replace(scope, looped=True)
+        if plan.algorithm == "scatter":
+            built = scope.tables[plan.place]
+            assert built.table.values is not None
+            values = replace(built.table.values, place=(Var(plan.dim),), subscripts=())
+            inner = replace(inner, copied={**scope.copied, values: c.Load(built.arrays["workspace"], wanted.value)})
+
+        def hit() -> list[c.Stmt]:
+            return self.hits(plan, inner, found)[0]
+
+        name = c.Name(self.names[plan.dim])
+        text = print_expr(c.Bin("==", wanted.at(name), wanted.value))
+        comment = c.Comment(f"find {name.name} with {text} by {plan.algorithm}: {plan.because}")
+        loops = finds.TEMPLATES[plan.algorithm](self, plan, scope, wanted, hit)
+        return [*before, *_used_lines(lines, plan), comment, *loops]
+
+    def sought(self, plan: Segment, scope: Scope) -> str:
+        loaded = self.expr(plan.call, scope)
+        return print_expr(c.Bin("==", loaded, self.expr(plan.key.value, scope)))
+
+    def hits(self, plan: Find, scope: Scope, found: str | None) -> tuple[list[c.Stmt], Scope]:
+        """What runs at a position that passes the key: loads, conditions, the hit; and where values are inlined."""
+        for dim, call in plan.loads:
+            uses = sum(1 for f in plan.conditions for n in walk(f) if n == Var(dim))
+            is_key = plan.key is not None and plan.key.dim == dim
+            if is_key or (uses <= 1 and not _used(dim, plan.hit)):
+                scope = scope.inlined(dim, call)
+        kept = [(d, call) for d, call in plan.loads if d not in scope.inline]
+        body: list[c.Stmt] = [self.declare(d, self.expr(call, scope)) for d, call in kept]
+        hit = self.plan(plan.hit, scope)
+        if found is not None:
+            hit = [c.Assign(c.Name(found), "=", c.Name("true")), *hit]
+        if plan.conditions:
+            return [*body, c.If(self.all(plan.conditions, scope), c.Block(tuple(hit)))], scope
+        return [*body, *hit], scope
+
+    def plain_loop(self, plan: Find, scope: Scope, found: str | None) -> list[c.Stmt]:
+        if plan.parallel and parallel.needs_parts(plan):
+            return parallel.on_threads(self, plan, scope)
+        lines, own, private, after, within = self.divided(plan, scope)
+        body, inner = self.hits(plan, within, found)
+        keys = print_expr(self.all(plan.conditions, inner))
+        comment = c.Comment(f"find {self.names[plan.dim]} with {keys} by {plan.algorithm}: {plan.because}")
+        return [comment, *lines, self.loop(plan, scope, [*own, *body], private), *after]
+
+    def reduce(self, plan: Reduce, scope: Scope) -> list[c.Stmt]:
+        kind = self.compute_type(plan.body, plan.target)
+        name = self.names.new(f"{plan.target.tensor}_sum")
+        inner = scope.summed(plan.target, name, kind)
+        if kind.kind == "f" and _scatters(plan.body):
+            body = self.plan(plan.body, replace(inner, numbers=True))
+            if any(isinstance(s, c.Declare) for s in body):
+                body = [c.Scope(c.Block(tuple(body)))]  # the same is declared again below
+            again = [c.Assign(c.Name(name), "=", zero(kind)), *self.plan(plan.body, inner)]
+            why = "infinity times nothing is nothing: a sum that is no number is made again of what is stored alone"
+            body.append(c.If(c.Bin("!=", c.Name(name), c.Name(name)), c.Block((c.Comment(why), *again))))
+        else:
+            body = self.plan(plan.body, inner)
+        kept = scope.rows.get((plan.target.tensor, plan.target.place))
+        place, own = kept or (self.place(plan.target, scope), self.kinds[plan.target.tensor])
+        atomic = [c.Pragma("omp atomic")] if scope.atomic and kept is None else []
+        return [
+            c.Declare(kind.c, name, zero(kind)),
+            *body,
+            *atomic,
+            self.combine(place, plan.op, c.Name(name), own, kind),
+        ]
+
+
+def _in_fused(body: list[c.Stmt], own: list[c.Stmt], loops: int) -> list[c.Stmt]:
+    """The body of a loop, which begins with what each thread has of its own: inside of all loops that run as one."""
+    if loops <= 1 or not own:
+        return [*own, *body]
+    *others, last = body
+    assert isinstance(last, c.For)
+    inner = list(last.body.statements) if isinstance(last.body, c.Block) else [last.body]
+    return [*others, replace(last, body=c.Block(tuple(_in_fused(inner, own, loops - 1))))]
+
+
+def pragma_of(plan: Scan | Find, private: str) -> str:
+    """How a loop runs: what stands above it."""
+    if not isinstance(plan, Scan):
+        return PARALLEL + private if plan.parallel else ""
+    simd = " simd" if plan.vector else ""
+    if plan.parallel:
+        fused = f" collapse({plan.collapse})" if plan.collapse > 1 else ""
+        return PARALLEL.replace("for", f"for{simd}{fused}", 1) + private
+    return f"omp{simd}" if plan.vector else f"{UNROLL} {min(plan.unroll, tuning.MOST_UNROLLED)}" if plan.unroll else ""
+
+
+def work_of(plan: Plan) -> Expr | None:
+    """The nanoseconds that a nest takes, if that is known; of variants the least, as the fastest is expected to run."""
+    if isinstance(plan, Choose):
+        works = [work_of(v.body) for v in plan.variants]
+        known = dict.fromkeys(w for w in works if w is not None)
+        return None if None in works else reduce(lambda a, b: Bin("min", a, b), known)
+    if isinstance(plan, Seq):
+        parts = [work_of(p) for p in plan.parts]
+        return None if None in parts else plus(*(p for p in parts if p is not None))
+    if isinstance(plan, Block) or any(isinstance(n, Fold | Materialized | Levels) for n in walk(plan, PLANS)):
+        return None
+    found = next(
+        (n.partition for n in walk(plan, PLANS) if isinstance(n, Scan | Find) and n.partition is not None), None
+    )
+    return ZERO if found is None else found.work
+
+
+def _nests(plan: Plan) -> tuple[Plan, ...]:
+    """The loop nests and clearings of a statement."""
+    return plan.parts if isinstance(plan, Seq) else (plan,)
+
+
+def _stores(plan: Plan) -> bool:
+    """Whether what the nest comes to stores the places of the target, rather than adding to them."""
+    while isinstance(plan, Load | Locate):
+        plan = plan.body
+    return isinstance(plan, Versioned) and plan.stores
+
+
+def _scatters(plan: Plan) -> bool:
+    """Whether all there is in the nest are loops and values from the workspace of a scatter."""
+    inside = [n for n in chain(plan) if not isinstance(n, Scan | Load | Locate | Do)]
+    return bool(inside) and all(isinstance(n, Find) and n.algorithm == "scatter" for n in inside)
+
+
+def _dims(plan: Plan) -> list[str]:
+    """All dimensions of a plan in the order of their definition."""
+    result = []
+    for node in walk(plan, PLANS):
+        if isinstance(node, Scan | Find | Locate | Load | Table | Reach | Levels):  # a find may have another
+            result.append(node.dim)
+        if isinstance(node, Find):
+            result += [d for d, _ in node.loads]
+        if isinstance(node, Segment):
+            result += [node.start, node.end]
+        if isinstance(node, State | Bound | Let | Array):
+            result.append(node.name)
+        if isinstance(node, Define | Probe):
+            result.append(node.dim)
+        if isinstance(node, Collect):
+            result.append(f"{node.name}.{COUNT}")
+        if isinstance(node, Entry):
+            result.append(node.old)
+        if isinstance(node, Tile):
+            result += [node.start, node.end]
+        if isinstance(node, UnrollAndJam):
+            result.append(node.start)
+    return result
+
+
+def _used_lines(lines: list[c.Stmt], plan: Find) -> list[c.Stmt]:
+    """A find that goes by the key alone has no use for the end of the range."""
+    if plan.algorithm not in ("hash map", "position array", "bitmap", "scatter"):
+        return lines
+    return [s for s in lines if not (isinstance(s, c.Declare) and s.name.endswith("_end"))]
+
+
+def _used(dim: str, plan: Plan) -> bool:
+    return dim in variables(plan)  # type: ignore[arg-type]
+
+
+def _used_once_here(dim: str, body: Plan) -> bool:
+    """Whether the value is used once, and not inside a loop further in: then it is written where it is used."""
+    if sum(1 for n in walk(body) if n == Var(dim)) != 1:
+        return False
+    node: Plan | None = body
+    while node is not None:
+        match node:
+            case Scan(low=low, high=high) | Find(low=low, high=high):
+                return any(dim in variables(e) for e in (*low, *high))
+            case Load(call=call, body=inner):
+                if dim in variables(call):
+                    return True
+                node = inner
+            case Locate(value=value, body=inner):
+                if dim in variables(value):
+                    return True
+                node = inner
+            case Guard(conditions, inner):
+                if any(dim in variables(f) for f in conditions):
+                    return True
+                node = inner
+            case Reduce(target, _, inner):
+                if any(dim in variables(p) for p in target.place):
+                    return False
+                node = inner
+            case State(body=inner) | Table(body=inner):
+                node = inner
+            case Do():
+                return True
+            case _:
+                return False
+    return False
+
+
+def _at_least(least: int, value: Affine) -> bool:
+    """Whether it is, whatever the sizes are, which are not negative."""
+    natural = (isinstance(a, str) or _at_least(0, a.numerator) for a, _ in value.terms)
+    return value.constant >= least and all(k > 0 for _, k in value.terms) and all(natural)
+
+
+def _may_be_empty(extent: Expr) -> bool:
+    """Whether there are sizes with which it is 0."""
+    try:
+        return not _at_least(1, linear(extent))
+    except NotAffine:
+        return True

@@ -1,0 +1,190 @@
+"""Statements of steps to C: one case per node, nothing is decided here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.lower.workspaces import Workspace
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import operators
+from spfgen.cir.tree.build import in_braces
+from spfgen.errors import InternalError
+from spfgen.lang import nodes as lang
+from spfgen.lang.types import TYPES, ElementType
+from spfgen.plan.nodes import (
+    Array,
+    Assign,
+    Block,
+    Break,
+    Collect,
+    Define,
+    Emptied,
+    Entry,
+    If,
+    Let,
+    Plan,
+    Probe,
+    Refuse,
+    Repeat,
+    Store,
+)
+from spfgen.plan.steps.env import OUTSIDE
+from spfgen.space.nodes import Read
+from spfgen.space.own import AT, COUNT, HELD, OWN
+from spfgen.space.typed import Holds, Scalar
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+STATEMENTS = (
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
+)
+"""The nodes of plans that are lowered here."""
+
+
+def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
+    match plan:
+        case Block(parts):
+            why: list[c.Stmt] = [c.Comment(plan.because)] if plan.because else []
+            return [*why, *(s for p in parts for s in _part(low, p, scope))]
+        case Define(dim, value):
+            return [low.declare(dim, low.expr(value, scope))]
+        case Let(name, kind, value):
+            return [c.Declare(TYPES[kind].c, low.names[name], typed_as(low, value, scope, TYPES[kind]))]
+        case Assign(name, kind, value) if name == OUTSIDE:  # several threads may say so
+            told = c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))
+            return [c.Pragma("omp atomic write"), told]
+        case Assign(name, kind, value):
+            return [c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))]
+        case Store(target, value):
+            place = low.place(target, scope)
+            return [c.Assign(place, "=", typed_as(low, value, scope, low.kinds[target.tensor]))]
+        case If(condition, then, otherwise):
+            test = typed_as(low, condition, scope, TYPES["bool"])
+            inside = c.Block(tuple(low.plan(then, scope)))
+            rest = None if otherwise is None else c.Block(tuple(low.plan(otherwise, scope)))
+            return [c.If(test, inside, rest)]
+        case Repeat(body):
+            return [c.While(c.Name("true"), c.Block(tuple(low.plan(body, scope))))]
+        case Break():
+            return [c.Break()]
+        case Array(name, kind, extents, fill):
+            count: c.Expr = c.Int(1)
+            for extent in extents:
+                found = low.expr(extent, scope)
+                count = found if count == c.Int(1) else c.Bin("*", count, found)
+            value = None if fill is None else operators.literal(fill, TYPES[kind])
+            low.workspaces.append(Workspace(low.names[name], TYPES[kind].c, count, value))
+            low.array_names[name, OWN] = low.names[name]
+            low.kinds[name] = TYPES[kind]
+            return []
+        case Refuse(name):
+            low.refused = low.names[name]
+            return []
+        case Collect():
+            return _collected(low, plan, scope)
+        case Entry(name, kind, at, value):
+            return _entry(low, plan, scope)
+        case Emptied(name):
+            return [c.Do(c.Call("spfgen_map_clear", (c.Name(low.tables[name]),)))]
+        case Probe(dim, name, at):
+            key, lines = _coordinates(low, at, scope)
+            found = c.Call("spfgen_map_find", (c.Name(low.tables[name]), key))
+            return [*lines, low.declare(dim, found)]
+    raise InternalError(f"unknown plan node {plan!r}")
+
+
+def _coordinates(low: Lowering, at: tuple[Any, ...], scope: Scope) -> tuple[c.Expr, list[c.Stmt]]:
+    """Coordinates as an array."""
+    name = low.names.new("key")
+    lines: list[c.Stmt] = [c.Declare("int64_t", name, None, max(1, len(at)))]
+    for k, expr in enumerate(at):
+        lines.append(c.Assign(c.Load(c.Name(name), c.Int(k)), "=", low.expr(expr, scope)))
+    return c.Name(name), lines
+
+
+def _collected(low: Lowering, plan: Collect, scope: Scope) -> list[c.Stmt]:
+    table = low.tables[plan.name] = low.names.new(plan.name)
+    kind = TYPES[plan.type]
+    address = c.Name(table)
+    at, held = low.names.new(f"{plan.name}_{AT}"), low.names.new(f"{plan.name}_{HELD}")
+    size = c.Call("sizeof", (c.Name(kind.c),))
+    made = c.Call("spfgen_map_new", (c.Int(plan.rank), c.Cast("int64_t", size)))
+    low.frees.append(c.Do(c.Call("spfgen_map_free", (address,))))
+    low.without_memory()
+    low.kinds[plan.name] = kind
+    low.array_names[plan.name, HELD] = held
+    low.made[f"{plan.name}.{AT}"] = (at, "int64")
+    low.ranks[f"{plan.name}.{AT}"] = plan.rank
+    low.table_lines += [c.Declare("spfgen_map", table, None, 1), c.Assign(c.Load(c.Name(table), c.Int(0)), "=", made)]
+    if plan.body == Block(()):  # its entries come and go
+        low.fields[f"{plan.name}.{COUNT}"] = c.Field(address, "count")
+        low.fields[at] = c.Field(address, "at")
+        low.fields[held] = c.Cast(f"{kind.c} *", c.Field(address, "values"))
+        return []
+    return [c.Comment(plan.because), *low.plan(plan.body, scope), *_counted(low, plan.name)]
+
+
+def _counted(low: Lowering, name: str) -> list[c.Stmt]:
+    """What a table holds, under names of its own."""
+    table, kind = c.Name(low.tables[name]), low.kinds[name]
+    at, _ = low.made[f"{name}.{AT}"]
+    return [
+        low.declare(f"{name}.{COUNT}", c.Field(table, "count")),
+        c.Declare("const int64_t *", at, c.Field(table, "at")),
+        c.Declare(
+            f"const {kind.c} *", low.array_names[name, HELD], c.Cast(f"const {kind.c} *", c.Field(table, "values"))
+        ),
+    ]
+
+
+def _entry(low: Lowering, plan: Entry, scope: Scope) -> list[c.Stmt]:
+    kind = TYPES[plan.type]
+    address = c.Name(low.tables[plan.name])
+    key, lines = _coordinates(low, plan.at, scope)
+    entry, count = low.names.new("entry"), low.names.new("count")
+    place = c.Load(c.Cast(f"{kind.c} *", c.Field(address, "values")), c.Name(entry))
+    is_new = c.Bin(">=", c.Name(entry), c.Name(count))
+    old = c.Select(is_new, operators.literal(plan.fill, kind), place)
+    kept = c.Block(
+        (
+            c.Declare(f"const {kind.c}", low.names[plan.old], old),
+            c.Assign(place, "=", typed_as(low, plan.value, scope, kind)),
+        )
+    )
+    missing = c.Assign(c.Name(low.without_memory()), "=", c.Name("true"))
+    return [
+        *lines,
+        c.Declare("const int64_t", count, c.Field(address, "count")),
+        c.Declare("const int64_t", entry, c.Call("spfgen_map_add", (address, key))),
+        c.If(c.Bin("<", c.Name(entry), c.Int(0)), c.Block((missing,)), kept),
+    ]
+
+
+def _part(low: Lowering, plan: Plan, scope: Scope) -> list[c.Stmt]:
+    """What a nest declares outside of its loops is its own."""
+    lines = low.plan(plan, scope)
+    return in_braces(lines) if isinstance(plan, Block) or not isinstance(plan, STATEMENTS) else lines
+
+
+def typed_as(low: Lowering, value: Any, scope: Scope, wanted: ElementType) -> c.Expr:
+    """The value converted to a type."""
+    if isinstance(value, lang.Constant):
+        return operators.literal(value.value, wanted)
+    found, kind = operators.value(value, lambda v: _leaf(low, v, scope), low.functions.call)
+    return operators.cast(found, kind, wanted)
+
+
+def _leaf(low: Lowering, value: Any, scope: Scope) -> tuple[c.Expr, ElementType]:
+    """The C of what holds numbers, with its type."""
+    match value:
+        case lang.Index(expr):
+            return low.expr(expr, scope), TYPES["int64"]
+        case Scalar(name, kind):
+            return c.Name(low.names[name]), TYPES[kind]
+        case Holds(condition):
+            return low.condition(condition, scope), TYPES["bool"]
+        case Read(operand):
+            return low.place(operand, scope), low.kinds[operand.tensor]
+    raise InternalError(f"no C for {value!r}")

@@ -1,0 +1,213 @@
+"""Register tiles in C: wide ones, then one of each smaller width that is left, so that the sums of each are vectors in
+registers:
+
+    for (width = 32; width > 0; width = width / 2) { while (from + width <= end) { ... from += width; } }
+
+Where registers are wide (rt/wide.h) there is room for the sums of twice as many. cir/rewrite/tile_widths.py makes a
+function of what is inside, and calls it with numbers.
+
+A long loop inside is cut: all tiles take a few of its iterations, then the next few. What these read for one tile lies
+beside what they read for the next one, which is then still near; a tile that went through the whole loop would find
+nothing of it in the cache. Between two pieces the sums are kept where they are stored in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen import tuning
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, SIMD, loop, minus
+from spfgen.cir.tree.elements import zero
+from spfgen.facts.formula import ZERO, Bin, Num, Var, substitute, variables
+from spfgen.ir import rewrite
+from spfgen.lang.types import ElementType
+from spfgen.plan.nodes import Do, Guard, Load, Locate, Plan, Scan, Tile, chain
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+REGISTERS = c.Name("SPFGEN_WIDE")
+"""Whether registers are wide: rt/wide.h."""
+
+
+def widest(width: int) -> c.Expr:
+    """How many places the widest tile has: so many, or twice as many where registers are wide."""
+    return c.Select(REGISTERS, c.Int(2 * width), c.Int(width))
+
+
+def tile(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
+    """The tiles, for one piece after another of a loop that may be cut."""
+    scan = _cut(low, plan)
+    return _tiles(low, plan, scope) if scan is None else _in_pieces(low, plan, scan, scope)
+
+
+def _cut(low: Lowering, plan: Tile) -> Scan | None:
+    """The loop inside, where it is the only one and the sums lose nothing when they are stored in between."""
+    scan, *others = chain(plan.body)
+    if not isinstance(scan, Scan) or low.compute_type(plan.body, plan.target) != low.kinds[plan.target.tensor]:
+        return None
+    if any(
+        (
+            scan.parallel,
+            scan.down,
+            scan.vector,
+            scan.unroll,
+            scan.collapse,
+            scan.segment_keys,
+            scan.ahead,
+            scan.partition,
+        )
+    ):
+        return None
+    if any(isinstance(e, Num) and e.value <= 2 * tuning.TILE_ROUND for e in scan.high):
+        return None
+    loops = [n for n in others if isinstance(n, Scan)]
+    plain = all(isinstance(n, Load | Locate | Guard | Scan | Do) for n in others)
+    return scan if plain and len(loops) == 1 and loops[0].dim == plan.dim else None
+
+
+def _in_pieces(low: Lowering, plan: Tile, scan: Scan, scope: Scope) -> list[c.Stmt]:
+    """The first piece stores its sums, later ones add to them. A short loop, or one for a single tile, is all one; one
+    without iterations stores zeros."""
+    name = low.names[scan.dim]
+    start, end = f"{scan.dim} from", f"{scan.dim} to"
+    low.names.table |= {start: low.names.new(f"{name}_from"), end: low.names.new(f"{name}_to")}
+    at, after, few = c.Name(low.names[start]), c.Name(low.names[end]), c.Name(low.names.new(f"{name}_few"))
+    lines: list[c.Stmt] = []
+    limits = [low.fold("spfgen_max", scan.low, scope), low.fold("spfgen_min", scan.high, scope)]
+    for k, word in enumerate(("start", "stop")):
+        if not isinstance(limits[k], c.Name | c.Int):
+            lines.append(c.Declare(f"const {INT}", low.names.new(f"{name}_{word}"), limits[k]))
+            limits[k] = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    first, high = limits
+    columns = minus(low.fold("spfgen_min", plan.high, scope), low.fold("spfgen_max", plan.low, scope))
+    several: c.Expr = c.Bin(">", columns, widest(plan.width))
+    wide = c.Bin(">", columns, c.Int(tuning.TILE_MANY * plan.width))
+    if {v for e in (*plan.low, *plan.high) for v in variables(e)} <= low.program.size_of.keys():
+        several = low.chosen("const bool", "several", several, f"more {low.names[plan.dim]} than one tile has")
+    body = replace(scan, low=(Var(start),), high=(Var(end),))
+    tiles = _tiles(low, replace(plan, body=body), scope, first=c.Bin("==", at, first))
+    some = c.If(c.Bin("<", at, after), c.Block(tuple(tiles)))
+    nothing = c.Block((c.Comment("nothing is added"), _zeros(low, plan, scope))) if plan.op == "=" else None
+    step, length = c.Name(low.names.new(f"{name}_piece")), minus(high, first)
+    long = c.Bin(">", length, c.Bin("*", c.Int(2), few))
+    further = c.Bin("+", at, step)
+    piece = c.Block((c.Declare(f"const {INT}", after.name, c.Call("spfgen_min", (further, high))), some))
+    fetched = _fetched(low, plan, scope)
+    pieces = (
+        *fetched,
+        *([] if nothing is None else [c.If(c.Bin(">=", first, high), nothing)]),
+        c.Comment(f"a few {name} at a time for all register tiles: their operands are contiguous"),
+        c.Declare(
+            f"const {INT}", few.name, c.Select(wide, c.Int(tuning.TILE_ROUND), c.Int(tuning.TILE_ROUND_FEW_TILES))
+        ),
+        c.Declare(f"const {INT}", step.name, c.Select(long, few, length)),
+        c.For(INT, at.name, first, c.Bin("<", at, high), further, piece),
+    )
+    from_to = c.Declare(INT, at.name, first), c.Declare(f"const {INT}", after.name, high)
+    whole = (*fetched, *from_to, replace(some, orelse=nothing))
+    return [*lines, c.If(several, c.Block(pieces), c.Block(whole))]
+
+
+def _zeros(low: Lowering, plan: Tile, scope: Scope) -> c.Stmt:
+    """What sums over nothing store."""
+    place, kind = low.place(plan.target, scope), low.kinds[plan.target.tensor]
+    start, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    return loop(low.names[plan.dim], start, end, [c.Assign(place, "=", _nothing(low, kind))], SIMD)
+
+
+def _tiles(low: Lowering, plan: Tile, scope: Scope, first: c.Expr | None = None) -> list[c.Stmt]:
+    """Wide tiles, then one of each smaller width that is left; `first` is what says that sums are stored, not added."""
+    at, high = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
+    lines: list[c.Stmt] = [
+        c.Comment(
+            f"tiles of {plan.width}, {plan.width // 2}, ... {low.names[plan.dim]}, and of {2 * plan.width} where "
+            f"registers are wide: {plan.because}"
+        )
+    ]
+    if not isinstance(high, c.Name | c.Int):
+        lines.append(c.Declare(f"const {INT}", low.names[plan.end], high))
+        high = c.Name(low.names[plan.end])
+    low.names.table[_inside(plan)] = low.names.new(f"{low.names[plan.dim]}_in")
+    low.names.table[_width(plan)] = low.names.new("width")
+    width = c.Name(low.names[_width(plan)])
+    body = c.Block((*_sums(low, plan, scope, width, first), c.Assign(at, "+=", width)))
+    tiles = c.While(c.Bin("<=", c.Bin("+", at, width), high), body)
+    half, some = c.Bin("/", width, c.Int(2)), c.Bin(">", width, c.Int(0))
+    widths = c.For(INT, width.name, widest(plan.width), some, half, c.Block((tiles,)))
+    begin = c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope))
+    return [*lines, c.Scope(c.Block((begin, widths)))]
+
+
+def _inside(plan: Tile) -> str:
+    """The dimension within a tile."""
+    return f"{plan.dim} in"
+
+
+def _width(plan: Tile) -> str:
+    """How many there are of it."""
+    return f"{plan.dim} width"
+
+
+def _sums(low: Lowering, plan: Tile, scope: Scope, width: c.Name, first: c.Expr | None) -> list[c.Stmt]:
+    """One tile: zeros, the loops that add, the sums stored."""
+    kind = low.compute_type(plan.body, plan.target)
+    name, row = low.names[_inside(plan)], low.names.new(f"{plan.target.tensor}_tile")
+    further = {plan.dim: Bin("+", Var(plan.start), Var(_inside(plan)))}
+    target = substitute(plan.target, further)
+    value = c.Load(c.Name(row), c.Name(name))
+    inside = replace(scope, rows={**scope.rows, (target.tensor, target.place): (value, kind)}, looped=True)
+
+    def from_zero(node: object) -> Plan | None:
+        if isinstance(node, Scan) and node.dim == plan.dim:
+            body, ahead = substitute(node.body, further), node.ahead
+            if ahead is not None:
+                ahead = replace(ahead, arrays=tuple(substitute(a, further) for a in ahead.arrays))
+            return replace(node, dim=_inside(plan), low=(ZERO,), high=(Var(_width(plan)),), body=body, ahead=ahead)
+        return None
+
+    nothing = _nothing(low, kind)
+
+    def stored(op: str) -> c.Stmt:
+        total = c.Bin("-", value, nothing) if op == "=" and kind.kind == "f" else value
+        made = low.combine(low.place(target, scope), op, total, low.kinds[plan.target.tensor], kind)
+        return loop(name, c.Int(0), width, [made], SIMD)
+
+    end = stored(plan.op)
+    if first is not None and plan.op == "=":
+        end = c.If(first, c.Block((end,)), c.Block((stored("+="),)))
+    return [
+        c.Declare(kind.c, row, length=2 * plan.width),
+        loop(name, c.Int(0), width, [c.Assign(value, "=", nothing)], SIMD),
+        *low.plan(rewrite(from_zero, plan.body), inside),
+        end,
+    ]
+
+
+def _fetched(low: Lowering, plan: Tile, scope: Scope) -> list[c.Stmt]:
+    """What is stored later is fetched, line by line."""
+    if plan.ahead is None or plan.when is None:
+        return []
+    place, size = low.place(plan.target, scope), low.kinds[plan.target.tensor].bytes
+    assert isinstance(place, c.Load)
+    why = "few values are added up for each row: what a later one stores is fetched"
+    soon = low.chosen("const bool", "soon", low.condition(plan.when, scope), why)
+    there = c.Bin("*", c.Bin("+", place.index, low.expr(plan.ahead, scope)), c.Int(size))
+    start, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    fetch = c.Block((c.Do(c.Call("spfgen_prefetch_stored", (place.array, there))),))
+    name = low.names[plan.dim]
+    lines = c.For(INT, name, start, c.Bin("<", c.Name(name), end), max(tuning.CACHE_LINE // size, 1), fetch)
+    return [c.If(soon, c.Block((lines,)))]
+
+
+def _nothing(low: Lowering, kind: ElementType) -> c.Expr:
+    """Zero, so that compilers take the sums of a tile for sums (rt/zero.h)."""
+    if kind.kind != "f":
+        return zero(kind)
+    why = "with a zero that compilers do not know they keep sums in registers"
+    found = c.Call("spfgen_zero", ())
+    return low.chosen(f"const {kind.c}", "zero", found if kind.bytes == 8 else c.Cast(kind.c, found), why)

@@ -1,0 +1,554 @@
+"""Loops that only add to one sum: a processor need not wait for one addition before it starts the next.
+
+Where the values stand side by side there is a vector of sums; where they are reached through an index array, which
+vectors gain nothing from, a few sums. Either way the order of the additions is another than the text's, and the same
+whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen import tuning
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, SIMD, UNROLL, downwards, joined, loop, minus
+from spfgen.cir.tree.elements import zero
+from spfgen.facts.formula import Bin, Compare, Expr, Num, Var, substitute, variables
+from spfgen.ir import rewrite
+from spfgen.lang.types import ElementType
+from spfgen.plan.nodes import (
+    Ahead,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Scan,
+    Seq,
+    Sums,
+    UnrollAndJam,
+    UnrollWhen,
+    chain,
+)
+from spfgen.plan.transform.segmented_reduction import written_out
+from spfgen.plan.transform.simplify import without_unused
+from spfgen.plan.transform.unroll import side_by_side
+from spfgen.space.nodes import Operand
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+TWICE = f"{UNROLL} 2"
+
+
+def summing(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
+    """The sum, and its type, when the loop does nothing but add numbers to it."""
+    if plan.parallel or any(isinstance(e, Num) and e.value < tuning.VECTOR_SUM_SHORT for e in plan.high):
+        return None
+    nodes = list(chain(plan.body))
+    plain = (Load, Locate, Guard, Do)
+    if not all(isinstance(n, plain) or (isinstance(n, Find) and n.algorithm == "scatter") for n in nodes):
+        return None
+    do = nodes[-1]
+    if not isinstance(do, Do) or do.op != "+=" or do.target.tensor in scope.falling:
+        return None
+    found = scope.running(do.target)
+    return found if found is not None and found[1].kind in "fc" else None
+
+
+def taking(plan: Scan, scope: Scope) -> tuple[str, ElementType] | None:
+    """What the loop takes numbers off, and its type, when it does nothing else; a loop that is known to be short only
+    where one around goes on with it."""
+    *nodes, do = chain(plan.body)
+    if plan.parallel or not isinstance(do, Do) or not all(isinstance(n, Load | Locate) for n in nodes):
+        return None
+    found = scope.running(do.target) if do.target.tensor in scope.falling else None
+    if found is None or found[1].kind not in "fc" or (_is_short(plan) and found[0] not in scope.carried):
+        return None
+    return found
+
+
+def _is_short(plan: Scan) -> bool:
+    return any(isinstance(e, Num) and e.value < tuning.PREFETCH_LONG for e in plan.high)
+
+
+def _few_taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """A sum of its own for a short loop: the one around waits for one addition in each round, not for all of them.
+    Where the loop is whole, as it mostly is, compilers know how often it runs."""
+    own = low.names.new(f"{name}_few")
+    body = _for_another(low, plan.body, scope, name, own)
+
+    def run(lows: tuple[Expr, ...], highs: tuple[Expr, ...]) -> c.Stmt:
+        limits = (low.fold("spfgen_max", lows, scope), low.fold("spfgen_min", highs, scope))
+        return (downwards if plan.down else loop)(low.names[plan.dim], *limits, body)
+
+    lows, highs = (tuple(e for e in limits if isinstance(e, Num)) for limits in (plan.low, plan.high))
+    asked = [Compare("<=", e, lows[0]) for e in plan.low if e not in lows] if lows else []
+    asked += [Compare("<=", highs[0], e) for e in plan.high if e not in highs]
+    each = run(plan.low, plan.high)
+    if lows and asked:
+        each = c.If(low.all(asked, scope), c.Block((run(lows, highs),)), c.Block((each,)))
+    lines = [c.Declare(kind.c, own, zero(kind)), each, c.Assign(c.Name(name), "+=", c.Name(own))]
+    return [c.Scope(c.Block(tuple(lines)))]
+
+
+def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """One value after another: the last of them may be just computed, and then there is no other way between it and
+    what is computed next. Long segments begin with four sums, to which most values are added before they wait. Two of
+    the others are in a round: with one, where the loop's jump lies in memory makes as much as a sixth of the time."""
+    if _is_short(plan):
+        return _few_taken_off(low, plan, scope, name, kind)
+    position = low.names[plan.dim]
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    at = c.Name(low.names.new(f"{position}_next"))
+    low.names.table[f"@{at.name}"] = at.name
+    names = [low.names.new(f"{name}_{k + 1}") for k in range(tuning.UNROLLED)]
+    each: list[c.Stmt] = []
+    for k, own in enumerate(names):
+        place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
+        place = Bin("+", place, Num(k)) if k and not plan.down else place
+        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
+    more = (
+        c.Bin("<=", c.Bin("+", first, c.Int(tuning.UNROLLED)), at)
+        if plan.down
+        else c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
+    )
+    step = c.Assign(at, "-=" if plan.down else "+=", c.Int(tuning.UNROLLED))
+    sums = [c.Bin("+", c.Name(a), c.Name(b)) for a, b in zip(names[::2], names[1::2], strict=True)]
+    several = c.Block(
+        (
+            c.Comment("four sums, so that one addition need not wait for the other"),
+            *(c.Declare(kind.c, own, zero(kind)) for own in names),
+            c.While(more, c.Block((*each, step))),
+            c.Assign(c.Name(name), "+=", joined("+", sums)),
+        )
+    )
+    body = low.plan(plan.body, scope)
+    return [
+        c.Declare(INT, at.name, end if plan.down else first),
+        c.If(c.Bin("<=", c.Int(tuning.PREFETCH_LONG), minus(end, first)), several),
+        downwards(position, first, at, body, TWICE) if plan.down else loop(position, at, end, body, TWICE),
+    ]
+
+
+def vector(names: Iterable[str]) -> str:
+    """The pragma of sums by vectors, where the schedule asks for them."""
+    return f"{SIMD} reduction(+:{', '.join(names)})"
+
+
+def vector_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """A vector of sums, two in long loops, written out: with `omp simd reduction` compilers add up the vector in the
+    end one number after the other, which takes longer than the loop where that is short."""
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    position = low.names[plan.dim]
+    lines: list[c.Stmt] = []
+    if not isinstance(end, c.Name | c.Int):
+        lines.append(c.Declare(f"const {INT}", low.names.new(f"{position}_end"), end))
+        end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
+    vectors = [c.Name(low.names.new(f"{name}_vector")) for _ in range(2)]
+    low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
+
+    def summed(count: int) -> c.Block:
+        return c.Block(tuple(_by_vectors(low, plan, scope, (name, kind), vectors[:count], lane, at, end)))
+
+    lines += [c.Comment("a vector of sums, two in long loops"), c.Declare(INT, at.name, first)]
+    one, two = summed(1), summed(2)
+    length = minus(end, first)
+    if isinstance(length, c.Int):
+        return [*lines, *(one if length.value < tuning.VECTOR_SUM_LONG else two).statements]
+    return [*lines, c.If(c.Bin("<", length, c.Int(tuning.VECTOR_SUM_LONG)), one, two)]
+
+
+def _by_vectors(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    total: tuple[str, ElementType],
+    vectors: Sequence[c.Name],
+    lane: c.Name,
+    at: c.Name,
+    end: c.Expr,
+) -> list[c.Stmt]:
+    """The loop with these vectors of sums, what is left of it, and all the sums together."""
+    name, kind = total
+    width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
+    target = next(n.target for n in chain(plan.body) if isinstance(n, Do))
+    key = (target.tensor, target.place)
+    elsewhere = replace(
+        scope,
+        sums={k: v for k, v in scope.sums.items() if k != key},
+        folded={k: v for k, v in scope.folded.items() if k != target.tensor},
+    )
+
+    def each(vector: c.Name, op: str, value: c.Expr) -> c.Stmt:
+        return loop(lane.name, c.Int(0), c.Int(width), [c.Assign(c.Load(vector, lane), op, value)], SIMD)
+
+    def added(vector: c.Name, further: int) -> c.Stmt:
+        place: Expr = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
+        place = Bin("+", place, Num(further)) if further else place
+        inside = replace(elsewhere, rows={**scope.rows, key: (c.Load(vector, lane), kind)})
+        return loop(lane.name, c.Int(0), c.Int(width), low.plan(substitute(plan.body, {plan.dim: place}), inside), SIMD)
+
+    step = c.Int(len(vectors) * width)
+    inside = [added(v, k * width) for k, v in enumerate(vectors)]
+    return [
+        *(c.Declare(kind.c, v.name, length=width) for v in vectors),
+        *(each(v, "=", zero(kind)) for v in vectors),
+        c.While(c.Bin("<=", c.Bin("+", at, step), end), c.Block((*inside, c.Assign(at, "+=", step)))),
+        loop(low.names[plan.dim], at, end, low.plan(plan.body, scope)),
+        *(each(vectors[0], "+=", c.Load(v, lane)) for v in vectors[1:]),
+        c.Assign(c.Name(name), "+=", lanes_added(vectors[0], width)),
+    ]
+
+
+def vectors_side_by_side(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt] | None:
+    """A vector of sums for each of several totals; None where values are not side by side, or not all of one kind."""
+    dos = plan.body.parts if isinstance(plan.body, Seq) else ()
+    totals = [scope.running(n.target) for n in dos if isinstance(n, Do)]
+    found = [t for t in totals if t is not None and t[1].kind in "fciu"]
+    if not dos or len(found) != len(dos) or len({kind.name for _, kind in found}) > 1 or not side_by_side(plan):
+        return None
+    kind = found[0][1]
+    width = max(tuning.VECTOR_SUM_BYTES // kind.bytes, 1)
+    first, end = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    position = low.names[plan.dim]
+    at, lane = c.Name(low.names.new(f"{position}_next")), c.Name(low.names.new("lane"))
+    low.names.table |= {f"@{n.name}": n.name for n in (at, lane)}
+    vectors = [c.Name(low.names.new(f"{name}_vector")) for name, _ in found]
+    place = Bin("+", Var(f"@{at.name}"), Var(f"@{lane.name}"))
+
+    def lanes(body: Sequence[c.Stmt]) -> c.Stmt:
+        return loop(lane.name, c.Int(0), c.Int(width), body, SIMD)
+
+    rows = dict(scope.rows)
+    for do, vector in zip(dos, vectors, strict=True):
+        assert isinstance(do, Do)
+        rows[do.target.tensor, do.target.place] = (c.Load(vector, lane), kind)
+    apart_from = {n.target.tensor for n in dos if isinstance(n, Do)}
+    inside = replace(
+        scope,
+        rows=rows,
+        sums={k: v for k, v in scope.sums.items() if k not in rows},
+        folded={k: v for k, v in scope.folded.items() if k not in apart_from},
+    )
+    added = [lanes(low.plan(substitute(do, {plan.dim: place}), inside)) for do in dos]
+    more = c.Bin("<=", c.Bin("+", at, c.Int(width)), end)
+    return [
+        c.Comment("a vector of sums for each"),
+        *(c.Declare(kind.c, v.name, length=width) for v in vectors),
+        *(lanes([c.Assign(c.Load(v, lane), "=", zero(kind))]) for v in vectors),
+        c.Declare(INT, at.name, first),
+        c.While(more, c.Block((*added, c.Assign(at, "+=", c.Int(width))))),
+        loop(position, at, end, [compiler_barrier(), *low.plan(plan.body, scope)]),
+        *(c.Assign(c.Name(n), "+=", lanes_added(v, width)) for (n, _), v in zip(found, vectors, strict=True)),
+    ]
+
+
+def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType) -> list[c.Stmt]:
+    """Four values at a time, in turn for two sums. Where segments are short and of many lengths, all but the first of
+    the four are guarded: one branch less that a processor may foresee wrongly than with a loop for what is left. Where
+    samples say that most segments are about as long as their neighbours, or they are long, such a loop is foreseen."""
+    position, first = low.names[plan.dim], low.fold("spfgen_max", plan.low, scope)
+    end = low.fold("spfgen_min", plan.high, scope)
+    lines: list[c.Stmt] = []
+    if not isinstance(end, c.Name | c.Int):
+        lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
+        end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
+    body = _in_turn(low, plan, scope, name, kind, (first, end))
+    if plan.unroll_when is not None:
+        predictable = _predictable(low, plan.unroll_when, scope)
+        body = [
+            c.If(
+                predictable, c.Block(tuple(_unrolled(low, plan, scope, name, kind, (first, end)))), c.Block(tuple(body))
+            )
+        ]
+    body = [*fetched(low, plan, scope, first, end, some=True), *body]
+    # Where rows are empty, many of them are: the less is done for each the better.
+    return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
+
+
+def _predictable(low: Lowering, rounds: UnrollWhen, scope: Scope) -> c.Expr:
+    """Whether segments are long, or about as long as their neighbours, as samples say."""
+    question = low.condition(rounds.long, scope)
+    if rounds.begins is None:
+        return low.chosen("const bool", "predictable", question, "segments are long, on the average")
+    first, rows = low.expr(rounds.begins, scope), low.expr(rounds.rows, scope)
+    assert isinstance(first, c.Load)
+    most = c.Select(
+        low.condition(rounds.very_short, scope), c.Float(tuning.UNEVENNESS_VERY_SHORT), c.Float(tuning.UNEVENNESS)
+    )
+    samples = c.Call(f"spfgen_predictable_{low.element_type(rounds.begins).name}", (first.array, rows, most))
+    why = "segments are long, on the average, or about as long as their neighbours"
+    return low.chosen("const bool", "predictable", c.Bin("||", question, samples), why)
+
+
+def _unrolled(
+    low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementType, limits: tuple[c.Expr, c.Expr]
+) -> list[c.Stmt]:
+    """The loop in rounds of four values, in turn for two sums, and a loop over what is left."""
+    position, (first, end) = low.names[plan.dim], limits
+    at = c.Name(low.names.new(f"{position}_next"))
+    low.names.table[f"@{at.name}"] = at.name
+    sums = [c.Name(low.names.new(f"{name}_{k}")) for k in (1, 2)]
+    each: list[c.Stmt] = []
+    for k in range(tuning.UNROLLED):
+        place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
+        lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
+        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _alone(lines)
+    added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
+    more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
+    return [
+        c.Comment("four at a time, so that one addition need not wait for the other"),
+        c.Declare(INT, at.name, first),
+        c.While(more, c.Block((*each, added, c.Assign(at, "+=", c.Int(tuning.UNROLLED))))),
+        loop(position, at, end, low.plan(plan.body, scope)),
+    ]
+
+
+def _in_turn(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    name: str,
+    kind: ElementType,
+    limits: tuple[c.Expr, c.Expr],
+    before: Sequence[c.Stmt] = (),
+) -> list[c.Stmt]:
+    """The loop from one limit to the other, with its values in turn for two sums; each round begins with what comes
+    `before`."""
+    position, (first, end) = low.names[plan.dim], limits
+    at = c.Name(position)
+    few = any(isinstance(n, Find | Guard) for n in chain(plan.body))
+    # What is looked up first takes longer than to add, and a loop may end within the four: two sums from the first to
+    # the last. Else one addition of four values is in time for the next four.
+    sums = [name, low.names.new(f"{name}_2")] if few else [low.names.new(f"{name}_{k}") for k in (1, 2)]
+    other = c.Declare(kind.c, sums[1], zero(kind))
+    added = c.Assign(c.Name(sums[0]), "+=", c.Name(sums[1]))
+    group: list[c.Stmt] = []
+    for k in reversed(range(2 if few else 4)):
+        value = _value(low, plan, scope, name, k, sums[k % 2])
+        if k == 1 and not few:
+            value, group = _begun(value, sums[1], kind), [*group, added]
+        elif group:
+            value = _alone(value) if k or few else _begun(value, sums[0], kind)
+        guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
+        group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
+    if not few:
+        group = [*group, c.Assign(c.Name(name), "+=", c.Name(sums[0]))]
+    pairs = c.For("int64_t", position, first, c.Bin("<", at, end), 2 if few else 4, c.Block((*before, *group)))
+    comment = c.Comment(f"{'two' if few else 'four'} at a time, so that one addition need not wait for the other")
+    return [comment, other, pairs, added] if few else [comment, pairs]
+
+
+def _value(low: Lowering, plan: Scan, scope: Scope, name: str, further: int, other: str) -> list[c.Stmt]:
+    """What the loop does that many positions further, for another sum."""
+    body: Plan = substitute(plan.body, {plan.dim: Bin("+", Var(plan.dim), Num(further))}) if further else plan.body
+    lines = _for_another(low, body, scope, name, other)
+    return lines if further == 0 else [s for s in lines if not isinstance(s, c.Comment)]
+
+
+def _for_another(low: Lowering, body: Plan, scope: Scope, name: str, other: str) -> list[c.Stmt]:
+    """What adds to one sum, for another one."""
+    sums = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.sums.items()}
+    folded = {target: (other if found[0] == name else found[0], found[1]) for target, found in scope.folded.items()}
+    return low.plan(body, replace(scope, sums=sums, folded=folded))
+
+
+def several(plan: Scan, scope: Scope) -> bool:
+    """Whether the loop adds to several sums and does nothing else."""
+    parts = plan.body.parts if isinstance(plan.body, Seq) else ()
+    return bool(parts) and all(isinstance(n, Do) and scope.running(n.target) is not None for n in parts)
+
+
+def compiler_barrier() -> c.Stmt:
+    """What keeps compilers from merging iterations of the loop around."""
+    return c.Do(c.Call("spfgen_compiler_barrier", ()))
+
+
+def unroll_and_jam(low: Lowering, plan: UnrollAndJam, scope: Scope) -> list[c.Stmt]:
+    """Several iterations in each round while there are so many, then the others."""
+    at, end = c.Name(low.names[plan.start]), low.fold("spfgen_min", plan.high, scope)
+    group = low.plan(plan.several, replace(scope, looped=True))
+    more = c.Bin("<=", c.Bin("+", at, c.Int(plan.count)), end)
+    return [
+        c.Comment(f"{plan.count} at once: {plan.because}"),
+        c.Declare(INT, at.name, low.fold("spfgen_max", plan.low, scope)),
+        c.While(more, c.Block((*group, c.Assign(at, "+=", c.Int(plan.count))))),
+        *low.plan(plan.body, scope),
+    ]
+
+
+def segmented(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """What belongs to one place is summed, four positions at a time, then added to it. Where short runs are of many
+    lengths, as samples say, each position adds to its place: a processor waits less for one to come back from memory
+    than it loses with each end of a run that it does not foresee."""
+    lines: list[c.Stmt] = []
+    limits: list[c.Expr] = [low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)]
+    for k, word in enumerate(("begin", "end")):
+        if not isinstance(limits[k], c.Name | c.Int):
+            name = low.names.new(f"{low.names[plan.dim]}_{word}")
+            lines.append(c.Declare(f"const {INT}", name, limits[k]))
+            limits[k] = c.Name(name)
+    first, end = limits
+    key = low.expr(substitute(plan.segment_keys[-1], {plan.dim: Num(0)}), scope)
+    assert isinstance(key, c.Load)
+    predictable = c.Call(
+        f"spfgen_predictable_segments_{low.element_type(plan.segment_keys[-1]).name}",
+        (c.Bin("+", key.array, first), minus(end, first)),
+    )
+    single = c.Comment("short runs of many lengths: where they end would not be foreseen")
+    return [
+        *lines,
+        c.If(
+            predictable,
+            c.Block(tuple(_in_predictable_segments(low, plan, scope, first, end))),
+            c.Block((single, low.loop(plan, scope, low.plan(plan.body, scope)))),
+        ),
+    ]
+
+
+def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.Expr, end: c.Expr) -> list[c.Stmt]:
+    """Places come in order: where four positions begin and end with one, all of them belong to it. That is one question
+    for four values, which go to two sums in turn."""
+    do = list(chain(plan.body))[-1]
+    assert isinstance(do, Do)
+    kind, own = low.compute_type(plan.body, do.target), replace(do.target, place=(), extents=())
+    body = without_unused(rewrite(lambda n: own if n == do.target else None, plan.body))
+    words = (f"{low.names[plan.dim]}_next", f"{low.names[plan.dim]}_first", *[f"{do.target.tensor}_sum"] * 3)
+    at, first, total, one, other = (c.Name(low.names.new(word)) for word in words)
+    low.names.table |= {f"@{n.name}": n.name for n in (at, first)}
+    here: Expr = Var(f"@{at.name}")
+    known = {plan.dim: Var(f"@{first.name}")}
+
+    def further(by: int) -> dict[str, Expr]:
+        return {plan.dim: Bin("+", here, Num(by)) if by else here}
+
+    def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
+        return _alone(low.plan(substitute(body, further(by)), scope.summed(own, sum_.name, kind)))
+
+    def same(by: int) -> c.Expr:
+        """Whether there is such a position, and it belongs to the place of the first one."""
+        reached = c.Bin("<", c.Bin("+", at, c.Int(by)) if by else at, end)
+        calls = [(substitute(call, further(by)), substitute(call, known)) for call in plan.segment_keys]
+        return joined("&&", [reached, *(c.Bin("==", low.expr(a, scope), low.expr(b, scope)) for a, b in calls)])
+
+    def moved(by: int) -> c.Stmt:
+        return c.Assign(at, "+=", c.Int(by))
+
+    def started(*sums: c.Name) -> list[c.Stmt]:
+        return [c.Declare(kind.c, s.name, zero(kind)) for s in sums]
+
+    def added(to: c.Name, what: c.Name) -> c.Stmt:
+        return low.combine(to, "+=", what, kind, kind)
+
+    four = [line for k in range(4) for line in summed(k, (one, other)[k % 2])]
+    last: list[c.Stmt] = []
+    for k in reversed(range(3)):
+        last = [c.If(same(k), c.Block((*summed(k, one), *last, moved(1))))]
+    place = tuple(substitute(e, known) for e in written_out(plan.body, do.target.place))
+    target = low.place(replace(do.target, place=place), scope)
+    run = [
+        c.Declare(f"const {INT}", first.name, at),
+        *started(total),
+        *summed(0, total),
+        moved(1),
+        c.While(same(3), c.Block((*started(one, other), *four, added(one, other), added(total, one), moved(4)))),
+        *started(one),
+        *last,
+        added(total, one),
+        low.combine(target, "+=", total, low.kinds[do.target.tensor], kind),
+    ]
+    return [
+        c.Comment("what belongs to one place is summed, four at a time, then added to it; places come in order"),
+        c.Declare(INT, at.name, begin),
+        c.While(c.Bin("<", at, end), c.Block(tuple(run))),
+    ]
+
+
+def small_sums(low: Lowering, plan: Sums, scope: Scope) -> list[c.Stmt]:
+    """A few neighbouring sums in an array, which a compiler that can write out the loops keeps in registers."""
+    kind = low.compute_type(plan.body, plan.target)
+    name, at = c.Name(low.names.new(f"{plan.target.tensor}_sums")), low.names[plan.dim]
+    row: c.Expr = c.Load(name, c.Name(at))
+    stored = low.combine(low.place(plan.target, scope), plan.op, row, low.kinds[plan.target.tensor], kind)
+    body = low.plan(plan.body, replace(scope, rows={**scope.rows, (plan.added.tensor, plan.added.place): (row, kind)}))
+    return [
+        c.Comment(f"{plan.count} sums, in registers: {plan.because}"),
+        c.Declare(kind.c, name.name, length=plan.count),
+        loop(at, c.Int(0), c.Int(plan.count), [c.Assign(row, "=", zero(kind))]),
+        *body,
+        loop(at, c.Int(0), low.fold("spfgen_min", plan.high, scope), [stored]),
+    ]
+
+
+def fetched(
+    low: Lowering,
+    plan: Scan,
+    scope: Scope,
+    start: c.Expr,
+    end: c.Expr,
+    some: bool,
+    function: str = "spfgen_prefetch_far",
+) -> list[c.Stmt]:
+    """What lies further on in the arrays of a loop is fetched, once, before it, if it is not empty; `some` says that it
+    is not."""
+    if plan.ahead is None:
+        return []
+    lines: list[c.Stmt] = []
+    name = low.names.new(f"{low.names[plan.dim]}_ahead") if plan.ahead.each else low.names[plan.dim]
+    for read in plan.ahead.arrays:
+        place = low.place(read, scope) if isinstance(read, Operand) else low.expr(read, scope)
+        assert isinstance(place, c.Load)
+        later = _renamed(place.index, plan, low, c.Name(name) if plan.ahead.each else start)
+        later = c.Bin("+", later, c.Int(plan.ahead.places)) if plan.ahead.places else later
+        size = low.element_type(read).bytes
+        lines.append(c.Do(c.Call(function, (place.array, c.Bin("*", later, c.Int(size))))))
+    if plan.ahead.each:
+        more = c.Bin("<", c.Name(name), end)
+        lines = [c.For("int64_t", name, start, more, plan.ahead.each, c.Block(tuple(lines)))]
+    conditions = [pays(low, plan.ahead, scope)] if plan.ahead.when else []
+    if not some and not plan.ahead.each:
+        conditions.append(c.Bin("<", start, end))
+    return [c.If(joined("&&", conditions), c.Block(tuple(lines)))] if conditions else lines
+
+
+def pays(low: Lowering, ahead: Ahead, scope: Scope) -> c.Expr:
+    """Whether it pays to fetch ahead: found out once, where only sizes decide."""
+    condition = low.all(ahead.when, scope)
+    if not {v for f in ahead.when for v in variables(f)} <= low.program.size_of.keys():
+        return condition
+    return low.chosen("const bool", ahead.name, condition, ahead.because)
+
+
+def _renamed(index: c.Expr, plan: Scan, low: Lowering, by: c.Expr) -> c.Expr:
+    own = c.Name(low.names[plan.dim])
+    result: c.Expr = rewrite(lambda n: by if n == own else None, index)
+    return result
+
+
+def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
+    """The sum begins with the value that is added to it first, where that is all that the lines do."""
+    match lines:
+        case [*comments, c.Assign(c.Name(own), "+=", value)] if own == name:
+            if all(isinstance(s, c.Comment) for s in comments):
+                return [*comments, c.Declare(kind.c, name, value)]
+    return [c.Declare(kind.c, name, zero(kind)), *_alone(lines)]
+
+
+def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:
+    """In braces, if something is declared."""
+    return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
+
+
+def lanes_added(vector: c.Name, width: int) -> c.Expr:
+    """The sums of a vector together."""
+    sums: list[c.Expr] = [c.Load(vector, c.Int(k)) for k in range(width)]
+    while len(sums) > 1:
+        half = len(sums) // 2
+        sums = [c.Bin("+", a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
+    return sums[0]

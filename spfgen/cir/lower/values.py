@@ -1,0 +1,202 @@
+"""Values, places in arrays, integers and conditions of a kernel as C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, flat, folded, joined, operation
+from spfgen.cir.tree.elements import constant, converted, zero
+from spfgen.cir.tree.names import Names
+from spfgen.errors import InternalError
+from spfgen.facts.formula import NEGATED, And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var, substitute
+from spfgen.ir import walk
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import QUOTIENT
+from spfgen.lang.types import TYPES, ElementType, promoted
+from spfgen.plan.nodes import Do, Plan
+from spfgen.space.nodes import Operand, Program, Read, Value, size_values
+
+
+class Values:
+    """Names and element types of what a kernel reads and stores; which of its sizes and arrays are used is noted."""
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self.program = program
+        self.names = names
+        self.arrays: dict[str, None] = {}
+        self.sizes: dict[str, None] = {}
+        self.array_names: dict[tuple[str, str], str] = {}
+        self.fields: dict[str, c.Expr] = {}
+        """What stands for sizes, and for arrays by their names, of tables that change while they are read."""
+        self.made: dict[str, tuple[str, str]] = {}
+        """Index arrays that the kernel makes: their C names and types."""
+        self.ranks: dict[str, int] = {}
+        """The second extents of those that have two."""
+        self.kinds = {t.name: TYPES[t.value_type] for t in (*program.tensors, *program.temporaries)}
+        for tensor in program.tensors:
+            for value in tensor.layout.values:
+                self.array_names[tensor.name, value.name] = names.new(f"{tensor.name}_{value.name}")
+            for array, function in tensor.arrays:
+                if function == f"{tensor.name}.{array}":
+                    self.array_names[tensor.name, array] = names.new(f"{tensor.name}_{array}")
+
+    # --- values ----------------------------------------------------------------------------------
+
+    def store(self, target: Operand, op: str, value: Value, scope: Scope) -> c.Stmt:
+        own = self.kinds[target.tensor]
+        kind = self.value_type(value, own)
+        term = self.value(value, scope, kind)
+        for operand, copy in scope.copied.items():
+            element = TYPES[self.program.tensor(operand.tensor).value_type]
+            if (
+                element.kind == "f"
+                and not scope.numbers
+                and operand in [n.operand for n in walk(value) if isinstance(n, Read)]
+            ):
+                if kind == element:
+                    term = c.Call(f"spfgen_stored_{element.name}", (copy, term))
+                else:
+                    test = c.Call(f"spfgen_stored_{element.name}", (copy, constant(1, element)))
+                    term = c.Select(c.Bin("!=", test, constant(0, element)), term, zero(kind))
+        running = scope.running(target)
+        if running is not None and target.tensor in scope.falling:
+            return c.Assign(c.Name(running[0]), "-=", converted(term, kind, running[1]))
+        if running is not None:
+            return self.combine(c.Name(running[0]), "+=", term, running[1], kind)
+        kept = scope.rows.get((target.tensor, target.place))
+        if kept is not None:
+            return self.combine(kept[0], "+=", term, kept[1], kind)
+        return self.combine(self.place(target, scope), op, term, own, kind)
+
+    def combine(self, place: c.Expr, op: str, term: c.Expr, own: ElementType, kind: ElementType) -> c.Stmt:
+        """Store or add; the result has the type of the place. Booleans add by `or`."""
+        if op == "+=" and own.kind == "b":
+            return c.Assign(place, "=", c.Bin("||", place, converted(term, kind, own)))
+        if op == "+=" and own.kind in "iu" and own.bytes < 4:
+            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", place, term)))
+        if op == "+=" and kind != own and not (own.kind == kind.kind and own.kind in "iu"):
+            return c.Assign(place, "=", c.Cast(own.c, c.Bin("+", converted(place, own, kind), term)))
+        return c.Assign(place, op, converted(term, kind, own))
+
+    def place(self, operand: Operand, scope: Scope) -> c.Expr:
+        self.arrays[f"{operand.tensor}.{operand.array}"] = None
+        index = flat((self.expr(p, scope) for p in operand.place), operand.extents, lambda e: self.expr(e, scope))
+        name = self.array_names[operand.tensor, operand.array]
+        return c.Load(self.fields.get(name, c.Name(name)), index)
+
+    def compute_type(self, body: Plan, target: Operand) -> ElementType:
+        own = self.kinds[target.tensor]
+        dos = [n for n in walk(body) if isinstance(n, Do)]
+        return promoted([self.value_type(d.value, own).name for d in dos])
+
+    def value_type(self, value: Value, own: ElementType) -> ElementType:
+        """Values are combined in the widest of their types and that of the target."""
+        kinds = {own.name}
+        for node in walk(value):
+            match node:
+                case Read(operand):
+                    kinds.add(self.program.tensor(operand.tensor).value_type)
+                case Constant(number) if isinstance(number, float):
+                    kinds |= set() if own.kind in "fc" else {"float64"}
+                case Apply() if node.operator.result == QUOTIENT:
+                    kinds |= set() if own.kind in "fc" else {"float64"}
+        return promoted(sorted(kinds))
+
+    def value(self, value: Value, scope: Scope, kind: ElementType) -> c.Expr:
+        match value:
+            case Constant(number):
+                return constant(number, kind)
+            case Read(operand) if operand.tensor in scope.folded:
+                name, own = scope.folded[operand.tensor]
+                return converted(c.Name(name), own, kind)
+            case Read(operand):
+                own = TYPES[self.program.tensor(operand.tensor).value_type]
+                return converted(
+                    scope.copied.get(operand) or scope.held.get(operand) or self.place(operand, scope), own, kind
+                )
+            case Apply(arguments=arguments):
+                sign = value.operator.c_bool if kind.kind == "b" else value.operator.c
+                found = [self.value(a, scope, kind) for a in arguments]
+                return c.Un(sign, *found) if len(found) == 1 else c.Bin(sign, *found)
+        raise InternalError(f"no C for {value!r}")
+
+    # --- integers and conditions -----------------------------------------------------------------
+
+    def expr(self, expr: Expr, scope: Scope, within: bool = False) -> c.Expr:
+        """An integer expression. `within` an operation, narrow loaded values are widened first."""
+        match expr:
+            case Num(value):
+                return c.Int(value)
+            case Var(name) if name in scope.inline:
+                return self.expr(scope.inline[name], scope, within)
+            case Var(name) if name in self.fields:
+                return self.fields[name]
+            case Var(name):
+                if name in self.program.fixed:
+                    return c.Int(self.program.fixed[name])
+                if name in self.program.size_of:
+                    self.sizes[name] = None
+                return c.Name(self.names[name])
+            case Call(function, arguments):
+                return self.load(function, arguments, scope, within)
+            case Bin(op, left, right):
+                return operation(op, self.expr(left, scope, True), self.expr(right, scope, True))
+        raise InternalError(f"no C for {expr!r}")
+
+    def fold(self, function: str, values: tuple[Expr, ...], scope: Scope) -> c.Expr:
+        return folded(function, [self.expr(v, scope) for v in values])
+
+    def layout_expr(self, expr: Expr, tensor_name: str) -> c.Expr:
+        """An extent of the layout, in the kernel's sizes."""
+        tensor = self.program.tensor(tensor_name)
+        return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
+
+    def flat(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
+        (index,) = at
+        return self.expr(index, scope)
+
+    def load(self, function: str, arguments: tuple[Expr, ...], scope: Scope, within: bool) -> c.Expr:
+        if function in self.made:
+            name, kind = self.made[function]
+            place = self.expr(arguments[0], scope)
+            if len(arguments) > 1:
+                place = c.Bin("+", c.Bin("*", place, c.Int(self.ranks[function])), self.expr(arguments[1], scope))
+            made = c.Load(self.fields.get(name, c.Name(name)), place)
+            return c.Cast(INT, made) if within and kind != "int64" else made
+        owner, array = function.split(".", 1)
+        tensor = self.program.tensor(owner)
+        self.arrays[function] = None
+        extents = tensor.layout.index(array).extents
+        index = flat((self.expr(a, scope) for a in arguments), extents, lambda e: self.layout_expr(e, owner))
+        loaded = c.Load(c.Name(self.array_names[owner, array]), index)
+        narrow = dict(tensor.index_types)[array] != "int64"
+        return c.Cast(INT, loaded) if within and narrow else loaded
+
+    def element_type(self, read: Call | Operand) -> ElementType:
+        """Of what an array of values or an index array holds."""
+        if isinstance(read, Operand):
+            return TYPES[self.program.tensor(read.tensor).value_type]
+        if read.function in self.made:
+            return TYPES[self.made[read.function][1]]
+        owner, array = read.function.split(".", 1)
+        return TYPES[dict(self.program.tensor(owner).index_types)[array]]
+
+    def all(self, conditions: Sequence[Formula], scope: Scope) -> c.Expr:
+        return joined("&&", [self.condition(f, scope) for f in conditions])
+
+    def condition(self, formula: Formula, scope: Scope) -> c.Expr:
+        match formula:
+            case Compare(op, left, right):
+                sign = "==" if op == "=" else op
+                return c.Bin(sign, self.expr(left, scope), self.expr(right, scope))
+            case And(parts):
+                return joined("&&", [self.condition(p, scope) for p in parts])
+            case Or(parts):
+                return joined("||", [self.condition(p, scope) for p in parts])
+            case Not(Compare(op, left, right)) if op in NEGATED:
+                return self.condition(Compare(NEGATED[op], left, right), scope)
+            case Not(part):
+                return c.Un("!", self.condition(part, scope))
+        raise InternalError(f"no C for {formula!r}")

@@ -1,0 +1,42 @@
+"""Variants in C: their costs are compared before memory is taken, then one of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir.lower.cost import cost_expr
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import first_of
+from spfgen.plan.nodes import Choose
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+def choose(low: Lowering, plan: Choose, scope: Scope) -> list[c.Stmt]:
+    """The costs are compared before memory is taken; then the variant runs."""
+    prices = [low.names.new(f"cost_{k + 1}") for k in range(len(plan.variants))]
+    chosen = low.names.new("variant")
+    low.choices.append(c.Comment(f"{plan.because}: expected nanoseconds of each variant"))
+    for name, variant in zip(prices, plan.variants, strict=True):
+        low.choices.append(c.Declare("const double", name, cost_expr(variant.cost, low, scope)))
+    number: c.Expr = c.Int(len(prices))
+    for k in range(len(prices) - 1, 0, -1):
+        least = [c.Bin("<=", c.Name(prices[k - 1]), c.Name(p)) for p in prices[k:]]
+        number = c.Select(all_of(least), c.Int(k), number)
+    low.choices.append(c.Declare("const int", chosen, number))
+    tests = [c.Bin("==", c.Name(chosen), c.Int(k + 1)) for k in range(len(prices))]
+    bodies = [
+        c.Block(tuple(low.plan(v.body, replace(scope, when=t)))) for v, t in zip(plan.variants, tests, strict=True)
+    ]
+    return [first_of(zip(tests[:-1], bodies[:-1], strict=True), bodies[-1])]
+
+
+def all_of(conditions: Sequence[c.Expr]) -> c.Expr:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = c.Bin("&&", result, condition)
+    return result

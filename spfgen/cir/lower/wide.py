@@ -1,0 +1,72 @@
+"""Sums in a type that cannot hold their parts: they are made in a workspace of a wider type and cast once, at the end.
+
+To cast at each addition would give other results where the target is bool, or of whole numbers beside fractions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spfgen.cir.lower.workspaces import PARALLEL, Workspace
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.elements import converted
+from spfgen.ir import children, walk
+from spfgen.lang.types import ElementType, promoted
+from spfgen.plan.nodes import PLANS, Do, Plan, Reduce
+from spfgen.space.nodes import Group
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+def wide_type(lowering: Lowering, group: Group, plan: Plan) -> ElementType | None:
+    """The type in which the statement must add; None where its target can hold what is added to it."""
+    own = lowering.kinds[group.target]
+    added = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
+    parts = [lowering.value_type(n.value, own).name for n in added]
+    kind = promoted([own.name, *parts])
+    is_lossy = kind.kind != "b" if own.kind == "b" else own.kind in "iu" and kind.kind in "fc"
+    return kind if is_lossy and _adds(plan, group.target) else None
+
+
+def widened(lowering: Lowering, group: Group, plan: Plan, kind: ElementType) -> list[c.Stmt]:
+    """The statement with its target in a workspace."""
+    tensor = lowering.program.tensor(group.target)
+    own, before = lowering.kinds[tensor.name], dict(lowering.array_names)
+    first: list[c.Stmt] = []
+    last: list[c.Stmt] = []
+    for value in tensor.layout.values:
+        lowering.arrays[f"{tensor.name}.{value.name}"] = None
+        held = lowering.array_names[tensor.name, value.name]
+        wide = lowering.names.new(f"{held}_wide")
+        counter = lowering.names.new("p")
+        count: c.Expr = c.Int(1)
+        for extent in value.extents:
+            factor = lowering.layout_expr(extent, tensor.name)
+            count = factor if count == c.Int(1) else c.Bin("*", count, factor)
+        lowering.workspaces.append(Workspace(wide, kind.c, count))
+        lowering.array_names[tensor.name, value.name] = wide
+        inside, outside = (c.Load(c.Name(name), c.Name(counter)) for name in (wide, held))
+        copies = ((first, inside, converted(outside, own, kind)),
+                  (last, outside, converted(inside, kind, own)))  # fmt: skip
+        for lines, target, source in copies:
+            body = c.Assign(target, "=", source)
+            lines.append(c.For("int64_t", counter, c.Int(0), c.Bin("<", c.Name(counter), count), 1, body, (PARALLEL,)))
+    lowering.kinds[tensor.name] = kind
+    lines = lowering.nests(plan)
+    lowering.kinds[tensor.name], lowering.array_names = own, before
+    why = f"{tensor.name} is {own.name}, sums are made in {kind.name}"
+    return [
+        *([c.Comment(f"what is added to: {why}"), *first] if group.op == "+=" else []),
+        *lines,
+        c.Comment(f"the sums, cast once: {why}"),
+        *last,
+    ]
+
+
+def _adds(node: object, tensor: str) -> bool:
+    """Whether a place of the target may be added to in memory, rather than written once from a sum of its own."""
+    match node:
+        case Reduce(target, op) | Do(target, op):
+            return op == "+=" and target.tensor == tensor
+    return any(_adds(n, tensor) for n in children(node))  # variants are no plans, but have some

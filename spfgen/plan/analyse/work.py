@@ -1,0 +1,91 @@
+"""About how long a nest takes and how often it adds, in the sizes: enough to decide whether threads pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+
+from spfgen import tuning
+from spfgen.facts.formula import ONE, Expr, Num, Var, variables
+from spfgen.ir import walk
+from spfgen.plan.analyse.cost import Counts, nanoseconds, over, plus, times
+from spfgen.plan.nodes import Do, Find, Load, Locate, Plan, Reduce, Scan, chain
+from spfgen.space.nodes import Instance, Read
+
+BY_VECTORS = nanoseconds(tuning.BY_VECTORS_TENTHS)
+ITERATION_BY_VECTORS = nanoseconds(tuning.ITERATION_BY_VECTORS_TENTHS)
+
+
+@dataclass(frozen=True)
+class Work:
+    """`nanoseconds` in all; `additions` to places in memory."""
+
+    nanoseconds: Expr
+    additions: Expr
+
+
+def work(counts: Counts, plan: Plan, price: Callable[[Find, Expr], Expr], vectors: bool = False) -> Work:
+    """What the nest takes; `price` is that of a find among so many positions, and `vectors` says that loops over what
+    lies side by side run by them."""
+    trips: list[Expr] = []
+    total: list[Expr] = []
+    additions: Expr | None = None
+    statement: Expr = Num(tuning.STATEMENT_NS)
+    iteration: Expr = ONE
+    for node in chain(plan):
+        if isinstance(node, Scan):
+            if vectors and _stands_in_order(node):
+                statement, iteration = BY_VECTORS, ITERATION_BY_VECTORS
+            trips.append(counts.trips(node.low, node.high))
+            total.append(times(iteration, times(*trips)))
+        elif isinstance(node, Find):
+            length = counts.trips(node.low, node.high)
+            total.append(times(price(node, length), *trips))
+            trips.append(over(length, counts.extent(node.loads[0].dim)))
+        elif isinstance(node, Reduce) and additions is None:
+            additions = times(*trips)
+    inside = times(*trips)
+    if total and total[-1] == times(iteration, inside):
+        total.pop()
+    return Work(plus(*total, times(statement, inside)), inside if additions is None else additions)
+
+
+def additions(instance: Instance, nodes: Iterable[Plan]) -> Expr:
+    """How often a nest, given from the outside in, adds on the average of such sizes."""
+    loops = (n for n in nodes if isinstance(n, Scan) or (isinstance(n, Find) and n.key is None))
+    first = next(loops, None)
+    return ONE if first is None else work(Counts(instance), first, by_algorithm).additions
+
+
+def _stands_in_order(loop: Scan) -> bool:
+    """Whether all values of the loop lie side by side or are the same for all its iterations, as is what else is done
+    in them."""
+    *inside, do = chain(loop.body)
+    own = {loop.dim, *(n.dim for n in inside if isinstance(n, Locate) and n.value == Var(loop.dim))}
+    along: list[Expr] = [Var(n) for n in own]
+    if not isinstance(do, Do) or not all(_same(n, own) for n in inside):
+        return False
+    operands = [do.target, *(n.operand for n in walk(do.value) if isinstance(n, Read))]
+    moving = [o.place for o in operands if any(own & variables(p) for p in o.place)]
+    return (
+        bool(moving)
+        and all(last in along for *_, last in moving)
+        and not any(own & variables(p) for *others, _ in moving for p in others)
+    )
+
+
+def _same(node: Plan, own: Set[str]) -> bool:
+    """Whether what is done there is the same whatever the values of these dimensions, but for copies of them."""
+    match node:
+        case Scan(low=low, high=high):
+            return not any(own & variables(e) for e in (*low, *high))
+        case Locate(dim, value):
+            return dim in own or not own & variables(value)
+        case Load(call=call):
+            return not own & variables(call)
+    return isinstance(node, Reduce)
+
+
+def by_algorithm(find: Find, length: Expr) -> Expr:
+    """The price of a find whose algorithm is chosen."""
+    return length if find.key is None else Num(tuning.LOOKUP_NS)

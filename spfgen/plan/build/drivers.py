@@ -1,0 +1,143 @@
+"""Who drives: which order of loops means the least work.
+
+The order of the text comes first (order.py). Each other sparse operand may drive instead; such an order is taken when a
+rough count of its work, every find for the price of one look-up, is far below that of the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spfgen import tuning
+from spfgen.errors import SpfgenError
+from spfgen.facts.formula import Compare, Expr, Num, calls, variables
+from spfgen.ir import walk
+from spfgen.plan.analyse.cost import Counts, mean_ratio
+from spfgen.plan.analyse.order import scan_order
+from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
+from spfgen.plan.analyse.work import work
+from spfgen.plan.build.narrow import narrowed
+from spfgen.plan.context import Context
+from spfgen.plan.finds import with_finds
+from spfgen.plan.nodes import Bound, Do, Find, Plan, chain
+from spfgen.sets.named import Space
+from spfgen.space.nodes import Instance, Operand
+
+_ORDERS = ("<", "<=", ">", ">=")
+MOST_DIMENSIONS = 48
+"""Of points with more dimensions no other driver is tried: an order of 50 takes isl three seconds (three matrices of
+blocks with bit masks)."""
+
+
+def driven(instance: Instance, context: Context) -> list[list[Step]]:
+    """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
+    order of the text, should the promise not be kept."""
+    best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
+    if context.order or not context.level or sum(o.sparse for o in instance.reads) < 2:
+        return [best]
+    if len(instance.domain.space.names) > MOST_DIMENSIONS:
+        return [best]
+    between = _intersected(instance, best, context)
+    tried = {tuple(s.dim for s in best)}
+    first = next((s.dim for s in best if s.kind == "scan"), "")
+    alike = {_form(o) for o in instance.reads if first in o.positions}
+    cost = rough(instance, best)
+    for operand in instance.reads:
+        leading = operand.positions[:1] if operand.sparse else ()
+        if not leading or leading[0] in context.forced or _form(operand) in alike:
+            continue
+        alike.add(_form(operand))
+        try:
+            dims = _ordered(instance, context, leading)
+        except SpfgenError:
+            continue
+        if dims in tried:
+            continue
+        tried.add(dims)
+        other = steps_in_order(instance, dims)
+        between = between or _intersected(instance, other, context)
+        price = rough(instance, other)
+        if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
+            best, cost = other, price
+    found = [best] if best is first_of_all else [best, first_of_all]
+    return found if between is None else [between, *found]
+
+
+def _intersected(instance: Instance, steps: Sequence[Step], context: Context) -> list[Step] | None:
+    """The order that intersects intervals, where this one goes along one operand's interval and looks for the positions
+    of others at each of its points: those positions come first, the points that all have come last. None where the
+    positions that meet the interval are not found by searches."""
+    scans = [k for k, s in enumerate(steps) if s.kind == "scan"]
+    positions = {p for o in instance.reads if o.sparse for p in o.positions}
+    for along in reversed(scans):
+        others = [steps[k].dim for k in scans if k > along and steps[k].dim in positions]
+        independent = all(steps[along].dim not in _needed(steps, dim) for dim in others)
+        if not others or not independent or not _is_interval(instance, steps, along) or {*others} & {*context.forced}:
+            continue
+        outer = [steps[k].dim for k in scans if k < along]
+        try:
+            found = steps_in_order(instance, _ordered(instance, context, (*outer, *others, steps[along].dim)))
+        except SpfgenError:
+            continue
+        body: Plan = Do(instance.target, "+=", instance.value)
+        for step in reversed(found):
+            body = wrapped(step, body)
+        sought = Counter(n.dim for n in chain(narrowed(instance, body, found, context)) if isinstance(n, Bound))
+        if all(sought[dim] == 2 for dim in others):
+            return found
+    return None
+
+
+def _is_interval(instance: Instance, steps: Sequence[Step], k: int) -> bool:
+    """Whether a loop goes along coordinates from one value that is loaded to another. Those of fixed length are short:
+    blocks."""
+    same = [c.value.names() for c in instance.domain.hull().constraints() if c.equality and not c.value.constant]
+    if steps[k].dim not in instance.indices and not any({steps[k].dim, i} in same for i in instance.indices):
+        return False
+    loads = {s.dim for s in steps[:k] if s.kind == "load"}
+    if isinstance(Counts(instance).trips(steps[k].low, steps[k].high), Num):
+        return False
+    return all(any(loads & variables(e) for e in bounds) for bounds in (steps[k].low, steps[k].high))
+
+
+def _needed(steps: Sequence[Step], dim: str) -> set[str]:
+    """The dimensions that the bounds of a loop come from."""
+    step = next(s for s in steps if s.dim == dim)
+    return sources(steps, {v for e in (*step.low, *step.high) for v in variables(e)})
+
+
+def _ordered(instance: Instance, context: Context, wanted: Sequence[str]) -> tuple[str, ...]:
+    return scan_order(instance, wanted, context.outside, context.named)
+
+
+def steps_in_order(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
+    """How each dimension comes to its value when they come in this order."""
+    domain = instance.domain.reordered(Space((*instance.sizes, *dims)))
+    return scan_steps(instance, domain, dims)
+
+
+def _quick(instance: Instance, find: Find) -> bool:
+    """Whether there is hope for more than a plain loop: an order, or a range that does not change."""
+    call = find.loads[0].call
+    compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
+    ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
+    return ordered or all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
+
+
+def _form(operand: Operand) -> tuple[object, ...]:
+    """What makes two operands alike: either may drive as well as the other."""
+    positions = tuple(p.removeprefix(f"{operand.label}.") for p in operand.positions)
+    return positions, operand.array, operand.subscripts
+
+
+def rough(instance: Instance, steps: list[Step]) -> Expr:
+    """About how many nanoseconds, whatever the algorithms of the finds are."""
+    body: Plan = Do(instance.target, "+=", instance.value)
+    for step in reversed(steps):
+        body = wrapped(step, body)
+
+    def price(find: Find, length: Expr) -> Expr:
+        return Num(tuning.LOOKUP_NS) if _quick(instance, find) else length
+
+    return work(Counts(instance), with_finds(body), price).nanoseconds

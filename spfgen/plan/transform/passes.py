@@ -1,0 +1,185 @@
+"""Rewrites of plans in their order: named passes, each a plain function from the nests of an instance to such nests.
+
+The nests come from the scan, with what is looked for found (from_space.py). Each pass leaves them meaning the same, and
+leaves alone what it does not know. The context's `stop_after` ends the list early: a difference is bisected by pass.
+Statements whose value is an expression have passes of their own (expression.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
+
+from spfgen.errors import InternalError
+from spfgen.plan import left_out
+from spfgen.plan.analyse.scan import Step
+from spfgen.plan.analyse.work import additions
+from spfgen.plan.context import Context
+from spfgen.plan.nodes import Choose, Plan, Seq, Variant, chain
+from spfgen.plan.transform.blocks import fetched
+from spfgen.plan.transform.blocks_disjoint import blocks_disjoint
+from spfgen.plan.transform.clearing import cleared_before, cleared_inside
+from spfgen.plan.transform.early_exit import with_early_exits
+from spfgen.plan.transform.legal import annotated
+from spfgen.plan.transform.partition import measured, on_threads
+from spfgen.plan.transform.prefetch import fetched_ahead
+from spfgen.plan.transform.register_blocks import with_sums
+from spfgen.plan.transform.register_tile import tiled
+from spfgen.plan.transform.segmented_reduction import with_segmented_reductions
+from spfgen.plan.transform.simplify import simplify
+from spfgen.plan.transform.transpose import with_transposed
+from spfgen.plan.transform.unroll import unrolled
+from spfgen.plan.transform.unroll_and_jam import unroll_and_jam
+from spfgen.plan.verify.meaning import Difference, Fault, Path, begins, compare
+from spfgen.space.nodes import Instance
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the passes may ask: the points, the steps of the scan, the schedule and the types; `blocks` are dimensions
+    that the plan itself has made."""
+
+    instance: Instance
+    steps: tuple[Step, ...]
+    context: Context
+    blocks: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Loops that keep their names."""
+        return *self.instance.indices, *self.context.named
+
+
+@dataclass(frozen=True)
+class Nests:
+    """The nests of an instance, of which one runs, and what is cleared before."""
+
+    variants: tuple[Variant, ...]
+    before: tuple[Plan, ...] = ()
+
+    @property
+    def plans(self) -> list[Plan]:
+        if len(self.variants) == 1:
+            return [*self.before, self.variants[0].body]
+        return [*self.before, Choose(self.variants, "which is fastest depends on the sizes")]
+
+    @property
+    def nests(self) -> list[Plan]:
+        return [v.body for v in self.variants]
+
+    def with_nests(self, nests: list[Plan]) -> Nests:
+        """The same with these in their places."""
+        variants = (replace(v, body=nest) for v, nest in zip(self.variants, nests, strict=True))
+        return replace(self, variants=tuple(variants))
+
+
+Asked = TypeVar("Asked")
+Rewritten = TypeVar("Rewritten")
+
+
+@dataclass(frozen=True)
+class Pass(Generic[Asked, Rewritten]):
+    """A rewrite, which may ask what is known. `level`: 0 is needed for a right result, or does what the schedule says;
+    1 makes it the program that a person would write; 2 is for speed alone. What is not for `fixed` loops is left out
+    where the schedule says how all loops run."""
+
+    name: str
+    rewrite: Callable[[Asked, Rewritten], Rewritten]
+    level: int
+    fixed: bool = True
+
+
+def passed(
+    passes: Iterable[Pass[Asked, Rewritten]],
+    given: Asked,
+    plans: Rewritten,
+    context: Context,
+    verify: Callable[[Rewritten], None],
+) -> Rewritten:
+    """The plans after all passes of the context's level, or after those up to the one that is to be the last.
+    After each pass, `verify` raises Fault where it is not proved that they do what is asked for: a pass that need not
+    be is left out then. Where there is an example of what they do wrong (Difference), that is an InternalError."""
+    for step in passes:
+        if step.level <= context.level and (step.fixed or not context.fixed):
+            made = step.rewrite(given, plans)
+            try:
+                verify(made)
+                plans = made
+            except Fault as fault:
+                if step.level == 0 or isinstance(fault, Difference) or left_out.STRICT:
+                    raise InternalError(f"after the pass `{step.name}`: {fault}") from None
+                left_out.note(step.name, str(fault))
+        if step.name == context.stop_after:
+            break
+    return plans
+
+
+def of_each(rewrite: Callable[[Given, Plan], Plan]) -> Callable[[Given, Nests], Nests]:
+    """A pass that does the same with each nest."""
+    return lambda given, nests: nests.with_nests([rewrite(given, nest) for nest in nests.nests])
+
+
+class Verified:
+    """The check after each pass: what a nest does is compared with what is asked for, unless it has been already. What
+    is cleared or stored at first stays so."""
+
+    def __init__(self, given: Given, nests: Nests) -> None:
+        self.instance = given.instance
+        self.known: set[Path] = set()
+        self.starts = self.begins(nests)
+
+    def begins(self, nests: Nests) -> bool:
+        """Whether each nest begins with places that hold nothing of before."""
+        tensor = self.instance.target.tensor
+        return bool(nests.before) or all(begins(n, tensor) for n in nests.nests)
+
+    def __call__(self, nests: Nests) -> None:
+        if self.starts and not self.begins(nests):
+            raise Fault(f"{self.instance.target.tensor} is not cleared any more")
+        for nest in nests.nests:
+            compare(self.instance, nest, self.known)
+
+
+def _cleared_inside(given: Given, nests: Nests) -> Nests:
+    """What is cleared first is cleared where it is added to, if any of the nests can."""
+    if not nests.before:
+        return nests
+    added = additions(given.instance, chain(nests.nests[0]))  # those behind it go through lists of unknown length
+    inside = [cleared_inside(given.instance, nest, added) for nest in nests.nests]
+    if not any(inside):
+        return nests
+    done = [own or Seq((*nests.before, nest)) for own, nest in zip(inside, nests.nests, strict=True)]
+    return replace(nests.with_nests(done), before=())
+
+
+def _with_sums(given: Given, nest: Plan) -> Plan:
+    return with_sums(nest, partial(blocks_disjoint, given.instance, given.steps))
+
+
+def _transposed(given: Given, nests: Nests) -> Nests:
+    return replace(nests, variants=tuple(with_transposed(given.instance, nests.variants, given.context)))
+
+
+PASSES: tuple[Pass[Given, Nests], ...] = (
+    Pass("measure", of_each(lambda given, nest: measured(given.instance, nest, given.context)), 0),
+    Pass("clear inside", _cleared_inside, 1),
+    Pass("simplify", of_each(lambda given, nest: simplify(nest, given.names)), 1),
+    Pass("schedule", of_each(lambda given, nest: annotated(given.instance, nest, given.steps, given.context)), 0),
+    Pass("register tile", of_each(lambda given, nest: tiled(nest, given.context.types)), 2, fixed=False),
+    Pass("prefetch", of_each(lambda given, nest: fetched_ahead(nest)), 2),
+    Pass("unroll", of_each(lambda given, nest: unrolled(nest, given.instance.sizes, given.context.types)), 2),
+    Pass("prefetch blocks", of_each(lambda given, nest: fetched(nest) if given.blocks else nest), 2),
+    Pass("work partition", of_each(lambda given, nest: on_threads(given.instance, nest, given.context)), 0),
+    Pass("clear before", of_each(lambda given, nest: cleared_before(nest)), 0),
+    Pass("register blocks", of_each(_with_sums), 2, fixed=False),
+    Pass("segmented reduction", of_each(lambda given, nest: with_segmented_reductions(nest)), 2, fixed=False),
+    Pass("early exit", of_each(lambda given, nest: with_early_exits(given.instance, nest)), 2),
+    Pass("transpose", _transposed, 2, fixed=False),
+    Pass("unroll and jam", of_each(lambda given, nest: unroll_and_jam(nest)), 2, fixed=False),
+)
+"""All passes, the first one first."""
+APPENDING = ("measure", "simplify", "schedule", "prefetch", "work partition", "early exit")
+ENTRIES = tuple(p if p.name in APPENDING else replace(p, rewrite=lambda _, nests: nests) for p in PASSES)
+"""The same for nests that deliver entries: the others are about places in memory, of which these have none."""

@@ -1,0 +1,279 @@
+"""Small dense blocks: their sums stay in registers, and their loops run a number of times that is known.
+
+    for p { for r < min(R, rest) { for c < min(C, rest of p) { y[R*b + r] += A[p, r, c]*x[C*f(p) + c] } } }
+
+adds to memory for each p. Instead there are R sums; where the block is whole, and all but the last ones are, the loops
+over r and c run R and C times, numbers that the compiler sees: it writes out the additions, and the sums are registers.
+Each value of a whole block has a sum of its own, where the registers hold so many; what was in y before is added last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from spfgen import tuning
+from spfgen.facts.formula import Bin, Compare, Expr, Formula, Num, Var, substitute, variables
+from spfgen.ir import rewrite, walk
+from spfgen.plan.nodes import (
+    PLANS,
+    Clear,
+    Do,
+    Find,
+    Guard,
+    Load,
+    Locate,
+    Plan,
+    Reduce,
+    Scan,
+    Sums,
+    Versioned,
+    chain,
+    with_body,
+)
+from spfgen.plan.transform.simplify import without_unused
+from spfgen.sets.affine import Affine, NotAffine, expression
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Read
+
+WHY = "all blocks but the last ones are whole"
+
+
+Apart = Callable[[Sums, str, str, set[str]], bool]
+"""Whether iterations of a parallel loop add sums, one for each iteration of a small loop, to different places, given
+the dimensions known where they begin."""
+
+
+def with_sums(plan: Plan, apart: Apart) -> Plan:
+    """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again and threads
+    do not meet there: all places of a block are added to, whether anything was summed for them or not."""
+    defined = _defined(plan)
+    shared = [
+        n.dim
+        for n in walk(plan, PLANS)
+        if isinstance(n, Scan) and n.parallel and not (n.partition and n.partition.adds)
+    ]
+
+    def rule(node: object) -> Plan | None:
+        if isinstance(node, Clear):
+            return _stored(node)
+        if not isinstance(node, Scan):
+            return None
+        counted, origin = _from_zero(node)
+        found = _sums(counted)
+        if found is None:
+            return None
+        above = defined - _defined(node)
+        own = origin.get(found.dim, found.dim)
+        return _in_wholes(found, node) if all(apart(found, own, d, above) for d in shared if d in above) else None
+
+    result: Plan = rewrite(rule, plan, PLANS)
+    return result
+
+
+def _defined(plan: Plan) -> set[str]:
+    return {n.dim for n in walk(plan, PLANS) if isinstance(n, Scan | Load | Locate | Find)}
+
+
+def _from_zero(outer: Scan) -> tuple[Scan, dict[str, str]]:
+    """The nest with small loops over [low, low + n) counted from 0, where low is known outside; and what those loops
+    were over before."""
+    origin: dict[str, str] = {}
+    inside = [n for n in chain(outer.body) if isinstance(n, Scan | Load | Locate)]
+    for scan in inside:
+        if (
+            isinstance(scan, Scan)
+            and scan.low != (Num(0),)
+            and not {v for e in scan.low for v in variables(e)}
+            & {
+                outer.dim,
+                *(n.dim for n in inside),
+            }
+        ):
+            counted = _counted(scan, f"{scan.dim}_own")
+            if counted is not None:
+                outer = rewrite(partial(_replaced, scan, counted), outer)
+                origin[counted.dim] = scan.dim
+                break
+    return outer, origin
+
+
+def _counted(scan: Scan, dim: str) -> Scan | None:
+    """A loop over [low, low + n) as one over [0, n), when n is a small number."""
+    try:
+        (low,) = map(linear, scan.low)
+        high = [linear(e) - low for e in scan.high]
+    except (NotAffine, ValueError):
+        return None
+    numbers = [h.constant for h in high if not h.names()]
+    if not numbers or not 1 < min(numbers) <= tuning.BLOCK_SUMS:
+        return None
+    place = low + Affine(((dim, 1),))
+
+    def rule(node: object) -> Expr | None:
+        match node:
+            case Var(name) if name == scan.dim:
+                return expression(place)
+            case Bin("%" | "rem", left, Num(count)) if dim in variables(left) and count >= min(numbers):
+                rest = linear(left) - Affine(((dim, 1),))
+                return None if any(k % count for _, k in rest.terms) or rest.constant % count else Var(dim)
+            case Bin(op, _, _) if op in ("+", "-") and dim in variables(node):
+                return expression(linear(node))
+        return None
+
+    def careful(node: object) -> Expr | None:
+        try:
+            return rule(node)
+        except NotAffine:
+            return None
+
+    body: Plan = rewrite(careful, scan.body)
+    return replace(scan, dim=dim, low=(Num(0),), high=tuple(map(expression, high)), body=body)
+
+
+def _sums(outer: Scan) -> Sums | None:
+    """The loop with a sum for each place that a small loop inside goes through."""
+    inside = list(chain(outer.body))
+    if outer.parallel or not all(isinstance(n, Scan | Load | Locate | Guard | Reduce | Do) for n in inside):
+        return None
+    do = inside[-1]
+    if not isinstance(do, Do) or do.op != "+=" or any(isinstance(n, Reduce) and n.op != "+=" for n in inside):
+        return None
+    if any(isinstance(n, Read) and n.operand.tensor == do.target.tensor for n in walk(do.value)):
+        return None
+    located = {n.dim: n.value for n in inside if isinstance(n, Locate)}
+    located |= {n.dim: n.call for n in inside if isinstance(n, Load)}
+    place = tuple(_written_out(p, located) for p in do.target.place)
+    named = {v for p in place for v in variables(p)}
+    defined = {outer.dim, *(n.dim for n in inside if isinstance(n, Scan | Load))}
+    small = [n for n in inside if isinstance(n, Scan) and n.dim in named]
+    if len(small) != 1 or named & defined != {small[0].dim}:
+        return None
+    (own,) = small
+    count = _count(own)
+    if count is None or {v for e in own.high for v in variables(e)} & {*defined, *located}:
+        return None
+    added = replace(do.target, array="", place=(Var(own.dim),))
+    nest = without_unused(rewrite(lambda n: added if n == do.target else None, outer))
+    why = f"{do.target.tensor} has at most {count} places there"
+    return Sums(own.dim, count, own.high, replace(do.target, place=place), "+=", added, nest, why)
+
+
+def _stored(clear: Clear) -> Plan | None:
+    """What is cleared first is stored instead, where it is known to be just the places of the sums."""
+    above: list[Plan] = []
+    node = clear.body
+    while isinstance(node, Load | Locate):
+        above.append(node)
+        node = node.body
+    if (
+        not isinstance(node, Versioned)
+        or not isinstance(node.whole, Sums)
+        or not _are_places(clear.part, node, node.whole)
+    ):
+        return None
+    result: Plan = replace(node, whole=replace(node.whole, op="="), stores=True)
+    for outer in reversed(above):
+        result = with_body(outer, result)
+    return replace(clear, body=result)
+
+
+def _are_places(part: Plan | None, whole: Versioned, sums: Sums) -> bool:
+    """Whether a loop over places goes through those of the sums where the blocks are whole."""
+    match part:
+        case Scan(dim, (low,), high, Do(target)) if len(target.place) == len(sums.target.place) == 1:
+            pass
+        case _:
+            return False
+    try:
+        first = linear(substitute(sums.target.place[0], {sums.dim: Num(0)}))
+        after = linear(substitute(sums.target.place[0], {sums.dim: Num(1)}))
+        ends = [linear(e) - first for e in high]
+        known = [linear(c.left) for c in whole.when if isinstance(c, Compare)]
+        begin = linear(low)
+    except NotAffine:
+        return False
+    count = Affine((), sums.count)
+    if target.place != (Var(dim),) or begin != first or after - first != Affine((), 1):
+        return False
+    return count in ends and all(end == count or end in known for end in ends)
+
+
+def _count(scan: Scan) -> int | None:
+    """How often a loop runs at most, when that is a small number."""
+    numbers = [e.value for e in scan.high if isinstance(e, Num)]
+    known = scan.low == (Num(0),) and numbers and 1 < min(numbers) <= tuning.BLOCK_SUMS and not scan.parallel
+    return min(numbers) if known else None
+
+
+def _written_out(expr: Expr, located: Mapping[str, Expr]) -> Expr:
+    while variables(expr) & located.keys():
+        expr = substitute(expr, located)
+    return expr
+
+
+def _in_wholes(sums: Sums, given: Scan) -> Plan:
+    """The sums where blocks are whole, those at the edges apart."""
+    own = next(n for n in chain(sums.body) if isinstance(n, Scan) and n.dim == sums.dim)
+    needs = _needs(own)
+    inner = _wholes_inside(_with_count(sums.body, own), own.dim)
+    whole = replace(sums, high=(Num(sums.count),), body=inner)
+    return Versioned(needs, whole, given, WHY)
+
+
+def _replaced(old: Plan, new: Plan, node: object) -> Plan | None:
+    return new if node == old else None
+
+
+def _needs(scan: Scan) -> tuple[Formula, ...]:
+    """What must hold for a loop to run as often as it can."""
+    count = _count(scan)
+    assert count is not None
+    return tuple(Compare(">=", e, Num(count)) for e in scan.high if not isinstance(e, Num))
+
+
+def _with_count(plan: Plan, scan: Scan) -> Plan:
+    """The nest in which this loop runs as often as it can."""
+    count = _count(scan)
+    assert count is not None
+    known = replace(scan, high=(Num(count),))
+    result: Plan = rewrite(
+        lambda n: replace(n, high=known.high) if isinstance(n, Scan) and n.dim == scan.dim else None, plan
+    )
+    return result
+
+
+def _wholes_inside(plan: Plan, dim: str) -> Plan:
+    """The nest whose loop over `dim` has the small loops inside of it run as often as they can, where they do."""
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Scan) or node.dim != dim:
+            return None
+        inside = list(chain(node.body))
+        defined = {node.dim, *(n.dim for n in inside if isinstance(n, Scan | Load | Locate))}
+        needs: tuple[Formula, ...] = ()
+        whole: Plan = node
+        rest: Plan = node
+        for scan in inside:
+            if isinstance(scan, Scan) and _count(scan) is not None and _needs(scan):
+                more = _needs(scan)
+                if not {v for f in more for v in variables(f)} & defined:
+                    needs += more
+                    whole, rest = _with_count(whole, scan), _guarded(rest, scan)
+        return Versioned(needs, whole, rest, WHY) if needs else None
+
+    result: Plan = rewrite(rule, plan, PLANS)
+    return result
+
+
+def _guarded(plan: Plan, scan: Scan) -> Plan:
+    """The nest in which this loop runs as often as it can, and does nothing where it should not: its number of
+    iterations is still known."""
+    inside = tuple(Compare("<", Var(scan.dim), e) for e in scan.high if not isinstance(e, Num))
+
+    def rule(node: object) -> Plan | None:
+        return replace(node, body=Guard(inside, node.body)) if isinstance(node, Scan) and node.dim == scan.dim else None
+
+    result: Plan = rewrite(rule, _with_count(plan, scan))
+    return result

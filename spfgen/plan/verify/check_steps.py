@@ -1,0 +1,320 @@
+"""What holds of every plan of steps, looked at once it is made: a fault is a bug of ours, told before there is any C.
+
+A name is used where it is defined, a scalar as what it was declared as, an array and a table after they exist; they
+exist once, above all loops. `break` ends a loop that C has. Iterations of a parallel loop change scalars, tables and
+places of their own alone: a place depends on the loop's index, and the loop says why two of them differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from spfgen.errors import InternalError
+from spfgen.facts.formula import Expr, Formula, calls, variables
+from spfgen.ir import children
+from spfgen.lang import nodes as lang
+from spfgen.plan.nodes import (
+    Append,
+    Array,
+    Assign,
+    Block,
+    Bound,
+    Break,
+    Clear,
+    Collect,
+    Define,
+    Emptied,
+    Entry,
+    Find,
+    Guard,
+    If,
+    Let,
+    Load,
+    Locate,
+    Plan,
+    Probe,
+    Reach,
+    Refuse,
+    Repeat,
+    Scan,
+    Segment,
+    State,
+    Store,
+    Table,
+)
+from spfgen.space.nodes import Operand, Program, Read
+from spfgen.space.own import AT, COUNT, HELD, OWN
+from spfgen.space.typed import Holds, Scalar
+
+SEARCHED = "a find"
+"""Stands for a loop that C may not have."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known at a place of a plan. `scalars` have their type and how many parallel loops are around their
+    declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
+    tables of finds. `loop` is the innermost one; `parallel` are the parallel ones; `varies` depends on the index of the
+    innermost of these."""
+
+    names: frozenset[str]
+    arrays: frozenset[tuple[str, str]]
+    functions: frozenset[str]
+    scalars: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)
+    places: frozenset[str] = frozenset()
+    loop: Plan | str | None = None
+    parallel: tuple[Plan, ...] = ()
+    varies: frozenset[str] = frozenset()
+
+    def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> Scope:
+        """With names that are made of these expressions."""
+        new = frozenset(names)
+        moves = any(variables(e) & self.varies for e in of)
+        return replace(self, names=self.names | new, varies=self.varies | new if moves else self.varies - new)
+
+    def within(self, loop: Plan | str, is_parallel: bool = False) -> Scope:
+        if not is_parallel:
+            return replace(self, loop=loop)
+        assert isinstance(loop, Plan)
+        return replace(self, loop=loop, parallel=(*self.parallel, loop), varies=frozenset())
+
+
+def check_steps(plan: Plan, program: Program) -> None:
+    """Raises InternalError with the node that is at fault."""
+    tensors = [t for t in program.tensors if t.assembled is None]
+    scope = Scope(
+        frozenset((*program.size_of, *program.parameters, *program.fixed)),
+        frozenset((t.name, v.name) for t in tensors for v in t.layout.values),
+        frozenset(function for t in tensors for _, function in t.arrays),
+    )
+    _Checker(program).statement(plan, scope)
+
+
+class _Checker:
+    def __init__(self, program: Program) -> None:
+        self.assembled = {t.name for t in program.tensors if t.assembled is not None}
+
+    def statement(self, plan: Plan, scope: Scope) -> Scope:
+        """What is known in the rest of the block."""
+        match plan:
+            case Block(parts):
+                inner = scope
+                for part in parts:
+                    inner = self.statement(part, inner)
+                return replace(scope, arrays=inner.arrays, functions=inner.functions, tables=inner.tables)
+            case Define(dim, value):
+                self.known(plan, scope, value)
+                return self.new(plan, scope, [dim], [value])
+            case Let(name, kind, value):
+                self.value(plan, scope, value)
+                scalars = {**scope.scalars, name: (kind, len(scope.parallel))}
+                return replace(self.new(plan, scope, [name]), scalars=scalars)
+            case Assign(name, kind, value):
+                self.value(plan, scope, value)
+                self.assigned(plan, scope, name, kind)
+            case Store(target, value):
+                self.value(plan, scope, value)
+                self.operand(plan, scope, target)
+                self.apart(plan, scope, target.place)
+            case If(condition, then, otherwise):
+                self.value(plan, scope, condition)
+                found = self.statement(then, scope)
+                return self.made(scope, found if otherwise is None else self.statement(otherwise, found))
+            case Repeat(body):
+                return self.made(scope, self.statement(body, scope.within(plan)))
+            case Break():
+                shared = any(scope.loop is p for p in scope.parallel)
+                if shared or not isinstance(scope.loop, Scan | Repeat):
+                    what = "a parallel loop" if shared else str(scope.loop or "no loop")
+                    raise fault(plan, f"it stands in {what}, which does not end by it")
+            case Array(name, _, extents):
+                self.known(plan, scope, *extents)
+                self.above_loops(plan, scope)
+                return replace(scope, arrays=scope.arrays | {(name, OWN)})
+            case Refuse(name):
+                self.scalar(plan, scope, name, "bool")
+            case Collect(name, _, _, body):
+                self.above_loops(plan, scope)
+                tables = {**scope.tables, name: len(scope.parallel)}
+                found = self.made(scope, self.statement(body, replace(scope, tables=tables)))
+                found = replace(found, tables={**found.tables, **tables})
+                arrays, functions = found.arrays | {(name, HELD)}, found.functions | {f"{name}.{AT}"}
+                return replace(found.knowing([f"{name}.{COUNT}"]), arrays=arrays, functions=functions)
+            case Entry(name, kind, at, value, old):
+                self.known(plan, scope, *at)
+                self.table(plan, scope, name, changes=True)
+                scalars = {**scope.scalars, old: (kind, len(scope.parallel))}
+                self.value(plan, replace(self.new(plan, scope, [old]), scalars=scalars), value)
+            case Emptied(name):
+                self.table(plan, scope, name, changes=True)
+            case Probe(dim, name, at):
+                self.known(plan, scope, *at)
+                self.table(plan, scope, name)
+                return self.new(plan, scope, [dim], at)
+            case Append(tensor, coordinates, value):
+                self.known(plan, scope, *coordinates)
+                self.value(plan, scope, value)
+                if tensor not in self.assembled:
+                    raise fault(plan, f"{tensor} is no result whose pattern is computed")
+            case Clear(tensor, part=None):
+                if tensor not in self.assembled:
+                    raise fault(plan, f"{tensor} is no result whose pattern is computed")
+            case _:
+                return self.made(scope, self.nest(plan, scope))
+        return scope
+
+    def nest(self, plan: Plan, scope: Scope) -> Scope:
+        match plan:
+            case Scan(dim, low, high, body):
+                self.known(plan, scope, *low, *high)
+                self.says_why(plan)
+                inner = self.new(plan, scope.within(plan, plan.parallel), [dim], (*low, *high))
+                return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
+            case Locate(dim, value, body):
+                self.known(plan, scope, value)
+                return self.statement(body, self.new(plan, scope, [dim], [value]))
+            case Load(dim, call, body):
+                self.known(plan, scope, call)
+                return self.statement(body, self.new(plan, scope, [dim], [call]))
+            case Guard(conditions, body):
+                self.known(plan, scope, *conditions)
+                return self.statement(body, scope)
+            case Find():
+                return self.found(plan, scope)
+            case Segment(dim, start, end, low, high, call, key, _, body):
+                self.known(plan, scope, *low, *high, key.value, *plan.at)
+                self.known(plan, scope.knowing([dim]), call)
+                self.place(plan, scope, plan.place)
+                return self.statement(body, self.new(plan, scope, [start, end], (*low, *high, key.value)))
+            case Bound(name, dim, low, high, call, value, _, _, body):
+                self.known(plan, scope, *low, *high, value)
+                self.known(plan, scope.knowing([dim]), call)
+                return self.statement(body, self.new(plan, scope, [name], (*low, *high, value)))
+            case Reach(dim, low, high, call, first, last, _, body):
+                self.known(plan, scope, *low, *high, first, last)
+                self.known(plan, scope.knowing([dim]), call)
+                return self.statement(body, scope)
+            case State(name, low, high, body=body):
+                self.known(plan, scope, *low, *high, *plan.extents)
+                return self.statement(body, replace(scope, places=scope.places | {name}))
+            case Table(name, _, dim, low, high, call, extent, body=body):
+                self.known(plan, scope, *low, *high, extent)
+                self.known(plan, scope.knowing([dim]), call)
+                return self.statement(body, replace(scope, places=scope.places | {name}))
+        own = [getattr(plan, f.name) for f in fields(plan)]  # type: ignore[arg-type]
+        inner = replace(scope, names=scope.names | {n for n in own if isinstance(n, str)})
+        for part in children(plan):
+            if isinstance(part, Plan):
+                scope = self.made(scope, self.statement(part, inner))
+        return scope
+
+    def found(self, plan: Find, scope: Scope) -> Scope:
+        self.known(plan, scope, *plan.low, *plan.high, *plan.at)
+        self.says_why(plan)
+        self.place(plan, scope, plan.place)
+        inner = scope.within(plan, plan.parallel) if plan.parallel else scope.within(SEARCHED)
+        sought = [] if plan.key is None else [plan.key.value]
+        inner = self.new(plan, inner, [plan.dim], [*plan.low, *plan.high, *sought, *plan.conditions])
+        if plan.parallel:
+            inner = replace(inner, varies=inner.varies | {plan.dim})
+        for dim, call in plan.loads:
+            self.known(plan, inner, call)
+            inner = self.new(plan, inner, [dim], [call])
+        if plan.key is not None:
+            self.known(plan, inner, plan.key.value)
+        self.known(plan, inner, *plan.conditions, *plan.given)
+        result = self.statement(plan.hit, inner)
+        return result if plan.miss is None else self.statement(plan.miss, scope)
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def made(self, scope: Scope, inner: Scope) -> Scope:
+        """What was made inside is there from now on; names are not."""
+        return replace(scope, arrays=inner.arrays, functions=inner.functions, tables=inner.tables)
+
+    def new(self, plan: Plan, scope: Scope, names: Iterable[str], of: Iterable[Expr | Formula] = ()) -> Scope:
+        names = list(names)
+        for name in names:
+            if name in scope.names:
+                raise fault(plan, f"{name} is defined where it has a value already")
+        return scope.knowing(names, of)
+
+    def known(self, plan: Plan, scope: Scope, *parts: Expr | Formula) -> None:
+        for part in parts:
+            unknown = sorted(variables(part) - scope.names)
+            if unknown:
+                raise fault(plan, f"{unknown[0]} is used before it is defined")
+            missing = [c.function for c in calls(part) if c.function not in scope.functions]
+            if missing:
+                raise fault(plan, f"there is no index array {missing[0]} yet")
+
+    def value(self, plan: Plan, scope: Scope, value: Any) -> None:
+        match value:
+            case lang.Constant():
+                return
+            case lang.Apply(_, arguments):
+                for argument in arguments:
+                    self.value(plan, scope, argument)
+            case lang.Index(expr):
+                self.known(plan, scope, expr)
+            case Holds(condition):
+                self.known(plan, scope, condition)
+            case Scalar(name, kind):
+                self.scalar(plan, scope, name, kind)
+            case Read(operand):
+                self.operand(plan, scope, operand)
+            case _:
+                raise fault(plan, f"{type(value).__name__} is no value of a plan")
+
+    def scalar(self, plan: Plan, scope: Scope, name: str, kind: str) -> None:
+        if name not in scope.scalars:
+            raise fault(plan, f"there is no scalar {name} here")
+        if scope.scalars[name][0] != kind:
+            raise fault(plan, f"{name} is of type {scope.scalars[name][0]}, but used as {kind}")
+
+    def operand(self, plan: Plan, scope: Scope, operand: Operand) -> None:
+        self.known(plan, scope, *operand.place, *operand.extents)
+        if (operand.tensor, operand.array) not in scope.arrays:
+            raise fault(plan, f"there is no array {operand.tensor}.{operand.array} yet")
+
+    def place(self, plan: Plan, scope: Scope, name: str) -> None:
+        if name and name not in scope.places:
+            raise fault(plan, f"there is no state or table {name} around it")
+
+    # --- what several threads may do ----------------------------------------------------------------
+
+    def says_why(self, plan: Scan | Find) -> None:
+        if plan.parallel and not plan.because:
+            raise fault(plan, "it is parallel without a reason")
+
+    def assigned(self, plan: Assign, scope: Scope, name: str, kind: str) -> None:
+        self.scalar(plan, scope, name, kind)
+        told = kind == "bool" and plan.value == lang.Constant(True)  # that something happened, whoever says it
+        if scope.scalars[name][1] < len(scope.parallel) and not told:
+            raise fault(plan, "iterations of a parallel loop have it in common")
+
+    def table(self, plan: Plan, scope: Scope, name: str, changes: bool = False) -> None:
+        if name not in scope.tables:
+            raise fault(plan, f"there is no table {name} yet")
+        if changes and scope.tables[name] < len(scope.parallel):
+            raise fault(plan, f"iterations of a parallel loop have the table {name} in common")
+
+    def apart(self, plan: Store, scope: Scope, place: tuple[Expr, ...]) -> None:
+        if scope.parallel and not any(variables(p) & scope.varies for p in place):
+            raise fault(plan, "iterations of a parallel loop store at one place")
+
+    def above_loops(self, plan: Plan, scope: Scope) -> None:
+        if scope.loop is not None:
+            raise fault(plan, "it is made once, but stands in a loop")
+
+
+def fault(node: Plan, what: str) -> InternalError:
+    from spfgen.plan.verify.memory import WrongPlan
+
+    return WrongPlan(node, what)
+
+
+__all__ = ["check_steps"]

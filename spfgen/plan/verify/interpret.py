@@ -1,0 +1,924 @@
+"""Plans carried out over numpy arrays, slowly and obviously: what the nodes of a plan mean, for tests.
+
+Each node does what nodes.py says of it, the optimised ones as the plain nests that they stand for: a position is found
+by looking at all of them, a state and a table only check that what the find relies on holds. What a plan leaves open
+is chosen by `Choices`. An error names the node whose claim does not hold on the data.
+
+This knows no C, no sets and no prover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
+from typing import Any, Protocol
+
+import numpy as np
+
+from spfgen.facts.formula import (
+    ZERO,
+    And,
+    Bin,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Not,
+    Num,
+    Or,
+    Var,
+    apply_operator,
+    evaluate,
+    variables,
+)
+from spfgen.ir import walk
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.lang.ops import QUOTIENT
+from spfgen.lang.types import TYPES, promoted
+from spfgen.layout.nodes import ENTRIES
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Bound,
+    Choose,
+    Clear,
+    Do,
+    Find,
+    Fold,
+    Gather,
+    Guard,
+    Key,
+    Levels,
+    Load,
+    Locate,
+    Materialized,
+    Needs,
+    Partition,
+    Plan,
+    Prefetch,
+    Reach,
+    Reduce,
+    Scan,
+    Segment,
+    Seq,
+    State,
+    Table,
+    Tile,
+    Transpose,
+    UnrollAndJam,
+    Versioned,
+    chain,
+)
+from spfgen.plan.nodes import Sums as SumsOf
+from spfgen.plan.verify import interpret_steps as steps
+from spfgen.plan.verify.effort import Effort
+from spfgen.plan.verify.memory import ADDED, CLEARED, STORED, Array, Memory, Number, Sums, Watch, Watches, WrongPlan
+from spfgen.space.nodes import Group, Operand, Program, Read, Tensor, Value, size_values
+from spfgen.space.own import AT
+
+Env = Mapping[str, Any]
+SORTED = frozenset({"binary search", "sequential iteration", "galloping"})
+"""Algorithms that need a sorted array."""
+MOVING = frozenset({"sequential iteration", "galloping"})
+"""Those that keep a state."""
+TABLES = frozenset({"hash map", "position array", "bitmap", "scatter"})
+"""Those that look the key up in a table."""
+
+
+class Held(Protocol):
+    """An operand: what its parameters and sizes are, and its arrays by name."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]: ...
+
+    @property
+    def arrays(self) -> Mapping[str, Array]: ...
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a plan leaves open: which `variant` runs (the last one, where there are not so many); with `special`, what
+    is made for some data does its work where it may: whole blocks, copies without zeros, several iterations at once,
+    levels, parts of a loop. Without, the plain nests do all of it."""
+
+    variant: int = 0
+    special: bool = True
+
+
+def interpret(
+    program: Program,
+    plans: Sequence[Plan],
+    operands: Mapping[str, Held],
+    sizes: Mapping[str, int],
+    choices: Choices = Choices(),
+    effort: Effort | None = None,
+) -> dict[str, dict[str, Array]]:
+    """The value arrays of the outputs after the plans, one for each statement; nothing in `operands` is changed.
+    `sizes` are those that a call passes. What the plans do is added to `effort`. The entries of a result whose pattern
+    is computed are their values, under ENTRIES, and their coordinates, a row for each, under AT: for steps; for sums of
+    products they are in a dense array. Raises WrongPlan, and DataError where a plan refuses the data."""
+    return _Interpreter(program, operands, sizes, choices, effort or Effort()).run(plans)
+
+
+@dataclass(eq=False)
+class _Kept:
+    """Where the finds of a state stand, by the values that it depends on, and within which bounds."""
+
+    node: State
+    start: int | None
+    at: dict[tuple[int, ...], tuple[int, tuple[Any, ...]]] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class _Table:
+    """A table as it was built: the positions of each key, and what is wrong with their order, if anything is."""
+
+    node: Table
+    extent: int
+    positions: Mapping[int, list[int]]
+    wrong: str
+
+
+@dataclass(eq=False)
+class _Variable:
+    """A sum within a value, in a variable; `falling`: it holds what is left when sums are taken off it."""
+
+    sums: Sums
+    falling: bool
+
+
+class _Interpreter:
+    def __init__(
+        self,
+        program: Program,
+        operands: Mapping[str, Held],
+        sizes: Mapping[str, int],
+        choices: Choices,
+        effort: Effort,
+    ) -> None:
+        self.program = program
+        self.choices = choices
+        self.effort = effort
+        self.sizes = _sizes(program, operands, sizes)
+        self.kinds = {
+            t.name: TYPES[t.entry_type or t.value_type].name for t in (*program.tensors, *program.temporaries)
+        }
+        self.watches = Watches()
+        self.memories: dict[tuple[str, str], Memory] = {}
+        self.index: dict[str, Array] = {}
+        self.sums: list[Sums] = []
+        self.variables: dict[str, _Variable] = {}
+        self.states: dict[str, _Kept] = {}
+        self.tables: dict[str, _Table] = {}
+        self.common: dict[str, tuple[Gather, tuple[int, ...]]] = {}
+        self.needs: dict[int, set[int]] | None = None
+        self.iteration = 0
+        self.ended: list[dict[int, bool]] = []
+        self.pending: list[tuple[Clear, Env]] = []
+        self.done = 0
+        self.collected: dict[str, steps.Entries] = {}
+        self.appended: dict[str, list[tuple[tuple[int, ...], Number]]] = {}
+        for tensor in program.tensors:
+            own = size_values(tensor, program.fixed)
+            if tensor.assembled is not None and program.steps:
+                self.appended[tensor.name] = []
+                continue
+            if tensor.assembled is not None:
+                extents = [_extent(e, own, self.sizes) for e in tensor.layout.values[0].extents]
+                values = np.zeros(extents, TYPES[tensor.entry_type].name)
+                self.memories[tensor.name, ENTRIES] = Memory(f"{tensor.name}.{ENTRIES}", values)
+                continue
+            held = operands[tensor.name].arrays
+            for index in tensor.layout.indexes:
+                self.index[f"{tensor.name}.{index.name}"] = self.shaped(held[index.name], index.extents, own)
+            for value in tensor.layout.values:
+                name, values = f"{tensor.name}.{value.name}", self.shaped(held[value.name], value.extents, own)
+                self.memories[tensor.name, value.name] = Memory(name, values.copy())
+
+    def shaped(self, array: Array, extents: Sequence[Expr], own: Mapping[str, Expr]) -> Array:
+        """The array with the extents that its layout says."""
+        return np.asarray(array).reshape([_extent(e, own, self.sizes) for e in extents])
+
+    # --- statements ------------------------------------------------------------------------------
+
+    def run(self, plans: Sequence[Plan]) -> dict[str, dict[str, Array]]:
+        with np.errstate(all="ignore"):
+            for group, plan in zip(self.program.groups, plans, strict=True):
+                if group.steps is None:
+                    self.statement(group, plan)
+                else:
+                    self.plan(plan, self.sizes)
+        return {t.name: self.result(t) for t in self.program.tensors if t.is_output}
+
+    def result(self, tensor: Tensor) -> dict[str, Array]:
+        if tensor.name not in self.appended:
+            return {v.name: self.memories[tensor.name, v.name].values for v in tensor.layout.values}
+        entries = self.appended[tensor.name]
+        at = np.array([a for a, _ in entries], np.int64).reshape(len(entries), tensor.layout.rank)
+        return {AT: at, ENTRIES: np.array([v for _, v in entries], tensor.entry_type)}
+
+    def statement(self, group: Group, plan: Plan) -> None:
+        """Where the target cannot hold what is added to it, the sums are made in a type that can, and cast at last."""
+        own = self.kinds[group.target]
+        dos = [n for n in walk(plan, PLANS) if isinstance(n, Do) and n.target.tensor == group.target]
+        self.kinds[group.target] = _wide(own, [self.kind(d.value, own) for d in dos])
+        targets = [m for (tensor, _), m in self.memories.items() if tensor == group.target]
+        for memory in targets:
+            memory.values = memory.values.astype(self.kinds[group.target])
+            memory.begin(group.op == "=")
+        self.plan(plan, self.sizes)
+        for memory in targets:
+            missed = memory.end()
+            if missed is not None:
+                raise WrongPlan(plan, f"{memory.name}{[*missed]} is neither cleared nor stored by `{group.text}`")
+            memory.values = memory.values.astype(own)
+        self.kinds[group.target] = own
+
+    def plan(self, plan: Plan, env: Env) -> None:
+        match plan:
+            case Seq(parts):
+                for part in parts:
+                    self.plan(part, env)
+            case Clear():
+                self.clear(plan, env)
+            case Scan():
+                self.scan(plan, env)
+            case Locate(dim, value, body):
+                self.plan(body, _bound(plan, env, dim, self.number(plan, value, env)))
+            case Load(dim, call, body):
+                self.plan(body, _bound(plan, env, dim, self.number(plan, call, env)))
+            case Guard():
+                self.guard(plan, env)
+            case Find():
+                self.find(plan, env)
+            case Segment():
+                self.segment(plan, env)
+            case Bound():
+                self.bound(plan, env)
+            case Reach():
+                self.reach(plan, env)
+            case State(name, low, high, backward, body=body):
+                bounds = high if backward else low
+                start = self.fold(plan, bounds, env, min if backward else max) if bounds else None
+                with _entry(self.states, name, _Kept(plan, start)):
+                    self.plan(body, env)
+            case Table():
+                self.table(plan, env)
+            case Prefetch(dim, ahead, high, _, start, body=body):
+                if env[dim] + ahead < self.fold(plan, high, env, min):
+                    self.number(plan, start, env)
+                self.plan(body, env)
+            case Choose(variants):
+                self.plan(variants[min(self.choices.variant, len(variants) - 1)].body, env)
+            case Reduce(target, op, body):
+                self.summed(plan, {self.place(plan, target, env): target}, op, body, env)
+            case Fold():
+                self.folded(plan, env)
+            case Materialized(sums, body):
+                with self.made({(o.tensor, o.array): self.zeros(plan, o, env) for o in sums}):
+                    self.plan(body, env)
+            case Levels():
+                self.levels(plan, env)
+            case Needs(value):
+                assert self.needs is not None
+                self.needs.setdefault(self.iteration, set()).add(self.number(plan, value, env))
+            case Tile():
+                self.tile(plan, env)
+            case SumsOf():
+                self.small_sums(plan, env)
+            case Transpose(operand, axis, copy, body):
+                given = self.memories[operand.tensor, operand.array].values
+                moved = np.moveaxis(given, axis, -1).copy()
+                with self.made({(copy.tensor, copy.array): moved}):
+                    self.plan(body, env)
+            case UnrollAndJam(start, low, high, count, several, body):
+                at, end = self.fold(plan, low, env, max), self.fold(plan, high, env, min)
+                while self.choices.special and at + count <= end:
+                    self.plan(several, {**env, start: at})
+                    at += count
+                self.plan(body, {**env, start: at})
+            case Versioned():
+                self.whole(plan, env)
+            case Gather(body=body):
+                self.gathered(plan, body, env)
+            case Append():
+                self.append(plan, env)
+            case Do():
+                self.do(plan, env)
+            case _ if isinstance(plan, steps.STATEMENTS):
+                steps.statement(self, plan, env)
+            case _:
+                raise WrongPlan(plan, "the interpreter does not know this node")
+
+    # --- loops -----------------------------------------------------------------------------------
+
+    def scan(self, plan: Scan, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        self.held(plan, plan.body, plan.held, env)
+        watches = _claims(plan, plan.parallel or plan.collapse == 1, plan.partition)
+        if plan.vector:
+            watches.append(Watch(plan, "vector", disjoint=False))
+        span = _span(plan) if low < high else None
+        ran: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for first, past in self.parts(low, high, span is not None):
+            if span is not None and span.part is not None and span.span is not None:
+                self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
+            values = range(first, past)
+            with self.watched(watches), self.loop():
+                for value in reversed(values) if plan.down else values:
+                    self.effort.iterations += 1
+                    inside = _bound(plan, env, plan.dim, value)
+                    for watch in watches:
+                        watch.starts(value)
+                    if plan.segment_keys:
+                        self.one_place(plan, inside, ran)
+                    self.plan(plan.body, inside)
+
+    def parts(self, low: int, high: int, apart: bool) -> list[tuple[int, int]]:
+        """The loop as the threads may share it, where each clears what lies between the places of its part."""
+        middle = (low + high) // 2
+        return [(low, middle), (middle, high)] if apart and self.choices.special else [(low, high)]
+
+    def held(self, plan: Plan, body: Plan, labels: tuple[str, ...], env: Env) -> None:
+        """What may be read above a loop lies within its array."""
+        reads = [
+            n.operand for d in walk(body, PLANS) if isinstance(d, Do) for n in walk(d.value) if isinstance(n, Read)
+        ]
+        for operand in dict.fromkeys(reads):
+            known = {v for p in operand.place for v in variables(p)} <= env.keys()
+            if operand.label in labels and known and (operand.tensor, operand.array) in self.memories:
+                self.memories[operand.tensor, operand.array].at(plan, self.place(plan, operand, env))
+
+    def rises(self, plan: Plan, function: str, low: int, high: int) -> None:
+        values = [self.load(plan, function, (i,)) for i in range(low, high + 1)] if low < high else []
+        if any(a > b for a, b in pairwise(values)):
+            raise WrongPlan(plan, f"{function} falls in {values}")
+
+    def one_place(self, plan: Scan, env: Env, ran: dict[tuple[int, ...], tuple[int, ...]]) -> None:
+        """Where the calls of its runs stay the same, so does the place of the target."""
+        key = tuple(self.number(plan, c, env) for c in plan.segment_keys)
+        inside: Env = env
+        node = plan.body
+        while isinstance(node, Load | Locate):
+            value = node.call if isinstance(node, Load) else node.value
+            inside = {**inside, node.dim: self.number(node, value, inside)}
+            node = node.body
+        if isinstance(node, Do) and ran.setdefault(key, place := self.place(node, node.target, inside)) != place:
+            raise WrongPlan(plan, f"its place changes from {ran[key]} to {place} where {key} stay the same")
+
+    @contextmanager
+    def watched(self, watches: Sequence[Watch]) -> Iterator[None]:
+        before = len(self.watches)
+        self.watches.loops += watches
+        try:
+            yield
+        finally:
+            del self.watches.loops[before:]
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """What is inside may break."""
+        self.ended.append({})
+        try:
+            yield
+        except steps.Broken:
+            pass
+        finally:
+            self.ended.pop()
+
+    def guard(self, plan: Guard, env: Env) -> None:
+        """A condition that ends the loop does not hold again in it."""
+        holds = self.all(plan, plan.conditions, env)
+        if plan.exits:
+            if holds and self.ended[-1].get(id(plan)):
+                raise WrongPlan(plan, f"the loop would have ended, but its conditions hold again with {_names(env)}")
+            self.ended[-1][id(plan)] = not holds
+        if holds:
+            self.plan(plan.body, env)
+
+    def levels(self, plan: Levels, env: Env) -> None:
+        """One iteration after another; or level by level, those of a level in any order, here the other one."""
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        order = [*reversed(range(low, high))] if plan.down else [*range(low, high)]
+        outer, self.needs = self.needs, {}
+        for value in order:
+            self.iteration = value
+            self.plan(plan.inspect, {**env, plan.dim: value})
+        needs, self.needs = self.needs, outer
+        level: dict[int, int] = {}
+        for value in order:
+            needed = needs.get(value, set())
+            if not needed <= level.keys():
+                raise WrongPlan(plan, f"iteration {value} needs {sorted(needed - level.keys())}, which come later")
+            level[value] = 1 + max((level[n] for n in needed), default=-1)
+        if self.choices.special:
+            order.reverse()
+            order.sort(key=lambda v: level[v])
+        kinds = [Watch(plan, "one level", disjoint=False)]
+        for number in sorted(set(level.values())) if self.choices.special else [None]:
+            with self.watched(kinds if number is not None else []), self.loop():
+                for value in (v for v in order if number is None or level[v] == number):
+                    kinds[0].starts(value)
+                    anew = {} if number is None else {n: _Kept(k.node, None) for n, k in self.states.items()}
+                    with _entries(self.states, anew):  # finds stand nowhere when a thread begins
+                        self.plan(plan.body, {**env, plan.dim: value})
+            kinds = [Watch(plan, "one level", disjoint=False)]
+
+    # --- what is looked for ----------------------------------------------------------------------
+
+    def find(self, plan: Find, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        self.held(plan, plan.hit, plan.held, env)
+        positions = [*range(low, high)]
+        calls = plan.calls()
+        if plan.key is not None:
+            self.effort.finds += 1
+            positions = self.keyed(plan, plan.key, calls[plan.key.dim], positions, env)
+        self.given(plan, [*range(low, high)], env)
+        kinds = _claims(plan, plan.parallel, plan.partition)
+        found = False
+        with self.watched(kinds), self.loop():
+            for position in positions:
+                self.effort.iterations += 1
+                inside = _bound(plan, env, plan.dim, position)
+                for watch in kinds:
+                    watch.starts(position)
+                for dim, call in plan.loads:
+                    inside = _bound(plan, inside, dim, self.number(plan, call, inside))
+                if self.all(plan, plan.conditions, inside):
+                    found = True
+                    self.plan(plan.hit, inside)
+        if not found and plan.miss is not None:
+            self.plan(plan.miss, env)
+
+    def given(self, plan: Find, positions: Iterable[int], env: Env) -> None:
+        """What a segment says of all positions."""
+        spoken = {v for f in plan.given for v in variables(f)}
+        for position in positions if plan.given else ():
+            inside = {**env, plan.dim: position}
+            for dim, call in plan.loads:
+                if dim in spoken:
+                    inside[dim] = self.number(plan, call, inside)
+            if not self.all(plan, plan.given, inside):
+                raise WrongPlan(plan, f"position {position} has not the key of its segment")
+
+    def keyed(self, plan: Find, key: Key, call: Call, positions: list[int], env: Env) -> list[int]:
+        """The positions that hold the key, by looking at all of them; what the algorithm relies on is checked."""
+        value = self.number(plan, key.value, env)
+        values = [self.number(plan, call, {**env, plan.dim: p}) for p in positions]
+        found = [p for p, v in zip(positions, values, strict=True) if v == value]
+        if plan.algorithm in SORTED:
+            self.sorted(plan, values, key.descending, key.unique)
+        elif key.unique and len(found) > 1:
+            raise WrongPlan(plan, f"{value} stands at {found}, but each value stands once")
+        if plan.algorithm in MOVING:
+            self.moved(plan, key, value, values, positions, env)
+        if plan.algorithm in TABLES:
+            self.looked_up(plan, key, value, found)
+        return found
+
+    def sorted(self, plan: Plan, values: Sequence[int], descending: bool, unique: bool = False) -> None:
+        for a, b in pairwise(values):
+            if (a < b if descending else a > b) or (unique and a == b):
+                raise WrongPlan(plan, f"{[*values]} do not {'fall' if descending else 'rise'}, or not strictly")
+
+    def moved(
+        self, plan: Find | Segment, key: Key, value: int, values: Sequence[int], positions: Sequence[int], env: Env
+    ) -> None:
+        """The state only moves one way, within the same bounds."""
+        kept = self.states.get(plan.place)
+        if kept is None:
+            raise WrongPlan(plan, f"there is no state {plan.place} around it")
+        bounds = (self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min))
+        before = [v > value if key.descending else v < value for v in values]
+        upto = [v >= value if key.descending else v <= value for v in values]
+        now = bounds[0] + sum(upto if key.backward else before) if positions else bounds[0]
+        at = tuple(self.number(plan, e, env) for e in plan.at)
+        if len(at) != len(kept.node.over):
+            raise WrongPlan(plan, f"its state {plan.place} is not kept for each value of what it is asked for")
+        if kept.node.extents:
+            extents = [self.number(plan, e, env) for e in kept.node.extents]
+            if not all(0 <= k < n for k, n in zip(at, extents, strict=True)):
+                raise WrongPlan(plan, f"there is no state of {[*at]}, of which there are {extents}")
+        if kept.node.over and not kept.node.extents:
+            kept.at = {k: v for k, v in kept.at.items() if k == at}  # it starts anew when these change
+        if positions and kept.start is not None and kept.start != bounds[1 if key.backward else 0]:
+            raise WrongPlan(plan, f"its state starts at {kept.start}, but the positions are those of {bounds}")
+        last = kept.at.get(at)
+        if last is not None and positions:
+            if last[1] != bounds:
+                raise WrongPlan(plan, f"its bounds changed from {last[1]} to {bounds} while its state was kept")
+            if now > last[0] if key.backward else now < last[0]:
+                raise WrongPlan(plan, f"its state would have to move from {last[0]} back to {now}")
+        if positions:
+            kept.at[at] = (now, bounds)
+
+    def looked_up(self, plan: Find, key: Key, value: int, found: list[int]) -> None:
+        """The table says the same."""
+        table = self.tables.get(plan.place)
+        if table is None:
+            raise WrongPlan(plan, f"there is no table {plan.place} around it")
+        if table.wrong:
+            raise WrongPlan(table.node, table.wrong)
+        if key.inside and table.node.kind != "hash map" and not 0 <= value < table.extent:
+            raise WrongPlan(plan, f"{value} is looked for without a question, but the table ends at {table.extent}")
+        if table.positions.get(value, []) != found:
+            raise WrongPlan(plan, f"{value} stands at {found}, but the table says {table.positions.get(value, [])}")
+
+    def table(self, plan: Table, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        extent = self.number(plan, plan.extent, env)
+        self.effort.cells += max(0, high - low) + (0 if plan.kind == "hash map" else extent)
+        keys = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
+        positions: dict[int, list[int]] = {}
+        for position, key in zip(range(low, high), keys, strict=True):
+            if plan.kind != "hash map" and not 0 <= key < extent:
+                raise WrongPlan(plan, f"{key} at {position} does not lie below {extent}")
+            positions.setdefault(key, []).append(position)
+        wrong = ""
+        if plan.order == "unique" and any(len(p) > 1 for p in positions.values()):
+            wrong = f"a key stands twice in {keys}"
+        elif plan.order == "side by side" and any(b > a + 1 for p in positions.values() for a, b in pairwise(p)):
+            wrong = f"equal keys are not side by side in {keys}"
+        elif plan.rising and any(a > b for a, b in pairwise(keys)):
+            wrong = f"{keys} do not rise"
+        for position in range(low, high) if plan.values is not None else ():
+            assert plan.values is not None
+            self.read(plan, plan.values, {**env, plan.dim: position})
+        with _entry(self.tables, plan.name, _Table(plan, extent, positions, wrong)):
+            self.plan(plan.body, env)
+
+    def segment(self, plan: Segment, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        value = self.number(plan, plan.key.value, env)
+        self.effort.finds += 1
+        positions = [*range(low, high)]
+        values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in positions]
+        self.sorted(plan, values, plan.key.descending, plan.key.unique)
+        if plan.place:
+            self.moved(plan, plan.key, value, values, positions, env)
+        found = [p for p, v in zip(positions, values, strict=True) if v == value]
+        start, end = (found[0], found[-1] + 1) if found else (low, low)
+        self.plan(plan.body, {**env, plan.start: start, plan.end: end})
+
+    def bound(self, plan: Bound, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        value = self.number(plan, plan.value, env)
+        self.effort.finds += 1
+        values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
+        self.sorted(plan, values, plan.descending)
+        there = (
+            p for p, v in zip(range(low, high), values, strict=True) if (v <= value if plan.descending else v >= value)
+        )
+        self.plan(plan.body, {**env, plan.name: next(there, max(low, high))})
+
+    def reach(self, plan: Reach, env: Env) -> None:
+        low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        first, last = self.number(plan, plan.first, env), self.number(plan, plan.last, env)
+        values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
+        self.sorted(plan, values, plan.descending)
+        if values and max(values) >= first and min(values) < last:
+            self.plan(plan.body, env)
+
+    # --- sums ------------------------------------------------------------------------------------
+
+    def summed(self, plan: Plan, places: Mapping[tuple[int, ...], Operand], op: str, body: Plan, env: Env) -> None:
+        """What the body adds to these places, then stored."""
+        ((tensor, array),) = {(o.tensor, o.array) for o in places.values()}
+        sums = Sums((tensor, array), dict.fromkeys(places, self.zero(tensor)), len(self.watches))
+        self.sums.append(sums)
+        self.plan(body, env)
+        self.sums.pop()
+        for place, operand in places.items():
+            self.put(plan, operand, place, op, sums.places[place])
+
+    def tile(self, plan: Tile, env: Env) -> None:
+        """Tiles of each width, one after another, or one of all."""
+        at, end = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)
+        width = plan.width if self.choices.special else max(end - at, 1)
+        while at < end:
+            if at + width > end:
+                width //= 2
+                continue
+            inside = {**env, plan.start: at, plan.end: at + width}
+            places = {self.place(plan, plan.target, {**env, plan.dim: v}): plan.target for v in range(at, at + width)}
+            self.summed(plan, places, plan.op, plan.body, inside)
+            at += width
+
+    def small_sums(self, plan: SumsOf, env: Env) -> None:
+        numbers: dict[tuple[int, ...], Number] = {(d,): self.zero(plan.added.tensor) for d in range(plan.count)}
+        sums = Sums((plan.added.tensor, plan.added.array), numbers, len(self.watches))
+        self.sums.append(sums)
+        self.plan(plan.body, env)
+        self.sums.pop()
+        for dim in range(min(self.fold(plan, plan.high, env, min), plan.count)):
+            place = self.place(plan, plan.target, {**env, plan.dim: dim})
+            self.put(plan, plan.target, place, plan.op, sums.places[(dim,)])
+
+    def folded(self, plan: Fold, env: Env) -> None:
+        starts = {s.tensor: s.value for s in plan.starts}
+        rows = {(o.tensor, o.array): self.zeros(plan, o, env) for o in plan.rows}
+        before = dict(self.variables)
+        with self.made(rows):
+            for tensor in plan.sums:
+                first = (
+                    self.value(plan, starts[tensor], self.kinds[tensor], env) if tensor in starts else self.zero(tensor)
+                )
+                sums = Sums((tensor, ""), {(): first}, len(self.watches))
+                self.variables[tensor] = _Variable(sums, tensor in starts)
+            for part in (plan.body, plan.then, *([] if plan.after is None else [plan.after])):
+                self.plan(part, env)
+        self.variables = before
+
+    # --- what is made for some data --------------------------------------------------------------
+
+    def whole(self, plan: Versioned, env: Env) -> None:
+        taken = not plan.when or (self.choices.special and self.all(plan, plan.when, env))
+        pending, self.pending = self.pending, []
+        if not (taken and plan.stores):
+            self.clear_pending(pending)
+        self.plan(plan.whole if taken else plan.body, env)
+
+    def clear_pending(self, pending: Sequence[tuple[Clear, Env]]) -> None:
+        for clear, env in pending:
+            assert clear.part is not None
+            self.clearing(clear.part, env)
+
+    # --- memory ----------------------------------------------------------------------------------
+
+    def clear(self, plan: Clear, env: Env) -> None:
+        part, body = plan.part, plan.body
+        if part is None:
+            if plan.tensor in self.appended:
+                self.appended[plan.tensor].clear()
+            for (tensor, _), memory in self.memories.items():
+                if tensor == plan.tensor:
+                    for place in np.ndindex(memory.values.shape):
+                        memory.note(plan, place, CLEARED)
+                    memory.values[...] = self.zero(tensor)
+            return
+        if body is None:
+            raise WrongPlan(plan, "it clears a part for nothing")
+        if plan.span is not None:  # cleared before the loop around
+            self.plan(body, env)
+        else:
+            inner = body
+            while isinstance(inner, Load | Locate):
+                inner = inner.body
+            if isinstance(inner, Versioned) and inner.stores:
+                self.pending.append((plan, env))
+            else:
+                self.clearing(part, env)
+            self.plan(body, env)
+
+    def clearing(self, part: Plan, env: Env) -> None:
+        """A nest that makes places zero."""
+        for node in walk(part, PLANS):
+            if isinstance(node, Do) and (node.op != "=" or node.value != Constant(0)):
+                raise WrongPlan(node, "a nest that clears does something else")
+        self.plan(part, env)
+
+    def do(self, plan: Do, env: Env) -> None:
+        self.done += 1
+        own = self.kinds[plan.target.tensor]
+        value = self.value(plan, plan.value, self.kind(plan.value, own), env)
+        clears = plan.op == "=" and plan.value == Constant(0)
+        self.put(plan, plan.target, self.place(plan, plan.target, env), plan.op, value, clears)
+
+    def gathered(self, plan: Gather, body: Plan, env: Env) -> None:
+        """What the body appends has these coordinates."""
+        before = self.common
+        self.common = {**before, plan.tensor: (plan, tuple(self.number(plan, e, env) for e in plan.common))}
+        self.plan(body, env)
+        self.common = before
+
+    def append(self, plan: Append, env: Env) -> None:
+        """An entry, by any thread; those at one place add up."""
+        self.done += 1
+        if plan.tensor in self.appended:
+            steps.append(self, plan, env)
+            return
+        does = plan.as_do
+        own = self.kinds[plan.tensor]
+        value = self.value(plan, does.value, self.kind(does.value, own), env)
+        place = self.place(plan, does.target, env)
+        memory = self.memories[plan.tensor, ENTRIES]
+        memory.at(plan, place)
+        if plan.tensor in self.common:
+            around, common = self.common[plan.tensor]
+            if (*place[: around.axis], *place[around.axis + 1 :]) != common:
+                raise WrongPlan(around, f"an entry at {[*place]} is not one of the row at {[*common]}")
+        memory.values[place] = _converted(memory.values[place] + value, own)
+
+    def put(
+        self, plan: Plan, target: Operand, place: tuple[int, ...], op: str, value: Number, clears: bool = False
+    ) -> None:
+        """Store or add: to the innermost sum of the place, or to memory."""
+        for sums in reversed(self.sums):
+            if sums.of == (target.tensor, target.array) and place in sums.places:
+                if op != "+=":
+                    raise WrongPlan(plan, f"{target.tensor}{[*place]} is stored within its sum")
+                self.watches.writes(sums, place, adds=True)
+                sums.places[place] = sums.places[place] + value
+                return
+        variable = self.variables.get(target.tensor)
+        if variable is not None:
+            self.watches.writes(variable.sums, (), adds=True)
+            kept = variable.sums.places[()]
+            total = kept - value if variable.falling else kept + value
+            variable.sums.places[()] = _converted(total, self.kinds[target.tensor])
+            return
+        memory = self.memories.get((target.tensor, target.array))
+        if memory is None:
+            raise WrongPlan(plan, f"there is no array {target.tensor}.{target.array}, or no sum of {[*place]}")
+        memory.at(plan, place)
+        self.watches.writes(memory, place, op == "+=")
+        if op == "=" and clears and memory.seen[place] <= CLEARED:
+            memory.note(plan, place, CLEARED)
+        else:
+            memory.note(plan, place, ADDED if op == "+=" else STORED)
+        memory.values[place] = _converted(memory.values[place] + value if op == "+=" else value, memory.values.dtype)
+
+    def read(self, plan: Plan, operand: Operand, env: Env) -> Number:
+        memory = self.memories.get((operand.tensor, operand.array))
+        if memory is None:
+            raise WrongPlan(plan, f"there is no array {operand.tensor}.{operand.array}")
+        place = memory.at(plan, self.place(plan, operand, env))
+        self.watches.reads(memory, place)
+        return memory.values[place]
+
+    def place(self, plan: Plan, operand: Operand, env: Env) -> tuple[int, ...]:
+        return tuple(self.number(plan, p, env) for p in operand.place)
+
+    def zero(self, tensor: str) -> Number:
+        return np.dtype(self.kinds[tensor]).type(0)
+
+    def zeros(self, plan: Plan, operand: Operand, env: Env) -> Array:
+        return np.zeros(tuple(self.number(plan, e, env) for e in operand.extents), self.kinds[operand.tensor])
+
+    @contextmanager
+    def made(self, arrays: Mapping[tuple[str, str], Array]) -> Iterator[None]:
+        """Arrays of values that are there for a while."""
+        born = len(self.watches)
+        with _entries(self.memories, {k: Memory(".".join(k), a, born) for k, a in arrays.items()}):
+            yield
+
+    # --- values, numbers and conditions ----------------------------------------------------------
+
+    def kind(self, value: Value, own: str) -> str:
+        """Values are combined in the widest of their types and that of the target."""
+        kinds = {own}
+        for node in walk(value):
+            match node:
+                case Read(operand):
+                    kinds.add(self.kinds[operand.tensor])
+                case Constant(number) if isinstance(number, float):
+                    kinds |= set() if TYPES[own].kind in "fc" else {"float64"}
+                case Apply() if node.operator.result == QUOTIENT:
+                    kinds |= set() if TYPES[own].kind in "fc" else {"float64"}
+        return promoted(sorted(kinds)).name
+
+    def value(self, plan: Plan, value: Value, kind: str, env: Env) -> Number:
+        match value:
+            case Constant(number):
+                return _converted(number, kind)
+            case Read(operand) if operand.tensor in self.variables:
+                return _converted(self.variables[operand.tensor].sums.places[()], kind)
+            case Read(operand):
+                return _converted(self.read(plan, operand, env), kind)
+            case Apply(op, arguments):
+                return getattr(np, op)(*[self.value(plan, a, kind, env) for a in arguments])
+        raise WrongPlan(plan, f"there is no value for {value!r}")
+
+    def fold(self, plan: Plan, values: Sequence[Expr], env: Env, way: Any) -> int:
+        return int(way(self.number(plan, v, env) for v in values))
+
+    def number(self, plan: Plan, expr: Expr, env: Env) -> int:
+        match expr:
+            case Num(value):
+                return value
+            case Var(name):
+                if name not in env:
+                    raise WrongPlan(plan, f"{name} is used before it is bound")
+                if isinstance(env[name], steps.Box):
+                    return int(steps.read_scalar(self, plan, name, env))
+                return int(env[name])
+            case Call(function, arguments):
+                return self.load(plan, function, tuple(self.number(plan, a, env) for a in arguments))
+            case Bin(op, left, right):
+                a, b = self.number(plan, left, env), self.number(plan, right, env)
+                if op in ("/", "%", "quot", "rem") and b <= 0:
+                    raise WrongPlan(plan, f"{a} is divided by {b}")
+                if op in ("quot", "rem") and a < 0:
+                    raise WrongPlan(plan, f"{a} is negative where the plan says that it is not")
+                return int(apply_operator(op, a, b))
+        raise WrongPlan(plan, f"there is no number for {expr!r}")
+
+    def load(self, plan: Plan, function: str, at: tuple[int, ...]) -> int:
+        values = self.index.get(function)
+        if values is None:
+            raise WrongPlan(plan, f"there is no index array {function}")
+        if len(at) != values.ndim or not all(0 <= p < n for p, n in zip(at, values.shape, strict=True)):
+            raise WrongPlan(plan, f"{function}{[*at]} lies outside of its array of {[*values.shape]}")
+        return int(values[at])
+
+    def all(self, plan: Plan, conditions: Sequence[Formula], env: Env) -> bool:
+        return all(self.holds(plan, f, env) for f in conditions)
+
+    def holds(self, plan: Plan, formula: Formula, env: Env) -> bool:
+        match formula:
+            case Compare(op, left, right):
+                a, b = self.number(plan, left, env), self.number(plan, right, env)
+                return {"=": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
+            case And(parts):
+                return all(self.holds(plan, p, env) for p in parts)
+            case Or(parts):
+                return any(self.holds(plan, p, env) for p in parts)
+            case Not(part):
+                return not self.holds(plan, part, env)
+        raise WrongPlan(plan, f"it cannot be told whether {formula!r} holds")
+
+
+def _claims(plan: Plan, is_parallel: bool, partition: Partition | None) -> list[Watch]:
+    """What a loop says of its iterations, watched."""
+    found = []
+    if is_parallel and partition is not None and partition.adds == "segments":
+        rows = None if partition.slice is None else tuple(k for k, e in enumerate(partition.slice.rest) if e == ZERO)
+        found.append(Watch(plan, "in parallel", disjoint=False, in_order=True, rows=rows))
+    elif is_parallel:
+        found.append(Watch(plan, "in parallel", disjoint=partition is None or not partition.adds))
+    return found
+
+
+def _span(plan: Scan) -> Clear | None:
+    """What is cleared once before the loop, up to the next loop inside."""
+    inside = takewhile(lambda n: not isinstance(n, Scan), chain(plan.body))
+    return next((n for n in inside if isinstance(n, Clear) and n.span is not None), None)
+
+
+def _sizes(program: Program, operands: Mapping[str, Held], given: Mapping[str, int]) -> dict[str, int]:
+    """The sizes by their dimensions: fixed, passed, or those of the operands, which agree."""
+    result: dict[str, int] = {}
+    for size, places in program.size_of.items():
+        values = {int(operands[t].sizes[f]) for t, f in places}
+        if size in program.fixed:
+            values.add(program.fixed[size])
+        if not values:
+            values.add(int(given[size]))
+        if len(values) != 1:
+            raise ValueError(f"the operands have several values for {size}: {sorted(values)}")
+        (result[size],) = values
+    return result
+
+
+def _extent(expr: Expr, own: Mapping[str, Expr], sizes: Env) -> int:
+    """An extent in a layout's own sizes, which are `own` ones in the kernel."""
+    return int(evaluate(expr, lambda n: evaluate(own[n], sizes.__getitem__, _no_call), _no_call))
+
+
+def _no_call(function: str, _: tuple[Any, ...]) -> int:
+    raise ValueError(f"expected an extent that speaks of sizes, but it reads {function}")
+
+
+def _wide(own: str, kinds: Sequence[str]) -> str:
+    """A type that holds what is added to a target: fractions beside whole numbers, numbers beside booleans."""
+    kind = promoted(sorted({own, *kinds}))
+    first = TYPES[own].kind
+    lossy = kind.kind != "b" if first == "b" else first in "iu" and kind.kind in "fc"
+    return kind.name if lossy else own
+
+
+def _converted(value: Number, kind: Any) -> Number:
+    return np.asarray(value).astype(kind)[()]
+
+
+def _bound(plan: Plan, env: Env, dim: str, value: int) -> Env:
+    """What is known with a value more: nothing may be hidden, or C would read the one where the other is meant."""
+    if dim in env:
+        raise WrongPlan(plan, f"{dim} is bound where it has a value already")
+    return {**env, dim: value}
+
+
+def _names(env: Env) -> str:
+    return ", ".join(f"{n} = {v}" for n, v in env.items())
+
+
+@contextmanager
+def _entry(table: dict[str, Any], name: str, value: Any) -> Iterator[None]:
+    with _entries(table, {name: value}):
+        yield
+
+
+@contextmanager
+def _entries(table: dict[Any, Any], values: Mapping[Any, Any]) -> Iterator[None]:
+    """Entries that are there for a while."""
+    before = {k: table[k] for k in values if k in table}
+    table.update(values)
+    try:
+        yield
+    finally:
+        for key in values:
+            del table[key]
+        table.update(before)

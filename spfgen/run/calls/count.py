@@ -1,0 +1,69 @@
+"""How many operations a call does: the kernel's own loops, counting instead of computing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spfgen.ir import rewrite, walk
+from spfgen.lang.nodes import Apply, Constant
+from spfgen.layout.nodes import SCALAR
+from spfgen.plan.nodes import Append, Clear, Do, Find, Gather, Plan, Reduce, Scan, Seq, Sums, Versioned
+from spfgen.run.calls.call import Bound
+from spfgen.run.tensor import Tensor
+from spfgen.space.nodes import Operand, Value
+from spfgen.space.nodes import Tensor as Declared
+
+if TYPE_CHECKING:
+    from spfgen.api import Kernel
+
+COUNTER = "operations_counted"
+
+
+def count_operations(kernel: Kernel, bound: Bound) -> int | None:
+    """Additions, multiplications and divisions of values in one call (an accumulation counts as an addition). None of
+    a kernel with statements whose course depends on values, such as `if` and `while`."""
+    from spfgen.pipeline import make_plans, print_kernel
+    from spfgen.run.compile import build, load
+
+    program = bound.program
+    if any(g.steps is not None for g in program.groups):
+        return None
+    plans = tuple(_counting(p) for p in make_plans(program))
+    counter = Declared(COUNTER, SCALAR, "int64", (), (), (), (), False, True)
+    counting = replace(program, tensors=(*program.tensors, counter))
+    library = load(build(print_kernel(counting, plans).whole, optimise=False))
+    total = np.zeros((), dtype=np.int64)
+    tensors = {**bound.tensors, COUNTER: Tensor(SCALAR, {}, {"val": total})}
+    Bound(counting, getattr(library, program.name), tensors, bound.sizes, 1)()
+    return int(total)
+
+
+def _counting(plan: Plan) -> Plan:
+    target = Operand(COUNTER, COUNTER, "val", (), (), (), (), False)
+
+    def rule(node: object) -> Plan | None:
+        match node:
+            case Do(_, op, value):
+                return Do(target, "+=", Constant(_cost(value) + (op == "+=")))
+            case Append(value=value):
+                return Do(target, "+=", Constant(_cost(value) + 1))
+            case Reduce(body=body) | Gather(body=body):
+                return body
+            case Clear(body=body):
+                return body or Seq(())
+            case Sums(body=body) | Versioned(body=body):
+                return body
+            case Scan(parallel=True) | Find(parallel=True):
+                return replace(node, parallel=False)
+        return None
+
+    result = rewrite(rule, plan)
+    assert isinstance(result, Plan)
+    return result
+
+
+def _cost(value: Value) -> int:
+    return sum(isinstance(n, Apply) for n in walk(value))

@@ -1,0 +1,246 @@
+"""numpy.einsum over whatever `evaluate` takes: the subscripts become a statement of index notation.
+
+The operands are called A, B, ... in it and the result `out`. As in numpy, an extent of 1 is stretched to what the
+other operands say: such a dimension gets the subscript 0.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from spfgen.errors import DataError, UsageError
+from spfgen.lang.expressions import counted
+from spfgen.run.calls.bind import is_number
+from spfgen.run.calls.evaluate import evaluate
+from spfgen.run.calls.foreign import tensor_of
+from spfgen.run.tensor import DTYPES, Tensor, plain_array
+
+OUT = "out"
+ELLIPSIS = "..."
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+"""Of the labels 0, 1, ... of the form with lists; in their order."""
+
+
+def einsum(
+    arguments: Sequence[Any],
+    out: object = None,
+    dtype: object = None,
+    optimize: object = False,
+    threads: int | None = None,
+    validate: str = "once",
+) -> Any:
+    """See spfgen.einsum."""
+    subscripts, given = _arguments(arguments)
+    names = _names(len(given))
+    tensors: list[Any] = [
+        tensor_of(plain_array(v, n) if is_number(v) else v, n, validate) for n, v in zip(names, given, strict=True)
+    ]
+    if dtype is not None:
+        wanted = _dtype(dtype)
+        tensors = [_of_type(t, n, wanted) for t, n in zip(tensors, names, strict=True)]
+    labels, result = _labels(subscripts, tuple([len(t.shape) for t in tensors]))
+    rest = list(zip(labels, tensors, strict=True))
+    for places in _path(subscripts, tensors, optimize):
+        some = [rest.pop(k) for k in sorted(places, reverse=True)][::-1]
+        needed = {*result, *(label for own, _ in rest for label in own)}
+        kept = tuple(dict.fromkeys(label for own, _ in some for label in own if label in needed))
+        rest.append((kept, _summed(some, kept, None, threads, validate)))
+    return _summed(rest, result, out, threads, validate)
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """Raises UsageError when it is none that kernels have."""
+    wanted: np.dtype[Any] | None = None
+    with suppress(TypeError, ValueError):
+        wanted = np.dtype(dtype)
+    if wanted is None or wanted not in DTYPES:
+        hint = f"it is one of {', '.join(sorted(d.name for d in DTYPES))}"
+        raise UsageError(f"expected a dtype that kernels have, but it is {dtype!r}", None, (hint,))
+    return wanted
+
+
+def _of_type(value: Any, name: str, wanted: np.dtype[Any]) -> Any:
+    """An operand with values of that type. Raises UsageError when it cannot hold all values of the operand's type."""
+    if value.dtype == wanted:
+        return value
+    if not np.can_cast(value.dtype, wanted, "safe"):
+        hint = "convert the operand itself, if values may be rounded"
+        raise UsageError(f"expected `{name}` to fit {wanted}, but it is {value.dtype}", None, (hint,))
+    if not isinstance(value, Tensor):
+        return value.astype(wanted)
+    values = {v.name: value.arrays[v.name].astype(wanted) for v in value.layout.values}
+    return replace(value, arrays={**value.arrays, **values})
+
+
+def _summed(
+    operands: Sequence[tuple[tuple[str, ...], Any]],
+    result: tuple[str, ...],
+    out: object,
+    threads: int | None,
+    validate: str,
+) -> Any:
+    """One kernel; `operands` are (indices, tensor or array)."""
+    names = _names(len(operands))
+    labels = tuple([own for own, _ in operands])
+    shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
+    text = _statement(labels, result, _stretched(labels, shapes, names))
+    given: dict[str, object] = {name: tensor for name, (_, tensor) in zip(names, operands, strict=True)}
+    if out is not None:
+        given[OUT] = out
+    return evaluate(text, given, None, threads, validate)
+
+
+def _path(subscripts: str, tensors: Sequence[Any], optimize: Any) -> Sequence[tuple[int, ...]]:
+    """The contractions before the last one, each the places of operands that become one, which goes to the end."""
+    if optimize is False or (len(tensors) < 3 and isinstance(optimize, bool | str)):
+        return ()
+    virtual = [np.broadcast_to(np.zeros((), t.dtype), t.shape) for t in tensors]
+    try:
+        path, _ = np.einsum_path(subscripts, *virtual, optimize=optimize)
+        steps = [tuple(int(k) for k in places) for places in path[1:]]
+    except (TypeError, ValueError, LookupError, RuntimeError) as error:
+        hint = "it is True, False, 'greedy', 'optimal', or a path that numpy.einsum_path gives"
+        raise UsageError(f"expected optimize as in numpy.einsum, but numpy says: {error}", None, (hint,)) from None
+    return steps[:-1]
+
+
+def _arguments(arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The subscripts as a text, and the operands. Lists of labels may stand behind the operands instead."""
+    if not arguments:
+        raise UsageError("expected subscripts and operands, but there are none", None, ('write einsum("ij,j", A, x)',))
+    first, *others = arguments
+    if isinstance(first, str):
+        return first, others
+    operands, lists = list(arguments[0::2]), list(arguments[1::2])
+    result = None
+    if len(operands) > len(lists):
+        result = operands.pop()
+    if not operands or not all(isinstance(labels, Sequence) and not isinstance(labels, str) for labels in lists):
+        message = f"expected subscripts as a text, but this is a {type(first).__name__}"
+        raise UsageError(message, None, ('write einsum("ij,j", A, x), or einsum(A, [0, 1], x, [1])',))
+    text = ",".join(map(_written, lists))
+    return (text if result is None else f"{text}->{_written(result)}"), operands
+
+
+def _written(labels: Any) -> str:
+    """A list of labels as subscripts."""
+    found = ""
+    for label in labels:
+        if label is Ellipsis:
+            found += ELLIPSIS
+        elif isinstance(label, int) and 0 <= label < len(LETTERS):
+            found += LETTERS[label]
+        else:
+            raise UsageError(f"expected labels from 0 to {len(LETTERS) - 1} and ..., but there is {label!r}")
+    return found
+
+
+def _names(number: int) -> list[str]:
+    """A, B, ...; without I, which means something in C."""
+    letters = [c for c in string.ascii_uppercase if c != "I"]
+    return [letters[k] if k < len(letters) else f"A{k}" for k in range(number)]
+
+
+@lru_cache(maxsize=1024)
+def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """The index of each dimension of each operand, and those of the result. Raises UsageError."""
+    left, arrow, right = subscripts.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(ranks):
+        message = f"expected {counted(len(parts), 'operand')} for the subscripts `{subscripts}`"
+        raise UsageError(f"{message}, but there {'is' if len(ranks) == 1 else 'are'} {len(ranks)}")
+    own = [_split(part, subscripts) for part in parts]
+    hidden = [rank - sum(label != ELLIPSIS for label in labels) for labels, rank in zip(own, ranks, strict=True)]
+    for part, labels, missing, rank in zip(parts, own, hidden, ranks, strict=True):
+        if missing < 0 or (missing and ELLIPSIS not in labels):
+            hint = () if missing < 0 else ("write ... for dimensions without a label",)
+            raise DataError(
+                f"expected an operand with the subscripts `{part}`, but it has {rank} dimensions", None, hint
+            )
+    stretch = tuple(f"e_{k}" for k in range(max(hidden, default=0), 0, -1))
+    indices = tuple(
+        _indices(labels, stretch[len(stretch) - missing :]) for labels, missing in zip(own, hidden, strict=True)
+    )
+    letters = [label for labels in own for label in labels if label != ELLIPSIS]
+    if not arrow:
+        once = sorted(label for label in letters if letters.count(label) == 1)
+        return indices, (*stretch, *map(_index, once))
+    wanted = _split(right, subscripts)
+    if stretch and ELLIPSIS not in wanted:
+        raise UsageError(f"expected ... in the result of `{subscripts}`, because operands have it, but it is not there")
+    for label in wanted:
+        if wanted.count(label) > 1 or (label != ELLIPSIS and label not in letters):
+            problem = "stands twice" if wanted.count(label) > 1 else "no operand has it"
+            raise UsageError(f"expected labels of the operands, each once, behind `->`, but `{label}`: {problem}")
+    return indices, _indices(wanted, stretch)
+
+
+def _split(part: str, subscripts: str) -> list[str]:
+    """The labels of one operand."""
+    before, dots, after = part.partition(ELLIPSIS)
+    labels = [*before, *([ELLIPSIS] if dots else []), *after]
+    for label in labels:
+        if label != ELLIPSIS and label not in LETTERS:
+            hint = 'labels are letters: "ij,j->i"; dimensions without one are "..."'
+            raise UsageError(f"expected subscripts for einsum, but `{subscripts}` has `{label}`", None, (hint,))
+    return labels
+
+
+def _indices(labels: Sequence[str], stretch: tuple[str, ...]) -> tuple[str, ...]:
+    found: list[str] = []
+    for label in labels:
+        found += stretch if label == ELLIPSIS else [_index(label)]
+    return tuple(found)
+
+
+def _index(label: str) -> str:
+    """The name of an index; tensors have the capital letters."""
+    return label if label.islower() else f"{label}_"
+
+
+def _stretched(
+    labels: tuple[tuple[str, ...], ...], shapes: tuple[tuple[int, ...], ...], names: Sequence[str]
+) -> frozenset[tuple[int, int]]:
+    """The (operand, dimension) pairs of extent 1 whose index runs further elsewhere. Raises DataError."""
+    extents: dict[str, tuple[int, str]] = {}
+    ones = []
+    for k, (indices, shape) in enumerate(zip(labels, shapes, strict=True)):
+        own: dict[str, int] = {}
+        for d, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+            if own.setdefault(index, extent) != extent:
+                raise _unequal(index, names[k], own[index], names[k], extent)
+            if extent == 1:
+                ones.append((k, d, index))
+                continue
+            before, where = extents.setdefault(index, (extent, names[k]))
+            if before != extent:
+                raise _unequal(index, where, before, names[k], extent)
+    return frozenset((k, d) for k, d, index in ones if index in extents)
+
+
+def _unequal(index: str, first: str, extent: int, second: str, other: int) -> DataError:
+    label = ELLIPSIS if index.startswith("e_") else index.rstrip("_")
+    return DataError(f"expected one extent of `{label}`, but it is {extent} in `{first}` and {other} in `{second}`")
+
+
+@lru_cache(maxsize=1024)
+def _statement(
+    labels: tuple[tuple[str, ...], ...], result: tuple[str, ...], stretched: frozenset[tuple[int, int]]
+) -> str:
+    factors = [
+        _access(name, ["0" if (k, d) in stretched else index for d, index in enumerate(indices)])
+        for k, name, indices in zip(count(), _names(len(labels)), labels, strict=False)
+    ]
+    return f"{_access(OUT, result)} = {' * '.join(factors)}"
+
+
+def _access(name: str, subscripts: Sequence[str]) -> str:
+    return f"{name}[{', '.join(subscripts)}]" if subscripts else name

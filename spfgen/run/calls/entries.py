@@ -1,0 +1,178 @@
+"""From whatever holds entries to a tensor in a layout: scipy, numpy, PyData/Sparse, coordinates and values, tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.lang.expressions import counted
+from spfgen.layout.duplicates import Duplicates, checked_duplicates
+from spfgen.layout.fill import differs, fits, same_fill, typed_fill
+from spfgen.layout.nodes import Layout
+from spfgen.run.calls.bind import converted, coordinates, is_pydata, is_scipy, packed
+from spfgen.run.calls.foreign import candidates
+from spfgen.run.calls.form import refilled
+from spfgen.run.calls.seen import broken
+from spfgen.run.conversion import pads
+from spfgen.run.elsewhere import settled
+from spfgen.run.files.read import Coordinates
+from spfgen.run.tensor import Array, Tensor, as_array, check_unchanged, plain_array, size_number
+from spfgen.space.tensors import types_of
+
+if TYPE_CHECKING:
+    from spfgen.api import LayoutHandle
+
+NAME = "the tensor"
+
+
+def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | None, duplicates: Duplicates) -> Tensor:
+    """See spfgen.pack."""
+    checked_duplicates(duplicates)
+    wanted = None if shape is None else _shape(shape)
+    found: Coordinates | Tensor
+    layout: Layout | None = None
+    obj = settled(obj)
+    if isinstance(obj, tuple):
+        found = _pair(obj, wanted)
+    elif isinstance(obj, Tensor):
+        check_unchanged(obj)
+        found = obj
+    elif is_scipy(obj):
+        own = _in_place(obj) if duplicates == "sum" else None
+        found = coordinates(obj, NAME) if own is None else own
+    elif isinstance(obj, Coordinates) or is_pydata(obj):
+        found = coordinates(obj, NAME)
+    else:
+        array = plain_array(obj, NAME)
+        layout = handle.layout(array.ndim)
+        found = coordinates(array, NAME, layout.fill)
+    if wanted is not None and found.shape != wanted:
+        raise DataError(f"expected the shape {wanted}, but it is {found.shape}")
+    use = handle.use
+    if layout is None:
+        layout = handle.layout(len(found.shape))
+        if isinstance(obj, Tensor | Coordinates) or is_pydata(obj):
+            layout, found = _with_fill(handle, layout, found)
+    value_type, index_types = types_of(use, layout)
+    said = use.index_type is not None or bool(use.array_types)
+    kinds = dict(index_types) if said else None
+    if isinstance(found, Tensor):
+        if duplicates == "sum" and use.value_type in (None, found.dtype.name):
+            return converted(layout, found, NAME, kinds, said)
+        found = own_entries(found)
+    if use.value_type is not None:
+        found = _typed(found, value_type)
+    wanted_type = None if use.value_type is None else value_type
+    return packed(layout, found, NAME, kinds, said, duplicates, value_type=wanted_type)
+
+
+def _with_fill(
+    handle: LayoutHandle, layout: Layout, found: Coordinates | Tensor
+) -> tuple[Layout, Coordinates | Tensor]:
+    """The layout with the fill value of what is packed, if it says no other one; else what is packed with that."""
+    if isinstance(found, Tensor):
+        fill, dtype = found.layout.fill, found.dtype
+    else:
+        fill, dtype = found.fill, found.values.dtype
+    own = typed_fill(fill, dtype)
+    if handle.tree.fill_of(handle.use) is None and layout.fill_text == "0":
+        is_kept = handle.use.value_type in (None, dtype.name)
+        return refilled(layout, fill if is_kept else own), found
+    if fits(layout.fill, dtype) and same_fill(layout.fill, fill, dtype):
+        return layout, found
+    dense = found.to_numpy() if isinstance(found, Tensor) else found.to_dense()
+    return layout, coordinates(dense, NAME, layout.fill)
+
+
+def _in_place(value: Any) -> Tensor | None:
+    """scipy's arrays in a layout that they satisfy, as it is now, if it stores nothing but entries."""
+    if not is_scipy(value):
+        return None
+    for candidate in candidates(f"scipy.{value.format}", len(value.shape)):
+        if candidate.solved or pads(candidate.layout()):
+            continue
+        with suppress(DataError):
+            tensor = candidate.tensor(value, tuple(map(int, value.shape)))
+            if broken(tensor.layout, tensor.sizes, tensor.arrays, "always") is None:
+                return tensor
+    return None
+
+
+def own_entries(tensor: Tensor) -> Coordinates:
+    """The entries; without those that are only there because the layout stores whole blocks or diagonals."""
+    entries = tensor.to_coo()
+    if not pads(tensor.layout):
+        return entries
+    kept = differs(entries.values, tensor.layout.fill)
+    return Coordinates(entries.shape, tuple(c[kept] for c in entries.coords), entries.values[kept], entries.fill)
+
+
+def summed(entries: Coordinates, update: str) -> Coordinates:
+    """The entries with those at one coordinate combined by numpy's operator of that name."""
+    if not entries.coords or not entries.values.size:
+        return entries
+    order = np.lexsort(entries.coords[::-1])
+    columns = [c[order] for c in entries.coords]
+    new = np.ones(order.size, bool)
+    new[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
+    first = np.flatnonzero(new)
+    values = getattr(np, update).reduceat(entries.values[order], first)
+    return replace(entries, coords=tuple(c[first] for c in columns), values=values)
+
+
+def _shape(shape: Sequence[int] | int) -> tuple[int, ...]:
+    extents = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    return tuple(size_number(f"shape[{k}]", n) for k, n in enumerate(extents))
+
+
+def _pair(value: tuple[Any, ...], shape: tuple[int, ...] | None) -> Coordinates:
+    """(coordinates, values): the coordinates are one array for each dimension, or an integer array [rank, n]."""
+    if len(value) != 2:
+        message = f"expected a pair (coordinates, values), but there are {len(value)} parts"
+        raise DataError(message, None, ("for a dense tensor pass an array or a list",))
+    coords, values = value
+    columns = [coords] if isinstance(coords, np.ndarray) and coords.ndim == 1 else list(coords)
+    if columns and all(np.ndim(c) == 0 for c in columns):
+        columns = [columns]  # one dimension, its coordinates in a list
+    found = tuple(_column(c, k) for k, c in enumerate(columns))
+    numbers = as_array(np.atleast_1d(plain_array(values, "values")), "values", False)
+    if any(c.shape != numbers.shape for c in found):
+        lengths = ", ".join(str(c.shape) for c in found)
+        raise DataError(
+            f"expected a coordinate in each dimension for each value, but they are {lengths} for {numbers.shape}"
+        )
+    if shape is None:
+        shape = tuple(int(c.max(initial=-1)) + 1 for c in found)
+    if len(shape) != len(found):
+        raise DataError(f"expected coordinates of {counted(len(shape), 'dimension')}, but there are {len(found)}")
+    return Coordinates(shape, found, numbers)
+
+
+def _column(value: object, dimension: int) -> Array:
+    name = f"coordinates[{dimension}]"
+    array = plain_array(value, name)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)  # what numpy makes of an empty list
+    if array.dtype.kind not in "iu":
+        raise DataError(f"expected integers in {name}, but they are {array.dtype}")
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        raise DataError(f"expected {name} below 2^63, but there is {array.max()}")
+    return array.astype(np.int64)
+
+
+def _typed(entries: Coordinates, wanted: str) -> Coordinates:
+    """The values in the type that a use such as `csr<float>` asks for."""
+    values = entries.values
+    if not np.can_cast(values.dtype, wanted, "same_kind"):
+        raise DataError(f"expected values of {wanted}, but they are {values.dtype}")
+    with np.errstate(over="ignore"):  # too large for a narrow float: infinity, as everywhere
+        cast = values.astype(wanted)
+    if cast.dtype.kind in "iu" and not np.array_equal(cast, values):
+        at = int(np.argmax(cast != values))
+        raise DataError(f"expected values that fit {wanted}, but there is {values[at]}")
+    return Coordinates(entries.shape, entries.coords, cast, entries.fill)

@@ -1,0 +1,183 @@
+"""Index notation on arrays as they are: the layouts are those of the operands, results are numpy arrays.
+
+A kernel is compiled for each text and choice of layouts, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from spfgen.errors import DataError, UsageError
+from spfgen.kernel import Kernel, checked_prune, made
+from spfgen.lang import nodes as lang
+from spfgen.lang.expressions import counted, did_you_mean
+from spfgen.lang.optimization import level_of
+from spfgen.lang.parse import parse_statements
+from spfgen.lang.trace import Functions, among, check_used
+from spfgen.lang.uses import accesses_in, statements_in
+from spfgen.layout.nodes import SCALAR, Layout
+from spfgen.run.calls.bind import is_number
+from spfgen.run.calls.foreign import dense_layout, layout_for_output, tensor_of
+from spfgen.run.calls.form import canonical, remember
+from spfgen.run.calls.seen import checked_mode
+from spfgen.run.tensor import Tensor
+from spfgen.run.threads import checked_threads
+
+
+@dataclass(frozen=True)
+class _Text:
+    """`ranks`: the number of subscripts of each tensor, in the order in which they stand."""
+
+    statements: tuple[lang.Statement, ...]
+    ranks: Mapping[str, int]
+    targets: frozenset[str]
+
+
+_KERNELS: dict[tuple[Any, ...], Kernel] = {}
+
+
+def evaluate(
+    statements: str,
+    operands: Mapping[str, object],
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    validate: str = "once",
+    out: object = None,
+    prune: object = None,
+) -> Any:
+    """See spfgen.evaluate. `out` and `prune` may be the names of operands, too."""
+    functions, given = among(operands)
+    if prune is not None and "prune" in _parsed(statements, functions).ranks:
+        given, prune = {**given, "prune": prune}, None
+    if out is not None and "out" in _parsed(statements, functions).ranks:
+        given, out = {**given, "out": out}, None
+    kernel, tensors, checked = prepared(statements, {**given, **dict(functions)}, threads, validate, out)
+    bound = kernel.bound(tensors, sizes, checked_threads(threads), validate, checked, checked_prune(prune))
+    bound()
+    return kernel.results(bound, given)
+
+
+def prepared(
+    statements: str, operands: Mapping[str, object], threads: int | None, validate: str, out: object = None
+) -> tuple[Kernel, dict[str, object], frozenset[str]]:
+    """The kernel for statements and the layouts of operands, what it takes, and which of that was validated. `out` are
+    the layouts of results that are not given."""
+    functions, operands = among(operands)
+    text = _parsed(statements, functions)
+    wanted = _outputs(text, operands, out)
+    checked_mode(validate)
+    tensors: dict[str, object] = {}
+    layouts: list[tuple[str, Layout]] = []
+    _check_names(text, operands)
+    for name, rank in text.ranks.items():
+        value = operands.get(name)
+        if name in wanted:
+            layout = wanted[name].layout
+            tensors[name] = None
+        elif value is None or (is_number(value) and not rank):
+            layout = dense_layout(rank)
+            tensors[name] = value
+        elif name in text.targets:
+            layout = canonical(layout_for_output(value, rank))
+            tensors[name] = value
+        else:
+            tensor = tensor_of(value, name, validate)
+            if tensor.layout.rank != rank:
+                dimensions = counted(rank, "dimension")
+                raise DataError(f"expected `{name}` with {dimensions}, but it has {tensor.layout.rank}")
+            layout = canonical(tensor.layout)
+            tensors[name] = tensor
+        layouts.append((name, layout))
+    kernel = _kernel((statements, functions), text, layouts, wanted, checked_threads(threads))
+    checked = frozenset(n for n, t in tensors.items() if isinstance(t, Tensor) and n not in text.targets)
+    return kernel, tensors, checked
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The layout in which a result is wanted, and how the user says it."""
+
+    layout: Layout
+    use: lang.LayoutUse
+
+
+def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[str, _Wanted]:
+    """The layouts of the results that are not given, as far as `out` says them. Raises UsageError, SpecError."""
+    from spfgen.api import handle_of
+
+    if out is None:
+        return {}
+    free = sorted(n for n in text.targets if operands.get(n) is None)
+    said = dict(out) if isinstance(out, Mapping) else dict.fromkeys(free, out)
+    if not free:
+        given = ", ".join(sorted(text.targets))
+        raise UsageError("expected a result that is not given, for which `out` says the layout, but all are", None,
+                         (f"leave out `out`, or {given}",))  # fmt: skip
+    for name in said:
+        if name not in free:
+            message = f"expected a result that is not given, but `{name}` is not one"
+            raise UsageError(message, None, (f"results: {', '.join(free)}",))
+    found = {}
+    for name, layout in said.items():
+        handle = handle_of(layout)  # type: ignore[arg-type]
+        use = replace(handle.use, span=None)
+        found[name] = _Wanted(canonical(handle.layout(text.ranks[name])), use)
+        if found[name].layout.rank != text.ranks[name]:
+            wanted = counted(text.ranks[name], "dimension")
+            message = f"expected a layout of {wanted} for `{name}`, but `{found[name].layout.name}` has "
+            raise UsageError(f"{message}{found[name].layout.rank}")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _parsed(statements: str, functions: Functions) -> _Text:
+    if not isinstance(statements, str):
+        raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
+    parsed = parse_statements(statements, functions=dict(functions))
+    check_used(functions, parsed)
+    ranks: dict[str, int] = {}
+    for access in accesses_in(parsed):
+        ranks.setdefault(access.tensor, len(access.subscripts))
+    return _Text(parsed, ranks, frozenset(s.target.tensor for s in statements_in(parsed)))
+
+
+def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
+    for name in operands:
+        if name not in text.ranks:
+            known = f"the statements use: {', '.join(sorted(text.ranks))}"
+            message = f"expected a tensor of the statements, but `{name}` is not one"
+            raise UsageError(message, None, (did_you_mean(name, text.ranks) or known,))
+
+
+def _kernel(
+    written: tuple[Any, ...],
+    text: _Text,
+    layouts: list[tuple[str, Layout]],
+    wanted: Mapping[str, _Wanted],
+    threads: int | None,
+) -> Kernel:
+    level = level_of(None)
+    uses = tuple([(n, w.use) for n, w in wanted.items()])
+    key = (*written, threads, level, uses, *[id(layout) for _, layout in layouts])
+    kernel = _KERNELS.get(key)
+    if kernel is None:
+        declared = tuple(
+            lang.TensorDecl(name, _use(wanted, name, layout)) for name, layout in layouts if layout is not SCALAR
+        )
+        parsed = lang.Kernel("kernel", declared, (), text.statements, level=level)
+        stored = {n: layout for n, layout in layouts if layout is not SCALAR}
+        if wanted:
+            from spfgen.space.assembled import with_assembled
+
+            parsed = with_assembled(parsed, stored)
+        kernel = made(parsed, stored, threads, "once", kept=True)
+        remember(_KERNELS, key, kernel)  # the kernel keeps its layouts alive, and so their identities
+    return kernel
+
+
+def _use(wanted: Mapping[str, _Wanted], name: str, layout: Layout) -> lang.LayoutUse:
+    types = wanted[name].use if name in wanted else lang.LayoutUse("")
+    return replace(types, name=layout.name, settings=layout.constants)

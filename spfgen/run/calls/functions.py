@@ -1,0 +1,166 @@
+"""The C functions that pack and convert: generated ones, called by the names of their arguments, and those of rt/."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import spfgen
+from spfgen import tuning
+from spfgen.cir.lower.files import SERIAL, plain_file, runtime
+from spfgen.cir.pack import Made
+from spfgen.cir.rewrite.outline_parts import with_outlined_part
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.check import check as check_c
+from spfgen.cir.tree.print import print_file
+from spfgen.cir.tree.simplify import simplify
+from spfgen.lang.types import TYPES
+from spfgen.layout.points import Array
+from spfgen.run.compile import build, load
+
+KNOWN = frozenset({"NULL", "INT64_MAX", "INT64_MIN", "UINT64_MAX", "true", "false"})
+NOTHING = ctypes.c_char * 0
+INT, LONG, WORD, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
+
+KEYS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "keys_order": (INT, (LONG, POINTER, INT)),
+    "keys_sort": (None, (LONG, INT, INT, POINTER, POINTER, POINTER, POINTER, INT)),
+    "keys_parts": (None, (LONG, POINTER, INT, INT, POINTER)),
+    "keys_count": (None, (POINTER, INT, INT, POINTER, POINTER)),
+    "keys_widest": (LONG, (POINTER, INT, INT, INT, POINTER)),
+    "totals_int32": (LONG, (LONG, INT, INT, POINTER, POINTER)),
+    "totals_int64": (LONG, (LONG, INT, INT, POINTER, POINTER)),
+    "begins_int32": (None, (LONG, POINTER)),
+    "begins_int64": (None, (LONG, POINTER)),
+    "numbered": (LONG, (LONG, INT, POINTER, POINTER)),
+    "in_large_pages": (None, (POINTER, LONG)),
+    "table_rises": (INT, (LONG, POINTER, POINTER, LONG, LONG, INT, POINTER)),
+    "table_begins": (None, (LONG, POINTER, LONG, POINTER, INT, INT)),
+    "table_look": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_digits": (INT, (POINTER, LONG, POINTER, INT, POINTER)),
+    "table_fill": (INT, (POINTER, LONG, POINTER, INT, POINTER, POINTER, POINTER)),
+}
+"""What the functions of rt/keys.h, rt/totals.h and rt/table.h return and take."""
+
+
+def address(array: Array) -> int:
+    """Where an array is, which the caller must keep: a number keeps nothing alive."""
+    if array.flags.writeable:  # then a look at its buffer has it four times as fast
+        return ctypes.addressof(NOTHING.from_buffer(array.data))
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A compiled function that takes numbers and addresses by name."""
+
+    call: Any
+    arguments: tuple[str, ...]
+
+    def __call__(self, given: Mapping[str, Any]) -> int:
+        return self.call(*[given[n] for n in self.arguments]) or 0
+
+
+def source_text(made: Sequence[Made], about: str) -> str:
+    """The C text of some functions."""
+    functions = [f for m in made for f in with_outlined_part(simplify(m.function))]
+    file = plain_file(functions, f"{about}, made by spfgen {spfgen.__version__}. Compile with -std=c99 -O3 -fopenmp.")
+    check_c(file, KNOWN)
+    return print_file(file)
+
+
+def loaded(made: Sequence[Made], about: str) -> list[Function]:
+    """The functions, compiled. Raises ToolError."""
+    library = load(build(source_text(made, about)))
+    return [Function(_typed(library, m.function), m.arguments) for m in made]
+
+
+def _typed(library: ctypes.CDLL, function: c.Function) -> Any:
+    call = getattr(library, function.name)
+    call.restype = INT if function.result == "int" else None
+    call.argtypes = [_ctype(p.type) for p in function.params]
+    return call
+
+
+def _ctype(kind: str) -> Any:
+    return POINTER if "*" in kind else {"int": INT, "uint64_t": WORD}.get(kind, LONG)
+
+
+@lru_cache(maxsize=32)
+def shared(name: str) -> Any:
+    """A function that is the same for all layouts: `KEYS` has their names."""
+    function = getattr(_library(), f"spfgen_{name}")
+    function.restype, function.argtypes = KEYS[name]
+    return function
+
+
+def shared_text() -> str:
+    """The C text of these functions."""
+    words = runtime("keys.h").replace("SORT_WORDS", runtime("sort_words.h"))
+    totals = [runtime("totals.h").replace("TYPE", kind) for kind in ("int32", "int64")]
+    return "\n\n".join([words, *totals, runtime("table.h")]) + "\n"
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    return load(build(shared_text()))
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """The functions of rt/order_segments.h."""
+
+    order_segments: Any
+    finish_buckets: Any
+
+
+@lru_cache(maxsize=32)
+def ordering(place: str, key: str, value: str) -> Ordering:
+    """The functions that sort segments, for these types. Raises ToolError."""
+    library = load(build(ordering_text(place, key, value)))
+    found = Ordering(library.spfgen_order_segments, library.spfgen_finish_buckets)
+    found.order_segments.argtypes = (LONG, *[POINTER] * 3, LONG, *[POINTER] * 3, INT)
+    found.finish_buckets.argtypes = (LONG, LONG, WORD, *[POINTER] * 5, LONG, LONG, *[POINTER] * 4, INT, INT)
+    return found
+
+
+def ordering_text(place: str, key: str, value: str) -> str:
+    """rt/order_segments.h for these types."""
+    text = runtime("order_segments.h")
+    for word, kind in (("PLACE", place), ("KEY", key), ("VALUE", value)):
+        text = re.sub(rf"\b{word}\b", TYPES[kind].c, text)
+    headers = "".join(f"#include <{h}.h>\n" for h in ("complex", "stdbool", "stdint", "string"))
+    pieces = "\n\n".join((SERIAL, runtime("thread.h"), runtime("sort_words.h"), text))
+    return f"{headers}{pieces}\n"
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array that holds anything and begins where a line of memory does: vectors that reach over the end of one take
+    longer to read. Raises MemoryError, ValueError."""
+    return _in_lines(np.empty, shape, dtype)
+
+
+def _in_lines(make: Callable[..., Array], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size, more = prod(shape), tuning.CACHE_LINE // dtype.itemsize
+    if size < tuning.ALIGNED_ELEMENTS:
+        return make(shape, dtype)
+    memory = make(size + more, dtype)  # of this type: scipy copies what is a small part of the array it looks into
+    begin = -address(memory) % tuning.CACHE_LINE // dtype.itemsize
+    return memory[begin : begin + size].reshape(shape)
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """The same with zeros; where they are new memory, in large pages: numpy asks for these only where it does not
+    clear."""
+    array = _in_lines(np.zeros, shape, dtype)
+    if array.nbytes >= tuning.LARGE_ARRAY_BYTES:
+        shared("in_large_pages")(address(array), array.nbytes)
+    return array

@@ -1,0 +1,219 @@
+"""Whether a call would compute what has no place in its target (space/lost.py says of what that is in doubt).
+
+Two sums of ones are compared: one over all points at which a part of the value may differ from 0, one over those that
+the target stores besides. A kernel makes both, so they are right for every layout. Patterns that were looked at are
+remembered as long as their arrays live and stay as they are.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spfgen.errors import DataError
+from spfgen.facts.formula import Var, conjunction, variables
+from spfgen.facts.formula import within as formula_within
+from spfgen.ir import fresh
+from spfgen.lang import nodes as lang
+from spfgen.lang.show import show_value
+from spfgen.layout.nodes import Layout, everywhere
+from spfgen.run.calls.form import form_of, remember
+from spfgen.run.calls.seen import fingerprint
+from spfgen.run.tensor import Tensor
+from spfgen.space.lost import holds_all
+from spfgen.space.nodes import Doubt, Program
+
+if TYPE_CHECKING:
+    from spfgen.api import Kernel
+
+
+@dataclass
+class Places:
+    """What is known of the doubts of one kernel. `seen`: patterns that have a place for all that is computed."""
+
+    program: Program
+    seen: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
+    counts: dict[Doubt, _Count] = field(default_factory=dict)
+
+    def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], mode: str) -> None:
+        """Raises DataError where something that is computed has no place. The mode "always" remembers nothing."""
+        for number, doubt in enumerate(self.program.doubts):
+            if _is_same(doubt, tensors, operator.is_):
+                continue
+            own, marks = _mark(doubt, tensors, sizes)
+            key = (number, *own)
+            found = self.seen.get(key) if mode != "always" else None
+            if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
+                continue
+            if not _is_same(doubt, tensors, np.array_equal):
+                count = self.counts.get(doubt)
+                if count is None:
+                    count = self.counts[doubt] = _Count(doubt, self.program.parameters, tensors)
+                first = count.first_lost(tensors, sizes)
+                if first is not None:
+                    raise _no_place(doubt, first, tensors)
+            remember(self.seen, key, (marks, tuple(weakref.ref(a) for a in _indexes(doubt, tensors))))
+
+
+def _names(doubt: Doubt) -> list[str]:
+    return list(dict.fromkeys(a.tensor for a in (doubt.target, *doubt.factors)))
+
+
+def _indexes(doubt: Doubt, tensors: Mapping[str, Tensor]) -> list[Any]:
+    """The index arrays of all tensors that take part."""
+    return [tensors[n].arrays[a.name] for n in _names(doubt) for a in tensors[n].layout.indexes]
+
+
+def _mark(doubt: Doubt, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> tuple[Any, Any]:
+    """By what the patterns are known, and what shows that they have not changed."""
+    own = [v for n in _names(doubt) for v in tensors[n].sizes.values()]
+    indexes = _indexes(doubt, tensors)
+    return (*own, *sorted(sizes.items()), *map(id, indexes)), tuple(map(fingerprint, indexes))
+
+
+def _is_same(doubt: Doubt, tensors: Mapping[str, Tensor], equal: Callable[[Any, Any], bool]) -> bool:
+    """Whether a factor at the place of the target has the target's index arrays, or equal ones."""
+    target = tensors[doubt.target.tensor]
+    factors = [tensors[a.tensor] for a in doubt.factors if a.subscripts == doubt.target.subscripts]
+    return bool(target.layout.indexes) and any(
+        t.layout == target.layout
+        and t.sizes == target.sizes
+        and all(equal(t.arrays[a.name], target.arrays[a.name]) for a in target.layout.indexes)
+        for t in factors
+    )
+
+
+class _Count:
+    """The kernels that count the points of a doubt, made when they are first needed.
+
+    What stores everything does not decide where a point lies: such factors are left out. Coordinates of the target that
+    nothing else speaks of (`free`) multiply the number of points by their extents, without a loop over them.
+    """
+
+    def __init__(self, doubt: Doubt, parameters: tuple[str, ...], tensors: Mapping[str, Tensor]) -> None:
+        self.target, self.where, self.parameters = doubt.target, doubt.where, parameters
+        plain = {s.name for s in doubt.target.subscripts if isinstance(s, Var)}
+        self.factors = [f for f in doubt.factors if not _is_everywhere(f, tensors[f.tensor].layout, plain)]
+        spoken = [v for f in self.factors for s in f.subscripts for v in variables(s)]
+        spoken += [] if doubt.where is None else variables(doubt.where)
+        own = [v for s in doubt.target.subscripts for v in variables(s)]
+        names = [s.name if isinstance(s, Var) else "" for s in doubt.target.subscripts]
+        self.free = [k for k, n in enumerate(names) if n and own.count(n) == 1 and n not in spoken]
+        self.names = list(dict.fromkeys(a.tensor for a in (doubt.target, *self.factors)))
+        taken = {*parameters, *self.names, *spoken, *own}
+        self.any, self.all, self.kept, self.name = (
+            fresh(n, taken) for n in ("anywhere", "all_points", "kept_points", "count_points")
+        )
+        dims = range(len(names))
+        self.low, self.high = ([fresh(f"{n}_{k}", taken) for k in dims] for n in ("from", "to"))
+        self.whole: Kernel | None = None
+        self.part: Kernel | None = None
+
+    def first_lost(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[int] | None:
+        """The first coordinate at which something is computed and the target stores nothing."""
+        shape = tensors[self.target.tensor].shape
+        low, high = [0] * len(shape), list(shape)
+        operands = {**self._operands(tensors), **{n: sizes[n] for n in self.parameters}}
+        if self.whole is None:
+            self.whole = self._kernel(tensors, False)
+        if not self._lost(self.whole, operands, low, high):
+            return None
+        if self.part is None:
+            self.part = self._kernel(tensors, True)
+        for k in range(len(shape)):
+            while high[k] - low[k] > 1:
+                middle = low[k] + (high[k] - low[k]) // 2
+                before = [*high[:k], middle, *high[k + 1 :]]
+                limits = dict(zip((*self.low, *self.high), (*low, *before), strict=True))
+                if self._lost(self.part, {**operands, **limits}, low, before):
+                    high = before
+                else:
+                    low[k] = middle
+        return low
+
+    def _lost(self, kernel: Kernel, operands: Mapping[str, Any], low: Sequence[int], high: Sequence[int]) -> bool:
+        """Whether there are more points than those that the target stores."""
+        sums = [t.name for t in kernel.program.tensors if t.is_output]
+        ends = {name: np.zeros((), np.int64) for name in sums}
+        kernel.bound({**operands, **ends}, None, None, "never")()
+        times = prod(high[k] - low[k] for k in self.free)
+        return times * int(ends.get(self.all, 1)) != int(ends[self.kept])
+
+    def _kernel(self, tensors: Mapping[str, Tensor], within: bool) -> Kernel:
+        from spfgen.api import Kernel
+
+        layouts = {n: _thin(tensors[n].layout) for n in self.names}
+        bound = [k for k in range(len(self.low)) if k not in self.free]
+        statements = []
+        if bound or self.factors:
+            place = [lang.Access(self.any, tuple(self.target.subscripts[k] for k in bound))] if bound else []
+            layouts |= {self.any: everywhere(len(bound))} if bound else {}
+            statements.append(self._sum(self.all, [*place, *self.factors], bound if within else ()))
+        statements.append(self._sum(self.kept, [self.target, *self.factors], range(len(self.low)) if within else ()))
+        declared = tuple(
+            lang.TensorDecl(n, lang.LayoutUse(layout.name, settings=layout.constants)) for n, layout in layouts.items()
+        )
+        limits = (*self.low, *self.high) if within else ()
+        parsed = lang.Kernel(self.name, declared, (*self.parameters, *limits), tuple(statements))
+        return Kernel(parsed, layouts, validate="never", kept=True)
+
+    def _sum(self, name: str, factors: Sequence[lang.Access], limited: Iterable[int]) -> lang.Statement:
+        """The sum of ones over the points where all factors store something, between limits in these dimensions."""
+        conditions = [] if self.where is None else [self.where]
+        for k in limited:
+            conditions.append(formula_within(self.target.subscripts[k], Var(self.low[k]), Var(self.high[k])))
+        where = conjunction(conditions) if conditions else None
+        return lang.Statement(lang.Access(name, ()), "=", lang.product_of(factors), where)
+
+    def _operands(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The patterns with ones as values; what stores all coordinates has one value for them."""
+        found = {
+            n: _everywhere(t.shape) if _thin(t.layout) is not t.layout else _ones(t)
+            for n, t in tensors.items()
+            if n in self.names
+        }
+        bound = [n for k, n in enumerate(tensors[self.target.tensor].shape) if k not in self.free]
+        return {**found, self.any: _everywhere(bound)} if bound else found
+
+
+def _is_everywhere(factor: lang.Access, layout: Layout, plain: set[str]) -> bool:
+    """Whether a factor stores something at every coordinate of the target."""
+    return holds_all(layout) and all(isinstance(s, Var) and s.name in plain for s in factor.subscripts)
+
+
+def _thin(layout: Layout) -> Layout:
+    """A layout with the same pattern that takes no memory, where every coordinate is stored."""
+    return everywhere(layout.rank) if holds_all(layout) else layout
+
+
+def _everywhere(shape: Sequence[int]) -> Tensor:
+    layout = everywhere(len(shape))
+    return Tensor(layout, dict(zip(layout.parameters, shape, strict=True)), {"one": np.ones(1, np.int8)})
+
+
+def _ones(tensor: Tensor) -> Tensor:
+    form = form_of(tensor.layout)
+    arrays = {n: tensor.arrays[n] for n in form.indexes}
+    arrays |= {n: np.ones(tensor.arrays[n].shape, np.int8) for n in form.values}
+    return Tensor(tensor.layout, tensor.sizes, arrays)
+
+
+def _no_place(doubt: Doubt, first: Sequence[int], tensors: Mapping[str, Tensor]) -> DataError:
+    target = doubt.target
+    what = show_value(lang.product_of(doubt.factors)) if doubt.factors else "a number"
+    name, layout = target.tensor, tensors[target.tensor].layout.name
+    hint = f"write `within {name}` behind the statement, or `tensor {name} : {layout} shares ...` with an operand"
+    return DataError(
+        f"expected `{name}` to store all that is computed, but it stores nothing at [{', '.join(map(str, first))}]",
+        None,
+        (
+            f"where {what} may not be 0: give `{name}` a pattern that has it",
+            f"to compute only what `{name}` stores, {hint}",
+        ),
+    )

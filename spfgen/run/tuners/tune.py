@@ -1,0 +1,219 @@
+"""`spfgen tune`: measures schedules on the user's data, and walks from each best one to those near it.
+
+A schedule takes the place of the best one when it is faster in calls that alternate with the best one's: on a machine
+that others use too, times from different moments say little.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from spfgen.api import Kernel, KernelSpec
+from spfgen.errors import CheckFailed, SpfgenError, UsageError
+from spfgen.lang.expressions import counted
+from spfgen.progress import task
+from spfgen.run.calls.operands import operands
+from spfgen.run.job import Job, check_job, seconds_text
+from spfgen.run.tensor import Array
+from spfgen.run.threads import threads_by_default
+from spfgen.run.tuners.candidates import Loops, Schedule, loops_of, near
+from spfgen.run.tuners.compare import compare, flat, stored
+from spfgen.run.tuners.interleaved import BETTER, Ready, measured, passed_over, ready
+from spfgen.tuned import Tuned, drop, key_of, load, save
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A schedule and the seconds of its fastest call; `verdict` is why it was not taken, or what it gained."""
+
+    schedule: str
+    seconds: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `spfgen tune` found: `tuned` is what is kept, `trials` all that was looked at in its order; `complete` says
+    that everything near the best schedule was tried, `interrupted` that the user did not want to wait for that."""
+
+    kernel: str
+    tuned: Tuned
+    trials: tuple[Trial, ...]
+    complete: bool
+    interrupted: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "schedule": self.tuned.schedule,
+            "seconds": {"before": self.tuned.before, "after": self.tuned.after},
+            "gain": self.tuned.gain,
+            "data": dict(self.tuned.data),
+            "threads": self.tuned.threads,
+            "complete": self.complete,
+            "interrupted": self.interrupted,
+            "trials": [{"schedule": t.schedule, "seconds": t.seconds, "verdict": t.verdict} for t in self.trials],
+        }
+
+    def text(self) -> str:
+        measured = sorted((t for t in self.trials if t.seconds is not None), key=lambda t: t.seconds or 0.0)
+        refused = len(self.trials) - len(measured)
+        rows = [(seconds_text(t.seconds or 0.0), t.schedule or "(no schedule)", t.verdict) for t in measured]
+        width = max(len(r[0]) for r in rows)
+        lines = [
+            f"{self.kernel}, {counted(self.tuned.threads, 'thread')}: {counted(len(measured), 'schedule')} measured "
+            f"(fastest calls), {refused} refused"
+        ]
+        lines += [f"  {seconds:>{width}}  {text}  {verdict}".rstrip() for seconds, text, verdict in rows]
+        if self.interrupted:
+            lines.append("  interrupted before all was tried: what was found until then counts")
+        elif not self.complete:
+            lines.append("  the time was up before all was tried: --seconds gives more")
+        if self.tuned.schedule:
+            times = f"{seconds_text(self.tuned.before)} -> {seconds_text(self.tuned.after)}"
+            lines.append(
+                f"  fastest: schedule {{ {self.tuned.schedule} }}  ({times}, {self.tuned.gain:.2f} times faster)"
+            )
+            lines.append(
+                f"  kept, because it took less than {BETTER:.0%} of the time without a schedule twice, in calls that "
+                "alternate:"
+            )
+            lines.append("  kernels of these statements and layouts use it where they have no schedule of their own")
+            lines.append(
+                f'  the same C anywhere: spfgen generate FILE.spf -k {self.kernel} --schedule "{self.tuned.schedule}"'
+            )
+        else:
+            own = "what the compiler chooses by itself"
+            lines.append(f"  nothing is faster than {own}: it would take less than {BETTER:.0%} of the time")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Made(Ready):
+    """A compiled schedule with its operands in place."""
+
+    schedule: Schedule
+    loops: Loops
+
+
+def tune(spec: KernelSpec, job: Job, threads: int | None, seconds: float, say: Callable[[str], None]) -> Tuning:
+    """Look for `seconds`, keep the best schedule. `say` is told of each one that is better than those before.
+
+    Raises DataError, UsageError for what is wrong with the call or the data, and for a kernel with a schedule of its
+    own, which would hide what is found.
+    """
+    end = time.monotonic() + seconds
+    plain = spec.compile(threads, schedule="")
+    if spec.kernel.is_scheduled:
+        message = f"expected a kernel without a schedule, but `{spec.name}` has one, which comes before what is found"
+        raise UsageError(message, None, ("leave the schedule out of the spec file, and write the winner there",))
+    program = plain.generated.program
+    check_job(program, job)
+    given = operands(program, job)
+    first = best = _made(plain, Schedule(), job, given)
+    best.call()
+    expected = {t.name: flat(stored(best.bound.tensors[t.name])).copy() for t in program.tensors if t.is_output}
+    everything = tuple(dict.fromkeys((*program.index_extent, *_positions(plain))))
+    seen = {plain.source}
+    trials = [Trial("", best.fastest(), "")]
+    tried: set[str] = {""}
+    complete = True
+    interrupted = False
+    pending = near(best.schedule, best.loops, everything)
+    with task("tuning", seconds) as step:
+        while (candidate := next(pending, None)) is not None:
+            if candidate.text in tried:
+                continue
+            if time.monotonic() > end:
+                complete = False
+                break
+            tried.add(candidate.text)
+            step(seconds - (end - time.monotonic()), candidate.text)
+            try:
+                kernel = spec.compile(threads, schedule=candidate.text)
+                if kernel.source in seen:
+                    continue
+                seen.add(kernel.source)
+                made = _made(kernel, candidate, job, given)
+                made.call()
+                _check(made, expected)
+                ratio, own = _confirmed(best, made)
+            except CheckFailed:
+                raise
+            except SpfgenError as error:
+                passed_over(f"schedule {{ {candidate.text} }}", error)
+                trials.append(Trial(candidate.text, None, error.message))
+                continue
+            except KeyboardInterrupt:  # what was found is kept
+                complete, interrupted = False, True
+                break
+            gained = ratio <= BETTER
+            trials.append(Trial(candidate.text, own, f"{1 / ratio:.2f} times the best so far" if gained else ""))
+            if gained:
+                best = made
+                pending = near(best.schedule, best.loops, everything)
+                say(f"{1 / ratio:.2f} times faster: {candidate.text}")
+    whole, after = _confirmed(first, best) if best is not first else (1.0, trials[0].seconds or 0.0)
+    if whole > BETTER:
+        best, whole = first, 1.0
+    schedule = _pruned(spec, threads, best)
+    number = threads or threads_by_default()
+    when = datetime.now().astimezone().isoformat(timespec="seconds")
+    tuned = Tuned(schedule, after / whole, after, dict(job.data), number, when)
+    save(key_of(spec.kernel, plain.layouts, number), tuned)
+    return Tuning(spec.name, tuned, tuple(trials), complete, interrupted)
+
+
+def _confirmed(best: _Made, other: _Made) -> tuple[float, float]:
+    """As `measured`; what seems to gain is measured twice, and the worse of both counts: of many schedules that take
+    the same time one is lucky, and it would be another one the next time."""
+    ratio, seconds = measured(best, other)
+    if ratio > BETTER:
+        return ratio, seconds
+    again, later = measured(best, other)
+    return max(ratio, again), min(seconds, later)
+
+
+def forget(spec: KernelSpec, threads: int | None) -> Tuned | None:
+    """Drop what was found for a kernel; returns it."""
+    key = key_of(spec.kernel, spec.compile(schedule="").layouts, threads or threads_by_default())
+    found = load(key)
+    drop(key)
+    return found
+
+
+def _pruned(spec: KernelSpec, threads: int | None, best: _Made) -> str:
+    """The schedule without the names of what is no loop, where that is the same kernel."""
+    shorter = replace(best.schedule, order=best.loops.names)
+    if not best.schedule.order or shorter == best.schedule:
+        return best.schedule.text
+    try:
+        sources = {spec.compile(threads, schedule=s.text).source for s in (shorter, best.schedule)}
+    except SpfgenError:
+        return best.schedule.text
+    return shorter.text if len(sources) == 1 else best.schedule.text
+
+
+def _made(kernel: Kernel, schedule: Schedule, job: Job, given: Mapping[str, object]) -> _Made:
+    started = ready(kernel.bind(sizes=job.sizes, **given))
+    return _Made(started.bound, started.before, schedule, loops_of(kernel.generated))
+
+
+def _check(made: _Made, expected: Mapping[str, Array]) -> None:
+    """The schedule changes nothing but the time."""
+    for name, values in expected.items():
+        try:
+            compare(name, flat(stored(made.bound.tensors[name])), values)
+        except CheckFailed as error:
+            message = f"expected the same results from the schedule `{made.schedule.text}`, but {error.message}"
+            raise CheckFailed(message, None, error.notes) from None
+
+
+def _positions(kernel: Kernel) -> list[str]:
+    """All positions of operands with index arrays: each may drive."""
+    tensors = kernel.generated.program.tensors
+    return [f"{t.name}.{p}" for t in tensors if t.layout.indexes for p in t.layout.positions]

@@ -95,7 +95,7 @@ class Kernel:
         return self._generated
 
     def stopped_after(self, name: str) -> Generated:
-        """The same where that pass is the last one that rewrites plans: it computes the same, with less speed. Raises
+        """The same where that pass is the last one: it computes the same, with less speed. Raises
         UsageError for what is no pass."""
         from spfgen.pipeline import generate
 
@@ -340,7 +340,6 @@ class Kernel:
 
     def _built(self, tensors: Mapping[str, Tensor]) -> tuple[Compiled, Entry]:
         from spfgen.run.calls.call import Entry
-        from spfgen.run.compile import build, load
 
         uses = {}
         for tensor in self._declared.program.tensors:
@@ -351,7 +350,7 @@ class Kernel:
                 _check_types(tensor, *uses[tensor.name])
         program = self._declared.program
         if all(uses[t.name] == (t.value_type, t.index_types) for t in program.tensors):
-            return self._declared, Entry(program, getattr(load(build(self._declared.whole)), self._kernel.name))
+            return self._declared, Entry(program, self._function(self._declared))
         typed = []
         declared = {d.name for d in self._kernel.tensors}
         scalars = tuple(lang.TensorDecl(n, lang.LayoutUse(SCALAR.name)) for n in uses if n not in declared)
@@ -363,7 +362,13 @@ class Kernel:
             use = replace(declaration.use, value_type=value, index_type=None, array_types=kinds)
             typed.append(replace(declaration, use=use))
         made = self._compiled(replace(self._kernel, tensors=tuple(typed)))
-        return made, Entry(made.program, getattr(load(build(made.whole)), self._kernel.name))
+        return made, Entry(made.program, self._function(made))
+
+    def _function(self, made: Compiled) -> Any:
+        """The function that a C compiler makes of it."""
+        from spfgen.run.compile import build, load
+
+        return getattr(load(build(made.whole)), self._kernel.name)
 
 
 def made(

@@ -37,7 +37,7 @@ from time import perf_counter
 import spfgen
 from spfgen.cir.lower.files import amalgamated, header_file, source_file
 from spfgen.cir.lower.from_plan import lower
-from spfgen.cir.rewrite.passes import passed
+from spfgen.cir.rewrite import passes as c_passes
 from spfgen.cir.tree import check as cir_check
 from spfgen.cir.tree.nodes import Function
 from spfgen.cir.tree.print import print_file
@@ -66,6 +66,9 @@ from spfgen.space.from_lang import join
 from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
+PLAN_PASSES = (*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES))
+C_PASSES = tuple(p.name for p in c_passes.PASSES)
+"""The names of all passes that rewrite plans, and of those that rewrite C after them."""
 RANK = "rank"
 """The constant of a family that is solved from the number of subscripts when a use does not set it."""
 
@@ -92,7 +95,7 @@ class Generated:
 
 def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = "") -> Generated:
     """From a kernel and the layouts of its tensors to C. Nothing is remembered between calls. `stop_after` is the name
-    of the last pass that rewrites plans, if not all do."""
+    of the last pass that rewrites plans or C, if not all do."""
     start = perf_counter()
     working = task(f"compiling {kernel.name}")
     with (
@@ -104,8 +107,9 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         program = join(kernel, layouts)
         check_program(program)
         check_declared(kernel, program)
-        plans = make_plans(program, stop_after)
-        made = replace(print_kernel(program, plans, unique(answers)), left_out=tuple(left))
+        last = stop_after if stop_after in C_PASSES else ""
+        plans = make_plans(program, "" if last else stop_after)
+        made = replace(print_kernel(program, plans, unique(answers), last), left_out=tuple(left))
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made
@@ -120,11 +124,13 @@ def _to_report(kernel: Kernel) -> tuple[str, ...]:
     return (f"{asked}: {', '.join(layouts)}" if layouts else asked,)
 
 
-def print_kernel(program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = ()) -> Generated:
-    """From plans to C."""
+def print_kernel(
+    program: Program, plans: tuple[Plan, ...], obligations: tuple[Answer, ...] = (), stop_after: str = ""
+) -> Generated:
+    """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
     program = replace(program, levels=levels, limits=limits_of(program, plans))
-    functions = [f for lowered in lower(program, plans) for f in passed(lowered, program.level)]
+    functions = [f for lowered in lower(program, plans) for f in c_passes.passed(lowered, program.level, stop_after)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.
     wrapped = " -fwrapv" if any(TYPES[t.value_type].kind in "iu" for t in program.tensors) else ""
@@ -144,9 +150,8 @@ def _largest(program: Program) -> str:
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     """A plan for each statement; errors get the place of the statement. `stop_after` is the name of the last pass that
     rewrites them, if not all do: the result means the same."""
-    names = [*(p.name for p in passes.PASSES), *(p.name for p in expression.PASSES)]
-    if stop_after and stop_after not in names:
-        hint = f"passes: {', '.join(names)}"
+    if stop_after and stop_after not in PLAN_PASSES:
+        hint = f"passes: {', '.join((*PLAN_PASSES, *C_PASSES))}"
         raise UsageError(f"expected the name of a pass, but `{stop_after}` is none", None, (hint,))
     plans = []
     context = replace(context_of(program), stop_after=stop_after)

@@ -176,14 +176,16 @@ class _Both:
     def group(self, names: Names) -> c.Expr:
         """The number of the entry's group."""
         own, extents = group_arguments(self.pair.key)
-        return names.flat(extents, [names.expr(a) for a in own])
+        return names.linear_index(extents, [names.expr(a) for a in own])
 
     def write(self, array: str, names: Names, places: Sequence[Expr], value: c.Expr) -> c.Stmt:
         assert self.target is not None
         own = self.target.arrays[array]
         kind = dict(self.pair.target.indexes).get(array, "")
         stored = c.Cast(TYPES[kind].c, value) if kind and own.narrow else value
-        return c.Assign(c.Load(c.Name(own.name), names.flat(own.extents, [names.expr(p) for p in places])), "=", stored)
+        return c.Assign(
+            c.Load(c.Name(own.name), names.linear_index(own.extents, [names.expr(p) for p in places])), "=", stored
+        )
 
     def write_keys(self, names: Names) -> list[c.Stmt]:
         """The keys of the only rank."""
@@ -223,10 +225,10 @@ _BUCKETS = (
 
 def _own(array: str, kind: str, length: str) -> c.Stmt:
     """The part's share of a workspace."""
-    return c.Declare(f"{kind} *restrict", "own", c.Bin("+", c.Name(array), _share(length)))
+    return c.Declare(f"{kind} *restrict", "own", c.Bin("+", c.Name(array), _part(length)))
 
 
-def _share(length: str) -> c.Expr:
+def _part(length: str) -> c.Expr:
     return c.Bin("*", c.Name("part"), c.Name(length))
 
 
@@ -538,7 +540,7 @@ def _test_order(pair: Pair) -> Made:
     names = Names({n: c.Name(v) for n, v in target.sizes.items()}, target.arrays, encoded.calls, encoded.quotients)
     _, extents = group_arguments(pair.key)
     loops = [(new_name("g", taken), names.expr(e)) for e in extents]
-    group = names.flat(extents, [c.Name(n) for n, _ in loops])
+    group = names.linear_index(extents, [c.Name(n) for n, _ in loops])
     first: c.Expr = c.Int(rank.low)
     last: c.Expr = c.Bin("+", c.Load(c.Name("count"), group), c.Int(rank.low))
     if rank.begin:
@@ -558,7 +560,7 @@ def _test_order(pair: Pair) -> Made:
             else:
                 places.append(c.Name(next(outer)[0]))
         array = target.arrays[call.function]
-        return c.Load(c.Name(array.name), names.flat(array.extents, places))
+        return c.Load(c.Name(array.name), names.linear_index(array.extents, places))
 
     wrong: c.Expr = c.Int(1)
     for field in reversed(pair.key.fields[level.group : level.end]):
@@ -705,7 +707,7 @@ def _collect_keys(pair: Pair) -> Made | None:
     lines = grouped(both.source, _quotients(pair), inner, "part", "parts")
     if lines is None:
         return None
-    room = c.Declare("uint64_t *restrict", "few", c.Bin("+", c.Name("words"), _share("range")))
+    room = c.Declare("uint64_t *restrict", "few", c.Bin("+", c.Name("words"), _part("range")))
     body = in_parts([_own("seen", kind, "range"), _list(kind), room, *lines], " reduction(|:wrong)")
     more = [*_grouped_arguments(pair, "zeros, one for each key, for each part")]
     more.append(("bits", c.Param("int", "bits", "the bits of a key")))
@@ -716,7 +718,7 @@ def _collect_keys(pair: Pair) -> Made | None:
 
 
 def _list(kind: str) -> c.Stmt:
-    return c.Declare(f"{kind} *restrict", "list", c.Bin("+", c.Name("keys"), _share("room")))
+    return c.Declare(f"{kind} *restrict", "list", c.Bin("+", c.Name("keys"), _part("room")))
 
 
 def _grouped_arguments(pair: Pair, seen: str) -> Iterator[tuple[str, c.Param]]:

@@ -301,7 +301,7 @@ class Nest:
         for value in self.source.layout.values:
             array = self.source.arrays[value.name]
             places = [names.expr(p) for p in value.position]
-            lines = leaf(names, c.Load(c.Name(array.name), names.flat(value.extents, places)))
+            lines = leaf(names, c.Load(c.Name(array.name), names.linear_index(value.extents, places)))
             conditions = [] if value.when == TRUE else [names.condition(value.when)]
             if not places_inside(self.source.layout, value).proved:
                 conditions += [

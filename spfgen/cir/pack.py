@@ -331,7 +331,7 @@ class _Fill:
         """Which group of all the entry is in."""
         call = self.encoded.calls[level.rank.begin]
         extents = self.layout.index(call.function).extents
-        return names.flat(extents, [names.expr(a) for a in call.arguments])
+        return names.linear_index(extents, [names.expr(a) for a in call.arguments])
 
     def made(self) -> Made:
         self.fields = [new_name(f.name, self.taken) for f in self.key.fields]
@@ -391,7 +391,9 @@ class _Fill:
             step += self.bounds(number, level, names)
         for key in rank.keys:
             call = self.encoded.calls[key]
-            place = names.flat(self.layout.index(call.function).extents, [names.expr(a) for a in call.arguments])
+            place = names.linear_index(
+                self.layout.index(call.function).extents, [names.expr(a) for a in call.arguments]
+            )
             step.append(self.stored(call.function, place, names.name(key)))
         changed = c.Bin(">>", c.Name("changed"), c.Name(self.digits.shifts[level.end - 1]))
         return [*lines, c.If(changed, c.Block(tuple(step)))]
@@ -460,7 +462,7 @@ class _Fill:
     def value(self, names: Names) -> list[c.Stmt]:
         """Entries with equal coordinates are added."""
         (value,) = self.layout.values
-        place = names.flat(value.extents, [names.expr(p) for p in value.position])
+        place = names.linear_index(value.extents, [names.expr(p) for p in value.position])
         target = c.Load(c.Name(self.source.arrays[value.name].name), place)
         own = c.Name("own")
         at = c.Select(c.Name("from"), c.Cast(INT, c.Load(c.Name("from"), c.Name("q"))), c.Name("q"))

@@ -9,12 +9,26 @@ Names of families are already expanded and constants are numbers: a Layout has o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
 from spfgen.errors import DataError, Span
-from spfgen.facts.formula import ONE, TRUE, ZERO, Call, Compare, Expr, Formula, Var, conjunction, within
+from spfgen.facts.formula import (
+    ONE,
+    TRUE,
+    ZERO,
+    Call,
+    Compare,
+    Expr,
+    Formula,
+    Var,
+    conjunction,
+    conjuncts,
+    show,
+    within,
+)
 from spfgen.lang.fills import fill_text, plain_fill
 
 
@@ -142,6 +156,18 @@ class Layout:
     @property
     def rank(self) -> int:
         return len(self.parameters)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Each coordinate as the text writes it: where that is a position or an expression, it has no name there."""
+        text = "" if self.span is None else self.span.text
+        images = {
+            part.left.name: show(part.right)
+            for part in conjuncts(self.relation)
+            if isinstance(part, Compare) and part.op == "=" and isinstance(part.left, Var)
+        }
+        named = {c for c in self.coordinates if re.search(rf"\b{c}\b", text)}
+        return {c: c if c in named else images.get(c, c) for c in self.coordinates}
 
     @property
     def is_pattern(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from spfgen.errors import DataError, SpfgenError
@@ -36,17 +35,11 @@ def _why(layout: Layout, sizes: Mapping[str, int], coordinate: tuple[int, ...]) 
         fewer = [p for p in needed if p is not part]
         if _contradict(fewer, known):
             needed = fewer
-    unnamed = {n: Num(v) for n, v in zip(layout.coordinates, coordinate, strict=True) if n in _unnamed(layout)}
+    unnamed = {n: Num(v) for n, v in zip(layout.coordinates, coordinate, strict=True) if layout.written[n] != n}
     needed = [substitute(p, unnamed) for p in needed]
     text = " and ".join(f"({show(p)})" if isinstance(p, Or) else show(p) for p in needed)
     values = ", ".join(f"{n} = {v}" for n, v in known.items() if n not in unnamed)
     return (f"for {values} no position satisfies the relation's `{text}`",)
-
-
-def _unnamed(layout: Layout) -> set[str]:
-    """Coordinates that the text writes as an expression, or as a position: it has no name for them."""
-    written = "" if layout.span is None else layout.span.text
-    return {c for c in layout.coordinates if not re.search(rf"\b{c}\b", written)}
 
 
 def _contradict(parts: list[Formula], known: Mapping[str, int]) -> bool:

@@ -24,7 +24,7 @@ from spfgen.plan.analyse.scan import Step, with_quotients, wrapped
 from spfgen.plan.build import parts
 from spfgen.plan.build.own_names import own_names, used_names, with_own_names
 from spfgen.plan.build.parts import Part, steps_of
-from spfgen.plan.build.riding import Nest, alike, step_of, together
+from spfgen.plan.build.riding import Nest, alike, fused, step_of
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     Clear,
@@ -43,7 +43,7 @@ from spfgen.plan.nodes import (
 )
 from spfgen.plan.transform.guard_hoisting import with_hoisted_guards
 from spfgen.plan.transform.legal import Shared, annotated_by, refused
-from spfgen.plan.transform.partition import shared_out
+from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.passes import Pass, passed
 from spfgen.plan.transform.prefetch import with_first
 from spfgen.plan.transform.simplify import simplify
@@ -55,11 +55,11 @@ from spfgen.space.nodes import Group, Instance, Mark, Operand, Read, Value
 INSIDE, AFTER, BEFORE = "inside", "after", "before"
 IN_ORDER = ("serial", "vectorize", "unroll", "fuse", "prefetch")
 """Words for a loop that is not to run level by level."""
-Apart = Callable[[Instance, Context, bool], list[Plan]]
+Separate = Callable[[Instance, Context, bool], list[Plan]]
 """Plans an instance in loops of its own."""
 
 
-def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
+def plan_expression(group: Group, context: Context, separate: Separate) -> Plan:
     """One statement. Raises Unsupported when it needs values before it writes them."""
     assert group.point is not None
     point = group.point
@@ -77,7 +77,7 @@ def plan_expression(group: Group, context: Context, apart: Apart) -> Plan:
     fusion = _Fusion(group, order, [*found.values()], nests, kept, context)
     plan = passed(PASSES, fusion, fusion.plan(), context, fusion.verify)
     before = [i for i, place in zip(group.instances, places, strict=True) if place == BEFORE]
-    first = [n for i in before for n in apart(i, context, False)]
+    first = [n for i in before for n in separate(i, context, False)]
     if group.op == "=" and not order.covers:
         first.append(Clear(group.target, "not every place is reached exactly once"))
     whole = Seq((*first, plan)) if first else plan
@@ -149,16 +149,16 @@ class _Order:
         share them out."""
         assert group.point is not None
         rows: list[str] = []
-        apart = {d for m in context.marks if m.word in ("fuse", "parallel") for d in (m.dim, *m.inner)}
+        separate = {d for m in context.marks if m.word in ("fuse", "parallel") for d in (m.dim, *m.inner)}
         said = context.order
         for loop in (d for d in self.loops if d in said):
             at = said.index(loop)
             if all(d in self.loops for d in said[:at]) or any(d not in self.loops for d in said[at:]):
-                apart.add(loop)  # the schedule wants the loops of the sums inside
+                separate.add(loop)  # the schedule wants the loops of the sums inside
         if all(set(i.indices) <= set(group.point.indices) for i in group.instances):
             return rows
         for loop in reversed(self.loops[1:]):
-            if loop in self.running.carried or loop in apart or not all(_is_row(i, loop) for i in group.instances):
+            if loop in self.running.carried or loop in separate or not all(_is_row(i, loop) for i in group.instances):
                 break
             rows.insert(0, loop)
         if not rows:
@@ -298,7 +298,7 @@ def _parts(group: Group, order: _Order, places: Sequence[str], context: Context)
 
 def _nests(found: Mapping[int, Part], order: _Order) -> list[Nest]:
     """The nests of those inside."""
-    return together([p for p in found.values() if p.place == INSIDE], len(order.outer))
+    return fused([p for p in found.values() if p.place == INSIDE], len(order.outer))
 
 
 def _part(instance: Instance, point: Instance, order: _Order, context: Context, single: str) -> Part:
@@ -528,7 +528,7 @@ def _replaced(value: Value, old: Value, new: Value) -> Value:
 PASSES: tuple[Pass[_Fusion, Plan], ...] = (
     Pass("simplify a value", lambda f, plan: simplify(plan, (*_indices(f.group), *f.context.named)), 1),
     Pass("prefetch first reads", lambda f, plan: with_first(plan), 2),
-    Pass("work partition of a value", lambda f, plan: shared_out(replace(f.point, axioms=_facts(f.group)), plan), 1),
+    Pass("work partition of a value", lambda f, plan: partitioned(replace(f.point, axioms=_facts(f.group)), plan), 1),
     Pass("schedule of a value", _as_said, 0),
     Pass("guard hoisting", _with_hoisted_guards, 2),
 )

@@ -74,7 +74,7 @@ class Plan:
         return iter(())
 
 
-class Around(Plan):
+class Nested(Plan):
     """A node with one body inside."""
 
     __slots__ = ()
@@ -92,7 +92,7 @@ class Seq(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Clear(Around):
+class Clear(Nested):
     """All values of an output become zero; or those of the nest `part`, and then `body` runs. `gaps`: the part has
     places too that no iteration writes. `span`: the part is what lies between the places of neighbouring iterations of
     the loop around, from the one to before the other of these names: it is cleared once, before they run. `additions`:
@@ -183,7 +183,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(Around):
+class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
     values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
     fetched ahead in it. `vector`: its iterations run side by side; `unroll`: so many in each round; `collapse`: it and
@@ -214,7 +214,7 @@ class Scan(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Locate(Around):
+class Locate(Nested):
     dim: str
     value: Expr
     body: Plan
@@ -225,7 +225,7 @@ class Locate(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Load(Around):
+class Load(Nested):
     dim: str
     call: Call
     body: Plan
@@ -235,7 +235,7 @@ class Load(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Guard(Around):
+class Guard(Nested):
     """`exits`: where the conditions do not hold, they do not hold later in the loop around it either, which ends."""
 
     conditions: tuple[Formula, ...]
@@ -328,7 +328,7 @@ class Find(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment(Around):
+class Segment(Nested):
     """`start` and `end` bound the positions `dim` of [low, high) at which `call` equals the key's value.
 
     The call is sorted there. Found by binary search, or from the state `place` on.
@@ -355,7 +355,7 @@ class Segment(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound(Around):
+class Bound(Nested):
     """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
     longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken."""
 
@@ -376,7 +376,7 @@ class Bound(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach(Around):
+class Reach(Nested):
     """The body runs if the values that `call` holds at the positions `dim` of [low, high) reach into [first, last): the
     first and the last of them say so, since it rises there (falls: `descending`)."""
 
@@ -396,7 +396,7 @@ class Reach(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class State(Around):
+class State(Nested):
     """A position that a sequential find keeps from one iteration of the loops inside to the next.
 
     One for each value of `over` (none: a scalar). With `extents` it is an array over those values; without, it starts
@@ -418,7 +418,7 @@ class State(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Around):
+class Table(Nested):
     """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
 
     `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
@@ -445,7 +445,7 @@ class Table(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch(Around):
+class Prefetch(Nested):
     """What iteration `dim` + `ahead` will read of `arrays` at its first `position`, which is `start`, is fetched, if
     there is such an iteration: one below all of `high`."""
 
@@ -475,7 +475,7 @@ class Choose(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Around):
+class Reduce(Nested):
     """Sums what the body adds to `target`, whose place is fixed here, and stores the sum with `op` (= or +=)."""
 
     target: Operand
@@ -508,7 +508,7 @@ class Fold(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Materialized(Around):
+class Materialized(Nested):
     """The temporaries of these operands have all their places in a workspace, which starts at 0."""
 
     sums: tuple[Operand, ...]
@@ -519,7 +519,7 @@ class Materialized(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Levels(Around):
+class Levels(Nested):
     """A loop whose iterations need earlier ones: `inspect`, run for each, says which. With the levels that come of it
     those of one level run at once; without, one after another, downwards if `down`. The levels are used when they are
     expected to be faster, and prove to be, or when the schedule asks for them (`wanted`). `first` is what an iteration
@@ -550,7 +550,7 @@ class Needs(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Tile(Around):
+class Tile(Nested):
     """Sums for max(low) <= dim < min(high), the fastest-running subscript of `target`: a tile of them at a time.
 
     Each tile begins at `start` and ends before `end`, names that the loop over `dim` in the body speaks of; it is
@@ -577,7 +577,7 @@ class Tile(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Sums(Around):
+class Sums(Nested):
     """Sums what the body adds to `added` for each 0 <= dim < `count`, a number; what comes out is stored with `op` in
     `target`, the same place in terms of the dimensions outside, for dim < min(high). With several `lanes`
     there are so many sums for each: the body adds to (dim, lane) of `added`."""
@@ -597,7 +597,7 @@ class Sums(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Transpose(Around):
+class Transpose(Nested):
     """The array of `operand` is copied to one in which its subscript `axis` is the last, the fastest-running one; the
     body reads it as `copy`."""
 
@@ -609,7 +609,7 @@ class Transpose(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class UnrollAndJam(Around):
+class UnrollAndJam(Nested):
     """A loop from max(low) to before min(high), `count` iterations at once while there are so many: `several` does
     those from `start` on, a name. The body is the loop over what is left, which begins at `start` too."""
 
@@ -626,7 +626,7 @@ class UnrollAndJam(Around):
 
 
 @dataclass(frozen=True, slots=True)
-class Versioned(Around):
+class Versioned(Nested):
     """`whole` where all conditions hold, the body where not. Both do the same; in `whole` it is known how often loops
     run, or what they would ask. When `stores`, it needs nothing cleared. `by_order`: Z3 has proved from the order of an
     index array that both do the same, which cannot be told from the points alone (meaning.py)."""
@@ -674,7 +674,7 @@ class Append(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class Gather(Around):
+class Gather(Nested):
     """What the body appends to the tensor has all coordinates but that of `axis` in `common`: it is added up in a
     workspace, and appended once, by rising coordinates along the axis, which are below `extent`."""
 

@@ -18,7 +18,7 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
-from spfgen.space.runs import sums_runs
+from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
@@ -87,13 +87,13 @@ def _is_summed(layout: Layout) -> bool:
 
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
-    operators, of tensors that are 0 where nothing is stored. Sums along runs of equal values, which are one product,
-    are more than that, as are results whose pattern is computed and whose fill value is not 0."""
+    operators, of tensors that are 0 where nothing is stored. What is computed along runs of equal values
+    is more than that, as are results whose pattern is computed and whose fill value is not 0."""
     if any(d.local for d in kernel.tensors) or any(not _is_summed(layout) for layout in layouts.values()):
         return False
     if first_beyond(kernel.statements) is not None:
         return False
-    if not kernel.is_scheduled and any(sums_runs(s, layouts) for s in kernel.statements):
+    if not kernel.is_scheduled and any(is_about_runs(s, layouts) for s in kernel.statements):
         return False
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     if not kernel.is_scheduled and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):

@@ -119,6 +119,7 @@ class Normal:
             tuple(at),
             None if step.where is None else rename(step.where, inside),
             step.within,
+            any(isinstance(s, lang.Range) for s in target.subscripts),
             show_statement(step),
             step.span,
         )

@@ -1,4 +1,4 @@
-"""Sums along runs: where no operand's value moves with the index, one product with the length of the run is enough.
+"""Runs: where no operand's value moves with an index, it is computed once, and a sum is one product with the length.
 
 A layout is constant along a coordinate where the coordinate is its last position and the place of the value does not
 speak of it: `val[q]` for all p of start(q) <= p < start(q + 1) and i = p.
@@ -14,14 +14,16 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout
 
 
-def sums_runs(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
-    """Whether the statement sums over an index along which all that it reads is constant."""
+def is_about_runs(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
+    """Whether the statement sums over an index along which all that it reads is constant, or along which two of its
+    operands are: their runs are merged."""
     accesses = [n for n in walk(statement.value) if isinstance(n, lang.Access)]
     beside = {v for n in walk(statement.value) if isinstance(n, lang.Index) for v in variables(n.expr)}
-    indices = {v for a in accesses for s in a.subscripts for v in variables(s)}
-    for index in indices - {v for s in statement.target.subscripts for v in variables(s)} - beside:
+    kept = {v for s in statement.target.subscripts for v in variables(s)}
+    for index in {v for a in accesses for s in a.subscripts for v in variables(s)} - beside:
         reads = [a for a in accesses if any(index in variables(s) for s in a.subscripts)]
-        if reads and all(_is_constant(a, index, layouts) for a in reads):
+        constant = [a for a in reads if _is_constant(a, index, layouts)]
+        if len(constant) > 1 or (len(constant) == len(reads) and index not in kept):
             return True
     return False
 

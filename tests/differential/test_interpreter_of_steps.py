@@ -12,12 +12,12 @@ import pytest
 import spfgen
 from spfgen.errors import DataError
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Append
+from spfgen.plan.nodes import PLANS, Append, Gather
 from spfgen.plan.verify.interpret_steps import STATEMENTS
 from tests.differential import test_steps
 from tests.fuzz.carried import by_the_interpreter
 
-ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append})
+ALL_STATEMENTS = frozenset({*get_args(STATEMENTS), Append, Gather})
 RNG = np.random.default_rng(5)
 
 
@@ -48,6 +48,10 @@ ALL_KINDS = {
     "a result in a loop": (
         "tensor A, B : csr  tensor C : csr  for i { let s = sum(j: B[i,j])  C[i,j] = s*A[i,j] }",
         {"A": "csr", "B": "csr"}, lambda A, B: B.sum(1)[:, None] * A,
+    ),
+    "a product": ("tensor A, B, C : csr  C[i,j] = A[i,k]*B[j,k]", {"A": "csr", "B": "csr"}, lambda A, B: A @ B.T),
+    "a product by rows": (
+        "tensor A : csc tensor B, C : csr  C[j,k] = A[i,j]*B[i,k]", {"A": "csc", "B": "csr"}, lambda A, B: A.T @ B,
     ),
     "what is not sorted": (
         "tensor A : csr  tensor B : coo_unsorted  tensor C : dense  C[i,j] = where(A[i,j] > 2, B[i,j], 1)",

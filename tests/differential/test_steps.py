@@ -294,3 +294,25 @@ def test_a_statement_that_reads_its_target(text: str, wanted: np.ndarray, layout
         declared = f"{declared}  tensor C : {layout}"
     result = spfgen.parse(f"kernel k {{ {declared}  {text} }}").kernels["k"].compile()(**given)
     np.testing.assert_allclose(result if isinstance(result, np.ndarray) else result.to_numpy(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("y[i, i] = max(x[i], 0)", np.s_[[0, 1, 2], [0, 1, 2]]),
+        ("y[i, 0] = max(x[i], 0)", np.s_[:, 0]),
+        ("y[2 - i, i] = max(x[i], 0)", np.s_[[2, 1, 0], [0, 1, 2]]),
+        ("y[i, i] = max(y[i, i], x[i])", np.s_[[0, 1, 2], [0, 1, 2]]),
+    ],
+)
+def test_what_an_equation_does_not_reach_is_empty(text, at) -> None:
+    """As of a sum of products, whatever the target held before."""
+    x, y = np.array([1.0, 2.0, 3.0]), np.full((3, 3), 0.5)
+    wanted = np.zeros((3, 3))
+    wanted[at] = x
+    assert np.array_equal(spfgen.compile(text, x="dense", y="dense")(x=x, y=y), wanted)
+
+
+def test_a_slice_leaves_the_rest() -> None:
+    y = spfgen.compile("y[i(0:4:2)] = max(x[i], 0)", x="dense", y="dense")(x=np.ones(2), y=np.full(4, 9.0))
+    assert y.tolist() == [1, 9, 1, 9]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -66,23 +65,15 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]
         enter: Callable[[Any], Any] = stack.enter_context
         enter(patch.object(Kernel, "_compiled", compiled))
         enter(patch.object(Kernel, "bound", bound))
-        enter(patch("spfgen.run.compile.build", lambda text: text))
-        enter(patch("spfgen.run.compile.load", lambda _: Nothing()))
+        enter(patch.object(Kernel, "_function", lambda self, made: None))
         yield ran
-
-
-class Nothing(SimpleNamespace):
-    """A library without functions."""
-
-    def __getattr__(self, name: str) -> Any:
-        return None
 
 
 def delivered(struct: Any, at: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
     """The entries in memory that the caller gives back, as C hands them over."""
     struct.count = struct.capacity = len(values)
     for k in range(at.shape[1]):
-        struct.at[k] = copied(np.ascontiguousarray(at[:, k]))
+        struct.at[k] = copied(np.ascontiguousarray(at[:, k], dtype=np.int32 if struct.narrow else np.int64))
     struct.values = copied(values)
 
 

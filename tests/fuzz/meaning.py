@@ -51,11 +51,18 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A stored value: which array holds it, where, and for which coordinate."""
+    """A stored value: which array holds it, where, for which coordinate, and numpy's names of what is done to it."""
 
     array: str
     place: tuple[int, ...]
     coordinate: tuple[int, ...]
+    operators: tuple[str, ...] = ()
+
+    def value(self, arrays: Mapping[str, Array]) -> Any:
+        found = arrays[self.array][self.place]
+        for name in self.operators:
+            found = getattr(np, name)(found)
+        return found
 
 
 def number(expr: Expr, names: Names, arrays: Mapping[str, Array]) -> int:
@@ -171,12 +178,13 @@ def entries(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array
         for part in (Compare("<=", Num(0), Var(c)), Compare("<", Var(c), Var(n)))
     ]
     unknown = [*layout.positions, *layout.coordinates]
-    points: dict[tuple[int, ...], None] = {}
-    for conditions in _alternatives(layout.relation):
-        for names in _solutions([*conditions, *inside], unknown, dict(sizes), own, reach):
-            points[tuple(names[n] for n in unknown)] = None
+    points: dict[tuple[int, ...], tuple[str, ...]] = {}
+    for alternative in layout.alternatives:
+        for conditions in _alternatives(alternative.relation):
+            for names in _solutions([*conditions, *inside], unknown, dict(sizes), own, reach):
+                points[tuple(names[n] for n in unknown)] = alternative.operators
     result = []
-    for point in points:
+    for point, operators in points.items():
         names = {**sizes, **dict(zip(unknown, point, strict=True))}
         for value in layout.values:
             try:
@@ -185,7 +193,7 @@ def entries(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array
             except Undefined:
                 continue
             if all(0 <= p < e for p, e in zip(place, extents, strict=True)) and holds(value.when, names, own, reach):
-                result.append(Entry(value.name, place, point[len(layout.positions) :]))
+                result.append(Entry(value.name, place, point[len(layout.positions) :], operators))
     return result
 
 
@@ -193,4 +201,4 @@ def stored(layout: Layout, shape: tuple[int, ...], found: list[Entry], arrays: M
     """The entries as the reference wants them."""
     coords = tuple(np.array([e.coordinate[k] for e in found], np.int64) for k in range(layout.rank))
     kind = arrays[layout.values[0].name].dtype
-    return Stored(shape, coords, np.array([arrays[e.array][e.place] for e in found], kind))
+    return Stored(shape, coords, np.array([e.value(arrays) for e in found], kind))

@@ -42,7 +42,7 @@ class Operand:
         if self.plain():
             dense = np.zeros(self.tensor.shape, self.tensor.dtype)
             for entry in self.entries:
-                dense[entry.coordinate] = self.tensor.arrays[entry.array][entry.place]
+                dense[entry.coordinate] = entry.value(self.tensor.arrays)
             return dense
         return meaning.stored(self.layout, self.tensor.shape, self.entries, self.tensor.arrays)
 

@@ -136,7 +136,7 @@ def test_the_brute_force_meaning_of_known_layouts() -> None:
                 tensor, dense = operand(layout, shape[:rank], 0.4, 1)
                 found = np.zeros(shape[:rank])
                 for entry in meaning.entries(layout, tensor.sizes, tensor.arrays):
-                    found[entry.coordinate] += tensor.arrays[entry.array][entry.place]
+                    found[entry.coordinate] += entry.value(tensor.arrays)
                 assert np.array_equal(found, dense), (name, shape)
 
 

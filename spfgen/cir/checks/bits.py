@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spfgen.cir.checks.names import HOLDS
-from spfgen.cir.checks.partition import share, workspace
+from spfgen.cir.checks.partition import partitioned, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, loop, minus
@@ -22,7 +22,7 @@ def in_set(w: Writer, part: Groups, low: c.Expr, high: c.Expr, found: str, count
         c.Comment("the keys lie close together: a bit for each of them"),
         c.Declare(f"const {INT}", words, c.Bin("+", c.Bin("/", c.Name(span), c.Int(64)), c.Int(1))),
         *workspace(w, "uint64_t", bits, c.Name(words), c.Int(1)),
-        share(w, "the keys whose bits are in this part", words, (start, end), [loop(at, low, high, look)]),
+        partitioned(w, "the keys whose bits are in this part", words, (start, end), [loop(at, low, high, look)]),
         c.Do(c.Call("free", (c.Name(bits),))),
         c.If(c.Bin("<", c.Name(found), NEVER), c.Block((_other(w, part, low, found),))),
         c.Return(c.Name(HOLDS)),

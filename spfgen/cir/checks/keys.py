@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from spfgen.cir.checks import bits
 from spfgen.cir.checks.names import HOLDS
-from spfgen.cir.checks.partition import share, sized, workspace
+from spfgen.cir.checks.partition import counted, partitioned, workspace
 from spfgen.cir.checks.writer import NEVER, Writer, critical
 from spfgen.cir.tree import nodes as c
 from spfgen.cir.tree.build import INT, any_of, loop, minus
@@ -56,16 +56,16 @@ def groups(w: Writer, part: Groups) -> list[c.Stmt]:
 
 
 def _one_table(w: Writer, part: Groups, over: Loop, chains: Chains) -> list[c.Stmt]:
-    lines, low, high = sized(w, over, chains.count)
+    lines, low, high = counted(w, over, chains.count)
     hold = c.If(c.Bin("<=", c.Name(chains.count), c.Int(0)), c.Block((c.Return(c.Name(HOLDS)),)))
     lines += [hold, *bits.in_set(w, part, low, high, chains.found, chains.count), *chains.sizes()]
     lines += workspace(w, INT, chains.table, chains.words(), c.Int(1))
     start, end = w.names.of("slot_start"), w.names.of("slot_end")
     return [
         *lines,
-        share(
+        partitioned(
             w, "the keys whose slots are in this part", chains.slots, (start, end),
-            _chained(w, part, low, high, chains, share=(start, end)),
+            _chained(w, part, low, high, chains, within=(start, end)),
         ),
     ]  # fmt: skip
 
@@ -75,12 +75,12 @@ def _tables(w: Writer, part: Groups, outer: Sequence[Loop], over: Loop, chains: 
     count = chains.count
 
     def measure() -> list[c.Stmt]:
-        lines, _, _ = sized(w, over, count)
+        lines, _, _ = counted(w, over, count)
         higher = c.Bin(">", c.Name(count), c.Name(longest))
         return [*lines, c.If(higher, c.Block((c.Assign(c.Name(longest), "=", c.Name(count)),)))]
 
     def row() -> list[c.Stmt]:
-        lines, low, high = sized(w, over, count)
+        lines, low, high = counted(w, over, count)
         wanted: c.Expr = c.Bin(">", c.Name(count), c.Int(1))
         if w.counted:
             lines.append(w.counting(low, high))
@@ -112,12 +112,12 @@ def _chained(
     low: c.Expr,
     high: c.Expr,
     chains: Chains,
-    share: tuple[str, str] | None = None,
+    within: tuple[str, str] | None = None,
     order: str = "",
 ) -> list[c.Stmt]:
     """The loop over a range: links hold places counted from its start, plus one.
 
-    `share`: only slots between these are looked at. `order`: the variable of the outermost loop, if there is one.
+    `within`: only slots between these are looked at. `order`: the variable of the outermost loop, if there is one.
     """
     slot, link, hash_name = w.names.of("slot"), w.names.of("link"), w.names.of("hash")
     at, before = w.names.of(part.second), w.names.of(part.first)
@@ -137,8 +137,8 @@ def _chained(
         c.If(is_held, c.Block(tuple(hit))),
         c.Assign(content, "=", c.Bin("+", minus(c.Name(at), low), c.Int(1))),
     ]
-    if share:
-        mine = c.Bin("&&", c.Bin(">=", c.Name(slot), c.Name(share[0])), c.Bin("<", c.Name(slot), c.Name(share[1])))
+    if within:
+        mine = c.Bin("&&", c.Bin(">=", c.Name(slot), c.Name(within[0])), c.Bin("<", c.Name(slot), c.Name(within[1])))
         chain = [c.If(mine, c.Block(tuple(chain)))]
     mixed = [c.Assign(c.Name(hash_name), "=", c.Call("spfgen_mix", (c.Name(hash_name), key))) for key in keys]
     lines: list[c.Stmt] = [

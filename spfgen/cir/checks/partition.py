@@ -11,7 +11,7 @@ from spfgen.cir.tree.build import INT, loop, minus
 from spfgen.layout.loops import Loop
 
 
-def sized(w: Writer, over: Loop, count: str) -> Bounds:
+def counted(w: Writer, over: Loop, count: str) -> Bounds:
     """The bounds of a loop, with the number of its values."""
     lines, low, high = w.bounds(over)
     return [*lines, c.Declare(f"const {INT}", count, minus(high, low))], low, high
@@ -24,7 +24,7 @@ def workspace(w: Writer, kind: str, name: str, words: c.Expr, threads: c.Expr) -
     return [c.Declare(f"{kind} *", name, memory), missing]
 
 
-def share(w: Writer, about: str, count: str, ends: tuple[str, str], body: Sequence[c.Stmt]) -> c.Stmt:
+def partitioned(w: Writer, about: str, count: str, ends: tuple[str, str], body: Sequence[c.Stmt]) -> c.Stmt:
     """The body by each thread for its part of so many things, which reaches from one of the ends to the other."""
     part = w.names.of("part")
     each = c.Bin("/", c.Name(count), c.Name(w.threads))

@@ -73,7 +73,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     count, each, blocks, number, taken = (
         w.names.of(n) for n in ("count", "block_size", "blocks", "part", "parts_taken")
     )
-    turns = c.Bin(
+    chunks = c.Bin(
         "+", c.Bin("/", c.Bin("/", c.Name(count), c.Int(tuning.CHECKED_SEGMENTS)), c.Name(w.threads)), c.Int(1)
     )
     above = c.Bin("/", c.Bin("+", c.Name(count), c.Bin("-", c.Name(each), c.Int(1))), c.Name(each))
@@ -84,7 +84,7 @@ def _blocks(w: Writer, block: Block, body: Sequence[c.Stmt]) -> list[c.Stmt]:
     return [
         c.Declare(f"const {INT}", count, c.Call("spfgen_max", (minus(block.high, block.low), c.Int(0)))),
         c.Declare(
-            f"const {INT}", each, c.Bin("+", c.Bin("/", c.Name(count), c.Bin("*", turns, c.Name(w.threads))), c.Int(1))
+            f"const {INT}", each, c.Bin("+", c.Bin("/", c.Name(count), c.Bin("*", chunks, c.Name(w.threads))), c.Int(1))
         ),
         c.Declare("const int", blocks, c.Cast("int", above)),
         c.Declare("int", taken, c.Int(0)),

@@ -128,7 +128,7 @@ def _moved(
     backward = wanted.key.backward
     start = wanted.high if backward else wanted.low
     if kept.array:
-        place = c.Load(c.Name(kept.at), low.flat(at, scope))
+        place = c.Load(c.Name(kept.at), low.linear_index(at, scope))
         position = c.Name(low.names.new(f"{name}_now"))
         anew = c.Bin("==", place, c.Int(0))
         lines.append(c.Declare(INT, position.name, c.Select(anew, start, c.Bin("-", place, c.Int(1)))))

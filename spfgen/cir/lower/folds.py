@@ -56,7 +56,7 @@ def _row(low: Lowering, row: Operand, scope: Scope) -> list[c.Stmt]:
     return [*lines, loop(counter, c.Int(0), count, [cleared])]
 
 
-def kept(low: Lowering, plan: Materialized, scope: Scope) -> list[c.Stmt]:
+def materialized(low: Lowering, plan: Materialized, scope: Scope) -> list[c.Stmt]:
     """The sums of all places in a workspace that is 0 at first."""
     for operand in plan.sums:
         name = low.names.new(operand.tensor)

@@ -372,7 +372,7 @@ class Lowering(Values):
             case Fold():
                 return folds.fold(self, plan, scope)
             case Materialized():
-                return folds.kept(self, plan, scope)
+                return folds.materialized(self, plan, scope)
             case Levels():
                 return levels.levels(self, plan, scope)
             case Needs(value):
@@ -534,7 +534,7 @@ class Lowering(Values):
         """The states that this parallel loop carries, one for each thread, which runs its iterations in order."""
         lines: list[c.Stmt] = []
         for state in scope.waiting:
-            more, kept = hoist.kept(self, state, scope, seated=False, once=True)
+            more, kept = hoist.find_state(self, state, scope, seated=False, once=True)
             lines += more
             scope = replace(scope, states={**scope.states, state.name: kept})
         return lines, replace(scope, waiting=())

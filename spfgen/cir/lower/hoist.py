@@ -24,11 +24,11 @@ def state(low: Lowering, plan: State, scope: Scope) -> list[c.Stmt]:
         node = node.body
     if isinstance(node, Levels) or (isinstance(node, Scan | Find) and node.parallel):
         return low.plan(plan.body, replace(scope, waiting=(*scope.waiting, plan)))
-    lines, where = kept(low, plan, scope, seated=bool(plan.low), once=not scope.looped)
+    lines, where = find_state(low, plan, scope, seated=bool(plan.low), once=not scope.looped)
     return [*lines, *low.plan(plan.body, replace(scope, states={**scope.states, plan.name: where}))]
 
 
-def kept(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], FindState]:
+def find_state(low: Lowering, plan: State, scope: Scope, seated: bool, once: bool) -> tuple[list[c.Stmt], FindState]:
     """Declare a state and start it; an array that starts more than `once` is cleared each time."""
     stem = low.names[plan.name]
     if plan.extents:

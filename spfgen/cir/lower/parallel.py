@@ -14,7 +14,7 @@ from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, flat, joined, loop, minus
+from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
 from spfgen.ir import rewrite, walk
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 THREADS = c.Name("threads")
 ONE_EACH = "omp parallel for schedule(static, 1) num_threads({})"
-IN_TURN = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
+DYNAMIC = "omp parallel for schedule(monotonic: dynamic, 1) num_threads(threads)"
 """A thread that is done takes the next part: a later one, as what finds keep from part to part must only go on."""
 Loop = Scan | Find
 
@@ -92,7 +92,7 @@ def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> 
         case "sum":
             return _summed(low, plan, partition, scope)
         case "copies":
-            return _copied(low, plan, partition, scope)
+            return _with_copies(low, plan, partition, scope)
         case "segments":
             assert isinstance(plan, Scan)
             return _segments(low, plan, partition, scope)
@@ -115,11 +115,11 @@ def needs_parts(plan: Loop) -> bool:
         or partition.uneven
         or bool(partition.adds)
         or spans(plan) is not None
-        or _takes_turns(plan)
+        or _pays_dynamic(plan)
     )
 
 
-def _takes_turns(plan: Loop) -> bool:
+def _pays_dynamic(plan: Loop) -> bool:
     """Whether it pays that a thread that is done early finds more to do: there are loops inside, which take longer than
     to ask for it, and look things up, which takes now longer, now less."""
     inside = list(walk(body(plan), PLANS))
@@ -149,7 +149,7 @@ class _Parts:
         self.bottom = low.fold("spfgen_max", plan.low, self.outside)
         self.top = low.fold("spfgen_min", plan.high, self.outside)
         self.following = c.Bin("+", self.part, c.Int(1))
-        thread = self.part if self.pragma != IN_TURN else c.Call("spfgen_thread", ())
+        thread = self.part if self.pragma != DYNAMIC else c.Call("spfgen_thread", ())
         self.states, self.scope = low.started(replace(self.outside, thread=thread, looped=True))
 
     @property
@@ -268,7 +268,7 @@ def variable(low: Lowering, name: c.Name) -> Var:
 
 def _taken(low: Lowering) -> str:
     """How threads take parts: in turns, or one each."""
-    return IN_TURN if low.program.level > 1 else ONE_EACH.format(THREADS.name)
+    return DYNAMIC if low.program.level > 1 else ONE_EACH.format(THREADS.name)
 
 
 def _number(low: Lowering, partition: Partition, scope: Scope, most: int = tuning.FIXED_PARTS) -> c.Expr:
@@ -329,7 +329,7 @@ def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope,
 # --- copies of the target -------------------------------------------------------------------------------
 
 
-def _copied(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
+def _with_copies(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
     """Each part but the first adds to a copy of the target that its thread clears; the copies are added in order.
 
     Where the target is to be cleared before, the first part does it: what one thread does alone it also clears alone,
@@ -514,7 +514,7 @@ class _Boundary:
         low = self.low
         source: c.Expr = number
         if not self.single:
-            source = c.Bin("+", c.Bin("*", c.Cast(INT, number), self.count), self.flat_rest())
+            source = c.Bin("+", c.Bin("*", c.Cast(INT, number), self.count), self.linear_rest())
 
         def add(place: Operand) -> c.Stmt:
             return low.combine(low.place(place, scope), "+=", c.Load(arrays, source), self.kind, self.kind)
@@ -524,9 +524,9 @@ class _Boundary:
     def counters(self) -> list[str]:
         return [f"{self.target.tensor} rest {k}" for k, r in enumerate(self.slice.rest) if r != ZERO]
 
-    def flat_rest(self) -> c.Expr:
+    def linear_rest(self) -> c.Expr:
         names = [c.Name(self.low.names[n]) for n in self.counters()]
-        return flat(names, self.operand.extents, lambda e: self.low.expr(e, self.scope))
+        return linear_index(names, self.operand.extents, lambda e: self.low.expr(e, self.scope))
 
     def each(self, do: Callable[[Operand], c.Stmt], scope: Scope) -> list[c.Stmt]:
         """A statement for each place of the key."""

@@ -111,7 +111,7 @@ def taken_off(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     for k, own in enumerate(names):
         place = Bin("-", Var(f"@{at.name}"), Num(k + 1)) if plan.down else Var(f"@{at.name}")
         place = Bin("+", place, Num(k)) if k and not plan.down else place
-        each += _alone(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
+        each += _scoped(_for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, own))
     more = (
         c.Bin("<=", c.Bin("+", first, c.Int(tuning.UNROLLED)), at)
         if plan.down
@@ -259,7 +259,7 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     if not isinstance(end, c.Name | c.Int):
         lines.append(c.Declare("const int64_t", low.names.new(f"{position}_end"), end))
         end = c.Name(lines[-1].name)  # type: ignore[attr-defined]
-    body = _in_turn(low, plan, scope, name, kind, (first, end))
+    body = _unrolled_with_guards(low, plan, scope, name, kind, (first, end))
     if plan.unroll_when is not None:
         predictable = _predictable(low, plan.unroll_when, scope)
         body = [
@@ -272,17 +272,17 @@ def side_sums(low: Lowering, plan: Scan, scope: Scope, name: str, kind: ElementT
     return [*lines, c.If(c.Bin("<", first, end), c.Block(tuple(body)))]
 
 
-def _predictable(low: Lowering, rounds: UnrollWhen, scope: Scope) -> c.Expr:
+def _predictable(low: Lowering, when: UnrollWhen, scope: Scope) -> c.Expr:
     """Whether segments are long, or about as long as their neighbours, as samples say."""
-    question = low.condition(rounds.long, scope)
-    if rounds.begins is None:
+    question = low.condition(when.long, scope)
+    if when.begins is None:
         return low.chosen("const bool", "predictable", question, "segments are long, on the average")
-    first, rows = low.expr(rounds.begins, scope), low.expr(rounds.rows, scope)
+    first, rows = low.expr(when.begins, scope), low.expr(when.rows, scope)
     assert isinstance(first, c.Load)
     most = c.Select(
-        low.condition(rounds.very_short, scope), c.Float(tuning.UNEVENNESS_VERY_SHORT), c.Float(tuning.UNEVENNESS)
+        low.condition(when.very_short, scope), c.Float(tuning.UNEVENNESS_VERY_SHORT), c.Float(tuning.UNEVENNESS)
     )
-    samples = c.Call(f"spfgen_predictable_{low.element_type(rounds.begins).name}", (first.array, rows, most))
+    samples = c.Call(f"spfgen_predictable_{low.element_type(when.begins).name}", (first.array, rows, most))
     why = "segments are long, on the average, or about as long as their neighbours"
     return low.chosen("const bool", "predictable", c.Bin("||", question, samples), why)
 
@@ -299,7 +299,7 @@ def _unrolled(
     for k in range(tuning.UNROLLED):
         place = Bin("+", Var(f"@{at.name}"), Num(k)) if k else Var(f"@{at.name}")
         lines = _for_another(low, substitute(plan.body, {plan.dim: place}), scope, name, sums[k % 2].name)
-        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _alone(lines)
+        each += _begun(lines, sums[k].name, kind) if k < len(sums) else _scoped(lines)
     added = c.Assign(c.Name(name), "+=", c.Bin("+", *sums))
     more = c.Bin("<=", c.Bin("+", at, c.Int(tuning.UNROLLED)), end)
     return [
@@ -310,7 +310,7 @@ def _unrolled(
     ]
 
 
-def _in_turn(
+def _unrolled_with_guards(
     low: Lowering,
     plan: Scan,
     scope: Scope,
@@ -335,7 +335,7 @@ def _in_turn(
         if k == 1 and not few:
             value, group = _begun(value, sums[1], kind), [*group, added]
         elif group:
-            value = _alone(value) if k or few else _begun(value, sums[0], kind)
+            value = _scoped(value) if k or few else _begun(value, sums[0], kind)
         guard = c.Bin("<", c.Bin("+", at, c.Int(k)), end)
         group = [c.If(guard, c.Block((*value, *group)))] if k else [*value, *group]
     if not few:
@@ -429,7 +429,7 @@ def _in_predictable_segments(low: Lowering, plan: Scan, scope: Scope, begin: c.E
         return {plan.dim: Bin("+", here, Num(by)) if by else here}
 
     def summed(by: int, sum_: c.Name) -> list[c.Stmt]:
-        return _alone(low.plan(substitute(body, further(by)), scope.summed(own, sum_.name, kind)))
+        return _scoped(low.plan(substitute(body, further(by)), scope.summed(own, sum_.name, kind)))
 
     def same(by: int) -> c.Expr:
         """Whether there is such a position, and it belongs to the place of the first one."""
@@ -537,10 +537,10 @@ def _begun(lines: list[c.Stmt], name: str, kind: ElementType) -> list[c.Stmt]:
         case [*comments, c.Assign(c.Name(own), "+=", value)] if own == name:
             if all(isinstance(s, c.Comment) for s in comments):
                 return [*comments, c.Declare(kind.c, name, value)]
-    return [c.Declare(kind.c, name, zero(kind)), *_alone(lines)]
+    return [c.Declare(kind.c, name, zero(kind)), *_scoped(lines)]
 
 
-def _alone(lines: list[c.Stmt]) -> list[c.Stmt]:
+def _scoped(lines: list[c.Stmt]) -> list[c.Stmt]:
     """In braces, if something is declared."""
     return [c.Scope(c.Block(tuple(lines)))] if any(isinstance(s, c.Declare) for s in lines) else lines
 

@@ -8,7 +8,7 @@ from spfgen import tuning
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import PARALLEL, Workspace
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, flat, joined, loop
+from spfgen.cir.tree.build import INT, joined, linear_index, loop
 from spfgen.plan.nodes import Transpose
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def transpose(low: Lowering, plan: Transpose, scope: Scope) -> list[c.Stmt]:
 
     def value(name: c.Name, order: list[int]) -> c.Expr:
         sizes = [given.extents[k] for k in order]
-        return c.Load(name, flat([places[k] for k in order], sizes, lambda e: low.expr(e, scope)))
+        return c.Load(name, linear_index([places[k] for k in order], sizes, lambda e: low.expr(e, scope)))
 
     everything = list(range(len(extents)))
     order = [k for k in everything if k != plan.axis] + [plan.axis]

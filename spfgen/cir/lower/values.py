@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, flat, folded, joined, operation
+from spfgen.cir.tree.build import INT, folded, joined, linear_index, operation
 from spfgen.cir.tree.elements import constant, converted, zero
 from spfgen.cir.tree.names import Names
 from spfgen.errors import InternalError
@@ -82,7 +82,9 @@ class Values:
 
     def place(self, operand: Operand, scope: Scope) -> c.Expr:
         self.arrays[f"{operand.tensor}.{operand.array}"] = None
-        index = flat((self.expr(p, scope) for p in operand.place), operand.extents, lambda e: self.expr(e, scope))
+        index = linear_index(
+            (self.expr(p, scope) for p in operand.place), operand.extents, lambda e: self.expr(e, scope)
+        )
         name = self.array_names[operand.tensor, operand.array]
         return c.Load(self.fields.get(name, c.Name(name)), index)
 
@@ -153,7 +155,7 @@ class Values:
         tensor = self.program.tensor(tensor_name)
         return self.expr(substitute(expr, size_values(tensor, self.program.fixed)), Scope())
 
-    def flat(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
+    def linear_index(self, at: tuple[Expr, ...], scope: Scope) -> c.Expr:
         (index,) = at
         return self.expr(index, scope)
 
@@ -169,7 +171,7 @@ class Values:
         tensor = self.program.tensor(owner)
         self.arrays[function] = None
         extents = tensor.layout.index(array).extents
-        index = flat((self.expr(a, scope) for a in arguments), extents, lambda e: self.layout_expr(e, owner))
+        index = linear_index((self.expr(a, scope) for a in arguments), extents, lambda e: self.layout_expr(e, owner))
         loaded = c.Load(c.Name(self.array_names[owner, array]), index)
         narrow = dict(tensor.index_types)[array] != "int64"
         return c.Cast(INT, loaded) if within and narrow else loaded

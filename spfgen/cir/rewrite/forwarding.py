@@ -79,7 +79,7 @@ def _with_forwarded(statement: c.Stmt, kinds: Mapping[c.Expr, str], names: Names
     def rule(node: object) -> c.Stmt | None:
         chain = _chain_of(node)
         alike = chain is not None and (chain.array, chain.loop.variable) == (found.array, found.loop.variable)
-        return _kept(chain, near, kinds[chain.array], names) if chain is not None and alike else None
+        return _with_forwarded_value(chain, near, kinds[chain.array], names) if chain is not None and alike else None
 
     result: c.Stmt = rewrite(rule, statement, c.Stmt)
     return [*lines, result]
@@ -156,7 +156,7 @@ def _own(node: c.Declare | c.For) -> c.Name:
     return c.Name(node.name if isinstance(node, c.Declare) else node.variable)
 
 
-def _kept(chain: _Chain, near: c.Name, kind: str, names: Names) -> c.Stmt:
+def _with_forwarded_value(chain: _Chain, near: c.Name, kind: str, names: Names) -> c.Stmt:
     """The loop, and the same with the latest value in a variable, and whose it is."""
     inner, loop = chain.inner, chain.loop
     assert isinstance(inner.body, c.Block)

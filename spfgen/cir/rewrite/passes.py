@@ -41,10 +41,12 @@ PASSES = (
 """All passes, the first one first."""
 
 
-def passed(function: Function, level: int) -> Functions:
-    """The function after all passes of the level, behind what it calls."""
+def passed(function: Function, level: int, stop_after: str = "") -> Functions:
+    """The function after all passes of the level, or after those up to the one of that name, behind what it calls."""
     functions = [function]
     for step in PASSES:
         if step.level <= level:
             functions = step.rewrite(functions)
+        if step.name == stop_after:
+            break
     return functions

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spfgen.cir.tree import nodes as c
-from spfgen.cir.tree.build import INT, flat, joined, operation
+from spfgen.cir.tree.build import INT, joined, linear_index, operation
 from spfgen.errors import InternalError
 from spfgen.facts.formula import And, Bin, Call, Compare, Expr, Formula, Not, Num, Or, Var
 from spfgen.sets.affine import Affine, Floor
@@ -87,12 +87,12 @@ class Names:
 
     def load(self, function: str, subscripts: Sequence[c.Expr]) -> c.Expr:
         array = self.arrays[function]
-        loaded = c.Load(c.Name(array.name), self.flat(array.extents, subscripts))
+        loaded = c.Load(c.Name(array.name), self.linear_index(array.extents, subscripts))
         return c.Cast(INT, loaded) if array.narrow else loaded
 
-    def flat(self, extents: Sequence[Expr], subscripts: Sequence[c.Expr]) -> c.Expr:
+    def linear_index(self, extents: Sequence[Expr], subscripts: Sequence[c.Expr]) -> c.Expr:
         """The place in an array that is read row by row."""
-        return flat(subscripts, extents, self.expr)
+        return linear_index(subscripts, extents, self.expr)
 
     def constraint(self, constraint: Constraint) -> c.Expr:
         """A condition, with the positive terms on one side."""

@@ -47,7 +47,7 @@ def folded(function: str, values: Sequence[c.Expr]) -> c.Expr:
     return result
 
 
-def flat(subscripts: Iterable[c.Expr], extents: Sequence[Expr], size: Callable[[Expr], c.Expr]) -> c.Expr:
+def linear_index(subscripts: Iterable[c.Expr], extents: Sequence[Expr], size: Callable[[Expr], c.Expr]) -> c.Expr:
     """The place in an array that is read row by row; `size` writes an extent, where it is needed."""
     index: c.Expr = c.Int(0)
     for subscript, extent in zip(subscripts, extents, strict=True):

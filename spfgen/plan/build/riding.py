@@ -53,7 +53,7 @@ class Nest:
         return result
 
 
-def together(parts: Sequence[Part], outer: int) -> list[Nest]:
+def fused(parts: Sequence[Part], outer: int) -> list[Nest]:
     """Nests of all parts: those that can ride in others do. A part that carries does not ride, nor does one that reads
     the target."""
     nests = {k: Nest(part, part.body) for k, part in enumerate(parts)}

@@ -34,8 +34,12 @@ class Equations(Hoisting):
         if eq.target not in self.dense or eq.within:
             return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
-        if reads - {(eq.target, eq.subscripts)}:
+        some = eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
+        if reads - {(eq.target, eq.subscripts)} or (some and reads):
             return self.from_copy(eq, env)
+        if some:
+            rest = replace(eq, selects=True)  # all else has been made empty
+            return [*self.emptied(eq.target), *self.equation(rest, env)]
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
@@ -184,3 +188,9 @@ class Equations(Hoisting):
         if kept:  # one thread adds to a table
             env = replace(env, parallel=False)
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+
+def _writes_all(eq: Equation) -> bool:
+    """Whether the points of the equation are all places of the target: each subscript is an index of its own."""
+    names = [s.name for s in eq.subscripts if isinstance(s, Var)]
+    return len(names) == len(eq.subscripts) == len(set(names)) and set(names) == set(eq.indices)

@@ -85,9 +85,9 @@ class Merging(Tables):
     ) -> list[Plan] | None:
         """The leaf once at each point that one of the regions has, by a merge; None where they are no streams."""
         plain = all(r.accesses and not r.links and not r.where for r in found)
-        if not self.context.level or len(found) < 2 or not plain or self.context.named:
-            return None
         accesses = list({key_of(a): a for r in found for a in r.accesses}.values())
+        if not self.context.level or len(accesses) < 2 or not plain or self.context.named:
+            return None
         alone = all(len(r.accesses) == 1 for r in found)
         if not alone and len({frozenset(self.indices_in(a)) for a in accesses}) > 1:
             return None  # going through the shorter ones again and again may take longer than looking up

@@ -91,7 +91,7 @@ def measured(instance: Instance, plan: Plan, context: Context) -> Plan:
     return _around(nodes[:first], result)
 
 
-def shared_out(instance: Instance, plan: Plan) -> Plan:
+def partitioned(instance: Instance, plan: Plan) -> Plan:
     """The plan with the weights of its parallel loops."""
 
     def rule(node: object) -> Plan | None:
@@ -124,7 +124,7 @@ def on_threads(instance: Instance, plan: Plan, context: Context) -> Plan:
             partition = replace(partition, weight=replace(partition.weight, each=_each(partition.weight, ZERO)))
         return _around(nodes[:first], replace(loop, partition=partition))
     if loop.parallel:
-        return _around(nodes[:first], replace(loop, partition=_apart(instance, loop, partition, context)))
+        return _around(nodes[:first], replace(loop, partition=_disjoint(instance, loop, partition, context)))
     if not any(isinstance(n, Do) for n in chain(loop)):
         return _around(nodes[:first], replace(loop, partition=None))
     found = None if context.is_serial(loop.dim) else _adding(instance, nodes, first, partition, context)
@@ -261,7 +261,7 @@ def _span(lows: Sequence[Expr], highs: Sequence[Expr]) -> Expr | None:
 # --- loops whose iterations write different places --------------------------------------------------
 
 
-def _apart(instance: Instance, loop: Loop, partition: Partition, context: Context) -> Partition:
+def _disjoint(instance: Instance, loop: Loop, partition: Partition, context: Context) -> Partition:
     """The share of a loop whose iterations write different places; with what it needs to split one of them."""
     if partition.weight is None:
         return partition

@@ -40,12 +40,12 @@ from spfgen.space.nodes import Read
 WHY = "all blocks but the last ones are whole"
 
 
-Apart = Callable[[Sums, str, str, set[str]], bool]
+Disjoint = Callable[[Sums, str, str, set[str]], bool]
 """Whether iterations of a parallel loop add sums, one for each iteration of a small loop, to different places, given
 the dimensions known where they begin."""
 
 
-def with_sums(plan: Plan, apart: Apart) -> Plan:
+def with_sums(plan: Plan, disjoint: Disjoint) -> Plan:
     """The plan with sums for the small blocks of the target, wherever a loop comes to them again and again and threads
     do not meet there: all places of a block are added to, whether anything was summed for them or not."""
     defined = _defined(plan)
@@ -66,7 +66,7 @@ def with_sums(plan: Plan, apart: Apart) -> Plan:
             return None
         above = defined - _defined(node)
         own = origin.get(found.dim, found.dim)
-        return _in_wholes(found, node) if all(apart(found, own, d, above) for d in shared if d in above) else None
+        return _in_wholes(found, node) if all(disjoint(found, own, d, above) for d in shared if d in above) else None
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -25,8 +25,8 @@ def unrolled(plan: Plan, sizes: Collection[str], types: Mapping[str, str]) -> Pl
     def rule(node: object) -> Plan | None:
         if not isinstance(node, Scan):
             return None
-        rounds = _unroll_when(node, sizes, types)
-        return None if rounds is None else replace(node, unroll_when=rounds)
+        when = _unroll_when(node, sizes, types)
+        return None if when is None else replace(node, unroll_when=when)
 
     result: Plan = rewrite(rule, plan, PLANS)
     return result

@@ -226,10 +226,12 @@ def _axes(layout: Layout, target: _Grid) -> Iterator[Label]:
     """The names of the coordinates beside the tensor."""
     x, y = target.place(0)
     if layout.rank:
-        yield Label(target.x + target.width + 6, y - 3, f"{layout.coordinates[-1]} →", "axis", "start")
+        yield Label(target.x + target.width + 6, y - 3, f"{layout.written[layout.coordinates[-1]]} →", "axis", "start")
     if layout.rank > 1:
         rows, _ = target.panel
-        yield Label(x - INDICES - 8, y + rows * HEIGHT / 2 + 4, f"{layout.coordinates[-2]} ↓", "axis", "end")
+        yield Label(
+            x - INDICES - 8, y + rows * HEIGHT / 2 + 4, f"{layout.written[layout.coordinates[-2]]} ↓", "axis", "end"
+        )
 
 
 def _colours(layout: Layout, points: Points) -> Array:

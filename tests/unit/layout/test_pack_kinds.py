@@ -152,3 +152,15 @@ def test_bands_are_as_wide_as_their_entries_need(text, below, above):
     found = np.zeros_like(dense)
     found[tuple(coords)] = values
     assert np.array_equal(found, dense)
+
+
+def test_coordinates_that_the_text_has_no_names_for():
+    layout = written(
+        "layout made(n, m) { relation { [i, d] -> [i, i + d] : 0 <= i < n and 0 <= d < 2 } value val[n, 2] at [i, d] }"
+    )
+    assert list(layout.written.values()) == ["i", "i + d"]
+    with pytest.raises(DataError) as caught:
+        arrays(layout, [[0, 0], [1, 0]])
+    (note,) = caught.value.notes
+    assert "1 = i" in note
+    assert not set(layout.coordinates) & set(note.split())

@@ -237,7 +237,8 @@ def test_an_interval_is_found_by_its_start(rises: str, over: str, expected: int)
 @pytest.mark.parametrize(("over", "expected"), [(OVER, ["q", "j"]), ("", ["j", "q"])])
 def test_intervals_are_intersected(over: str, expected: list[str]) -> None:
     """Positions that meet another interval come before the points, where two searches find them."""
-    layout = spfgen.parse(INTERVALS.replace("RISES", RISES).replace("OVER", over)).layouts["intervals"]
+    text = INTERVALS.replace("val[runs] at [q]", "val[runs, m] at [q, p]")
+    layout = spfgen.parse(text.replace("RISES", RISES).replace("OVER", over)).layouts["intervals"]
     kernel = spfgen.compile("C[i,j] = A[i,j]*B[i,j]", A="csr_rle", B=layout, C="dense", optimize=1)
     (plan,) = kernel.generated.plans
     inner = [n.dim.removeprefix("B.") for n in walk(plan) if isinstance(n, Scan | Find)][-2:]

@@ -104,7 +104,19 @@ class LayoutHandle:
         return f"<spfgen layout {self.name}{f'({constants})' if constants else ''}{fill}>"
 
 
-class _Layouts(Mapping[str, LayoutHandle]):
+class _Named:
+    """What has names in brackets: who writes them behind a point is told; IPython completes them."""
+
+    def __getattr__(self, name: str) -> Any:
+        known = [] if name.startswith("_") else self._ipython_key_completions_()
+        hint = f", [{name!r}]" if name in known else f"; {did_you_mean(name, known)}".rstrip("; ")
+        raise AttributeError(f"no attribute {name!r}: names stand in brackets{hint}")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self) if isinstance(self, Mapping) else []
+
+
+class _Layouts(_Named, Mapping[str, LayoutHandle]):
     """The layouts of a spec by name; those that come with spfgen are found too, but not listed."""
 
     def __init__(self, tree: SpecTree) -> None:
@@ -130,7 +142,7 @@ class _Layouts(Mapping[str, LayoutHandle]):
         return f"<spfgen layouts: {', '.join(self) or 'those that come with spfgen'}>"
 
 
-class _Kernels(Mapping[str, "KernelSpec"]):
+class _Kernels(_Named, Mapping[str, "KernelSpec"]):
     """The kernels of a spec by name."""
 
     def __init__(self, tree: SpecTree) -> None:

@@ -183,6 +183,18 @@ FORWARDING_SAMPLES = 16
 FORWARDING_MISS = -7
 """What one of them counts that needs another value, where one that needs the last counts 1. Estimate for trisolve."""
 
+ENTRIES_EXPECTED = 16384
+"""Beyond so many entries of a result memory is taken for all that are expected. Estimate for add: it is moved less."""
+ENTRIES_LARGE_BYTES = 4194304
+"""Memory for entries that is asked for in large pages. Measured, add: 2.5 ms for 40 MB in place of 40. Two of them."""
+ENTRIES_JOINED = 50000
+"""So many entries are joined by several threads. Estimate for spgemm."""
+ROW_SORTED, ROW_WORDS = 24, 2
+"""A row of fewer entries is put in order by merging, others by a map of bits of at most so many words for each entry.
+Measured, spgemm."""
+MERGED_STREAMS = 8
+"""More tensors are not merged, but added up in a workspace: a step of a merge looks at all. Estimate for add."""
+
 # --- checks of index arrays ------------------------------------------------------------------------------
 
 CHECKED_SEGMENTS = 2048
@@ -206,6 +218,8 @@ VALIDATE_PYTHON = 20
 PACK_BY_NUMPY = 20_000
 """Fewer entries are packed by a table or with numpy, until there have been many: a compilation takes longer. Measured,
 conversion."""
+PACK_LOOKED_AT = 4096
+"""Of so many entries a look at all of them takes longer than to choose how. Estimate for add."""
 PACK_PER_THREAD = 25_000
 """A thread for so many entries: fewer take less time than to begin with another thread. Measured, conversion."""
 CONVERT_COMPILED = 1_000_000

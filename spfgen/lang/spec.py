@@ -87,6 +87,8 @@ def _check_settings(declaration: LayoutDecl, use: LayoutUse) -> None:
         if name not in known:
             listed = f"its constants: {', '.join(sorted(known))}" if known else "it has no constants"
             message = f"expected a constant of layout `{declaration.name}`, but `{name}` is not one"
+            if name in _sizes(declaration):
+                listed = f"`{name}` is a size: it follows from the entries, or from the arrays"
             raise SpecError(message, span, (did_you_mean(name, known) or listed,))
         if value < 1 and name in _divisors(declaration):
             message = f"expected a positive number for `{name}`, but it is {value}"
@@ -94,6 +96,11 @@ def _check_settings(declaration: LayoutDecl, use: LayoutUse) -> None:
         if value < 0 and name == SOLVED:
             message = f"expected a rank of at least 0, but it is {value}"
             raise SpecError(message, span, ("leave it out: the number of subscripts gives it",))
+
+
+def _sizes(declaration: LayoutDecl) -> set[str]:
+    """The sizes that the text of a layout declares."""
+    return {str(n) for tree in declaration.tree.find_data("size") for n in tree.scan_values(lambda _: True)}
 
 
 def _divisors(declaration: LayoutDecl) -> set[str]:

@@ -831,6 +831,10 @@ def operands_read(value: Value) -> list[Operand]:
     return [n.operand for n in walk(value) if isinstance(n, Read)]
 
 
+STATEMENTS = (
+    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
+)
+"""The statements of steps: what is lowered and carried out beside the nests."""
 PLANS = Plan | Variant
 """What plans consist of, but for their expressions: `walk` and `rewrite` pass these over when told so."""
 

@@ -24,7 +24,7 @@ static void *spfgen_entries_memory(void *old, size_t bytes) {
     void *const memory = realloc(old, bytes);
 #ifdef __linux__
     const size_t page = (size_t)1 << 21;
-    if (memory && bytes >= 2 * page) {
+    if (memory && bytes >= TUNED_ENTRIES_LARGE_BYTES) {
         const uintptr_t first = ((uintptr_t)memory + page - 1) / page * page;
         (void)madvise((char *)memory + (first - (uintptr_t)memory), bytes - (first - (uintptr_t)memory), 14); /* MADV_HUGEPAGE */
     }
@@ -67,7 +67,7 @@ static bool spfgen_entries_grow(spfgen_entries *entries, int64_t more, int rank,
     const int64_t wanted = entries->capacity < 32 ? 64 : 2 * entries->capacity;
     const spfgen_entries *const whole = entries->whole ? entries->whole : entries;
     const int64_t expected = entries->expected < 1e15 ? (int64_t)entries->expected : 0;
-    if (wanted > 16384 && wanted < expected && needed < expected && whole->most == 0 && !entries->failed) {
+    if (wanted > TUNED_ENTRIES_EXPECTED && wanted < expected && needed < expected && whole->most == 0 && !entries->failed) {
         if (spfgen_entries_reserve(entries, expected, rank, size)) {
             return true;
         }
@@ -131,7 +131,7 @@ static void spfgen_entries_join(spfgen_entries *entries, spfgen_entries *parts, 
             parts[p].count = at; /* where its entries go */
             at += more;
         }
-        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1 && total > 50000)
+        #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1 && total > TUNED_ENTRIES_JOINED)
         for (int64_t p = 0; p < count; p++) {
             const size_t from = (size_t)parts[p].count, to = (size_t)(p + 1 < count ? parts[p + 1].count : total);
             if (from < to) {

@@ -161,7 +161,7 @@ static uint64_t *spfgen_row_sort(uint64_t *word, uint64_t *spare, int64_t count)
 /* Keys that are close together are marked in a map and read off it. */
 static inline bool spfgen_row_mark(spfgen_row *row, int64_t *low, int64_t *high) {
     const int64_t count = row->count;
-    if (row->shift || count < 24) {
+    if (row->shift || count < TUNED_ROW_SORTED) {
         return false;
     }
     int64_t least = row->keys[0], most = row->keys[0];
@@ -170,7 +170,7 @@ static inline bool spfgen_row_mark(spfgen_row *row, int64_t *low, int64_t *high)
         least = key < least ? key : least;
         most = key > most ? key : most;
     }
-    if ((most - least) / 64 > 2 * count) {
+    if ((most - least) / 64 > TUNED_ROW_WORDS * count) {
         return false;
     }
     if (!row->map) {

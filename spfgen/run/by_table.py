@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import ToolError
 from spfgen.layout.duplicates import Duplicates, combined_values
 from spfgen.layout.keys import solved_sizes
@@ -22,8 +23,6 @@ from spfgen.run.conversion import Fall, Room, room_of
 ROW = 34
 """Numbers of an array for C: its address, the bytes of an element, its extents."""
 NOTHING = (0,) * (ROW - 2)
-MANY = 4096
-"""Of so many entries a look at them all takes longer than to choose how."""
 
 
 def table(layout: Layout) -> Table | None:
@@ -66,7 +65,7 @@ def by_table(
     if not shaped.fits[kinds]:
         return None
     try:
-        if is_own and len(values) >= MANY:
+        if is_own and len(values) >= tuning.PACK_LOOKED_AT:
             made = _appended(shaped, coords, values, kinds, threads)
             if made is not None:
                 return made
@@ -189,7 +188,7 @@ def _filled(entries: _Entries, kinds: tuple[tuple[str, str], ...], is_own: bool)
     if room is None:
         return None
     given: dict[str, Array] = {}
-    if is_own and len(entries.values) >= MANY:
+    if is_own and len(entries.values) >= tuning.PACK_LOOKED_AT:
         given = {name: entries.columns[k] for name, k in shaped.numbers.columns.items()}
         given |= {layout.values[0].name: entries.values} if shaped.numbers.is_column else {}
     made = Packed(dict(room.sizes), room.made(layout, given))

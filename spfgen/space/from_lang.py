@@ -23,6 +23,7 @@ from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
+from spfgen.space.unions import merges
 from spfgen.space.values import combined_type
 
 
@@ -95,6 +96,8 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     if not kernel.is_scheduled and any(is_about_runs(s, layouts) for s in kernel.statements):
         return False
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
+    if not kernel.is_scheduled and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
+        return False
     if any(s.target.tensor in computed and not is_zero_on_fills(s.value) for s in kernel.statements):
         return False
     return not any(a.tensor in computed for s in kernel.statements for a in accesses(s.value))

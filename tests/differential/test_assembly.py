@@ -304,16 +304,33 @@ def test_rows_are_gathered() -> None:
     """Where the loops outside fix all coordinates but one; terms that begin alike make their rows together."""
     product = spfgen.compile("C[i,j] = A[i,k]*B[k,j]", A="csr", B="csr", C="csr")
     assert "gather what is appended to C at (i, ...)" in product.explain()
-    union = spfgen.compile("C[i,j] = A[i,j] + B[i,j]", A="csr", B="csr", C="csr")
-    assert union.explain().count("gather") == 1
-    assert union.explain().count("scan i ") == 1
+    both = spfgen.compile("C[i,j] = A[i,k]*B[k,j] + A[i,j]", A="csr", B="csr", C="csr")
+    assert both.explain().count("gather") == 1
+    assert both.explain().count("scan i ") == 1
     copy = spfgen.compile("C[i,j] = A[j,i]", A="csr", C="csr")
     assert "gather" not in copy.explain()
 
 
+@pytest.mark.parametrize(("text", "layouts", "merges"), [
+    ("C[i,j] = A[i,j] + B[i,j]", ("csr", "csr"), True),
+    ("C[i,j] = 2*A[i,j] - B[i,j] - A[i,j]", ("csc", "csc"), True),
+    ("C[i,j] = A[i,j] + B[j,i]", ("csr", "csr"), False),
+    ("C[i,j] = A[i,j] + B[i,j]", ("csr", "csc"), False),
+    ("C[i,j] = A[i,j] + B[i,j]", ("csr_unsorted", "csr_unsorted"), False),
+    ("C[i,j] = A[i,j] + B[i,j]", ("coo", "coo"), False),
+])  # fmt: skip
+@pytest.mark.parametrize("out", ["csr", "csc", "coo_unsorted"])
+def test_sums_of_what_comes_in_order_are_merged(text: str, layouts: tuple[str, str], merges: bool, out: str) -> None:
+    kernel = spfgen.compile(text, A=layouts[0], B=layouts[1], C=out)
+    assert ("in order: they are merged" in kernel.explain()) == merges
+    a, b = SQUARE, OTHER.T if "B[j" in text else OTHER
+    wanted = a - b if "2*" in text else a + b
+    check(kernel(A=spfgen.pack(a, layouts[0]), B=spfgen.pack(OTHER, layouts[1])), wanted, (a != 0) | (b != 0))
+
+
 def test_plans_that_gather_mean_the_same() -> None:
     """The plan is carried out over numpy arrays, beside dense numpy."""
-    for text, operands, dense in (CASES["product"], CASES["union"], CASES["sums"]):
+    for text, operands, dense in (CASES["product"], CASES["sums"]):
         layouts = {n: "csr" for n, v in operands.items() if np.ndim(v) == 2}
         kernel = spfgen.compile(text, C="csr", **layouts)
         given = {n: spfgen.pack(v, "csr") if np.ndim(v) == 2 else v for n, v in operands.items()}

@@ -12,8 +12,7 @@ import pytest
 import spfgen
 from spfgen.errors import DataError
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Append, Gather
-from spfgen.plan.verify.interpret_steps import STATEMENTS
+from spfgen.plan.nodes import PLANS, STATEMENTS, Append, Gather
 from tests.differential import test_steps
 from tests.fuzz.carried import by_the_interpreter
 

@@ -267,6 +267,35 @@ def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> N
     np.testing.assert_allclose(found if result == "dense" else found.to_numpy(), expected, rtol=1e-12)
 
 
+SELF = np.where(np.random.default_rng(6).random((7, 7)) < 0.4, np.arange(1.0, 50.0).reshape(7, 7), 0)
+TURNED = np.roll(np.arange(7), 3)
+READ_AGAIN: list[tuple[str, np.ndarray]] = [
+    ("C[i,j] = A[i,j]  C[i,j] = 2*C[i,j]", 2 * SELF),
+    ("C[i,j] = A[i,j]  C[i,j] += C[i,j]*C[i,j]", SELF + SELF**2),
+    ("C[i,j] = A[i,j]  for i, j { C[i,j] = 2*C[i,j] + A[i,j] }", 3 * SELF),
+    ("C[i,j] = A[i,j]  C[i, p[j]] = C[i,j]", SELF[:, np.argsort(TURNED)]),
+    ("C[i,j] = A[i,j]  C[i, p[j]] += C[i,j]", SELF + SELF[:, np.argsort(TURNED)]),
+]
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr", "coo_unsorted", "dcsr", "hash_pairs"])
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize(("text", "wanted"), READ_AGAIN, ids=[t for t, _ in READ_AGAIN])
+def test_a_statement_that_reads_its_target(text: str, wanted: np.ndarray, layout: str, local: bool) -> None:
+    """What is read is the target before the statement, in any layout, of results and of tensors of the kernel's own."""
+    given: dict[str, Any] = {"A": coo_array(SELF).tocsr()}
+    declared = "tensor A : csr"
+    if "p[" in text:
+        given["p"], declared = TURNED, f"{declared}  tensor p : dense<int64>"
+    if local:
+        declared = f"{declared}  tensor y : dense  local tensor C : {layout}"
+        text = f"{text}  y[i,j] = C[i,j]"
+    else:
+        declared = f"{declared}  tensor C : {layout}"
+    result = spfgen.parse(f"kernel k {{ {declared}  {text} }}").kernels["k"].compile()(**given)
+    np.testing.assert_allclose(result if isinstance(result, np.ndarray) else result.to_numpy(), wanted)
+
+
 @pytest.mark.parametrize(
     ("text", "at"),
     [

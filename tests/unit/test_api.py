@@ -345,3 +345,17 @@ def test_what_there_is_is_shown() -> None:
         _ = spfgen.evalute
     with pytest.raises(AttributeError, match=r"no attribute 'qwertz'$"):
         _ = spfgen.qwertz
+
+
+def test_names_behind_a_point() -> None:
+    kernels = spfgen.parse("kernel twice { tensor x, y : dense y[i] = 2*x[i] }").kernels
+    for name, words in (("twice", r"\['twice'\]"), ("twise", "did you mean `twice`"), ("other", "in brackets$")):
+        with pytest.raises(AttributeError, match=words):
+            getattr(kernels, name)
+    assert kernels._ipython_key_completions_() == ["twice"]
+
+
+def test_a_size_is_no_constant() -> None:
+    with pytest.raises(SpecError, match="expected a constant of layout `bcsr`, but `nb` is not one") as caught:
+        spfgen.pack(np.eye(2), "bcsr", nb=1)
+    assert "`nb` is a size" in caught.value.notes[0]

@@ -36,6 +36,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.analyse.cost import over, plus, times
 from spfgen.plan.nodes import (
     PLANS,
+    STATEMENTS,
     Append,
     Array,
     Block,
@@ -391,7 +392,7 @@ class Lowering(Values):
                 stored = self.store(target, op, value, scope)
                 is_memory = (target.tensor, target.place) not in scope.sums
                 return [c.Pragma("omp atomic"), stored] if scope.atomic and is_memory else [stored]
-            case _ if isinstance(plan, from_steps.STATEMENTS):
+            case _ if isinstance(plan, STATEMENTS):
                 return from_steps.statement(self, plan, scope)
         raise InternalError(f"unknown plan node {plan!r}")
 

@@ -13,6 +13,7 @@ from spfgen.errors import InternalError
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES, ElementType
 from spfgen.plan.nodes import (
+    STATEMENTS,
     Array,
     Assign,
     Block,
@@ -36,11 +37,6 @@ from spfgen.space.typed import Holds, Scalar
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
-
-STATEMENTS = (
-    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
-)
-"""The nodes of plans that are lowered here."""
 
 
 def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:

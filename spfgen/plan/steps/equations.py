@@ -23,8 +23,11 @@ class Equations(Hoisting):
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
         target = self.tensors[eq.target]
+        if eq.indices and any(a.tensor == self.collected.get(eq.target) for a in accesses_of(eq.value)):
+            return self.from_table_before(eq, env)
         if eq.at:
-            return self.scattered(eq, env)
+            is_read = bool(eq.indices) and any(a.tensor == eq.target for a in accesses_of(eq.value))
+            return self.from_copy(eq, env) if is_read and eq.target in self.dense else self.scattered(eq, env)
         if eq.target in self.assembled or eq.target in self.collected:
             return self.to_entries(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
@@ -84,8 +87,11 @@ class Equations(Hoisting):
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known and not env.again and eq.target not in self.assembled:
-            parts += self.emptied(eq.target)
+        if eq.updates is None and not env.known and not env.again:
+            if eq.target in self.collected:
+                parts += [Emptied(self.collected[eq.target])]
+            elif eq.target not in self.assembled:
+                parts += self.emptied(eq.target)
 
         def leaf(inner: Env) -> Plan:
             lines: list[Plan] = []
@@ -119,6 +125,27 @@ class Equations(Hoisting):
 
         first = self.passes([Region((copy,))], indices, (), leaf, replace(env, parallel=not env.known), subscripts)
         return [*first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
+
+    def from_table_before(self, eq: Equation, env: Env) -> list[Plan]:
+        """The same of a target whose entries are kept in a table: the table of before is another one."""
+        name, tensor = self.fresh(f"{eq.target}_before"), self.tensors[eq.target]
+        self.tensors[name], self.kinds[name] = tensor, self.kinds[eq.target]
+        self.keep(name)
+        table, before = self.collected[eq.target], self.collected[name]
+        indices = self.indices_for(tensor)
+        access = lang.Access(table, tuple(Var(i) for i in indices))
+        copied = Equation(name, access.subscripts, indices, access)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(access, inner)
+            return Block((*lines, *self.kept_entry(copied, lang.Access(name, access.subscripts), value)))
+
+        def rule(node: Any) -> Any:
+            return replace(node, tensor=before) if isinstance(node, lang.Access) and node.tensor == table else None
+
+        alone = replace(env, parallel=False)  # one table, which grows
+        first = self.passes([Region((access,))], indices, (), leaf, alone, access.subscripts)
+        return [Emptied(before), *first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
 
     def to_entries(self, eq: Equation, env: Env) -> list[Plan]:
         """A result whose pattern is computed: what may differ from its fill is an entry."""

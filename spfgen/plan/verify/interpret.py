@@ -40,6 +40,7 @@ from spfgen.lang.types import TYPES, promoted
 from spfgen.layout.nodes import ENTRIES
 from spfgen.plan.nodes import (
     PLANS,
+    STATEMENTS,
     Append,
     Bound,
     Choose,
@@ -307,7 +308,7 @@ class _Interpreter:
                 self.append(plan, env)
             case Do():
                 self.do(plan, env)
-            case _ if isinstance(plan, steps.STATEMENTS):
+            case _ if isinstance(plan, STATEMENTS):
                 steps.statement(self, plan, env)
             case _:
                 raise WrongPlan(plan, "the interpreter does not know this node")

@@ -15,6 +15,7 @@ from spfgen.lang.fold import applied, called, converted
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import kind_of, settled
 from spfgen.plan.nodes import (
+    STATEMENTS,
     Append,
     Array,
     Assign,
@@ -40,10 +41,6 @@ from spfgen.space.typed import Holds, Scalar, Types
 if TYPE_CHECKING:
     from spfgen.plan.verify.interpret import _Interpreter
 
-STATEMENTS = (
-    Block | Define | Let | Assign | Store | If | Repeat | Break | Array | Refuse | Collect | Entry | Emptied | Probe
-)
-"""The nodes of plans that are carried out here."""
 LAZY = {"logical_and": False, "logical_or": True}
 """Operators that leave the second argument alone where the first one decides: it may have no meaning there."""
 NOTHING = 77

@@ -24,7 +24,7 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
     def leaf(value: Any) -> Kind:
         match value:
             case lang.Access(tensor):
-                return read.get(tensor) or found.get(tensor, float)
+                return read.get(tensor) or found.get(tensor, int)  # until it is found: what fits any number
             case lang.Local(name):
                 return scalars.get(name, float)
         raise InternalError(f"no type of {value!r}")

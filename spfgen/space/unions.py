@@ -6,14 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from spfgen import tuning
-from spfgen.errors import Unsupported
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
-from spfgen.layout.keys import key_plan
 from spfgen.layout.nodes import Layout
-from spfgen.layout.order import in_order
-from spfgen.layout.pack import key_orders
-from spfgen.layout.proofs import stored_once
 
 
 def merges(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
@@ -54,6 +49,13 @@ def _in_order(layout: Layout) -> bool:
     """Whether each coordinate is stored once, and those that have all others in common come in strict order."""
     if not layout.rank or not layout.indexes or layout.turned or layout.is_pattern:
         return False
+    # Packing is imported where it is needed: generating C does without numpy.
+    from spfgen.errors import Unsupported
+    from spfgen.layout.keys import key_plan
+    from spfgen.layout.order import in_order
+    from spfgen.layout.pack import key_orders
+    from spfgen.layout.proofs import stored_once
+
     try:
         key = key_plan(layout, key_orders(layout))
     except Unsupported:

@@ -28,6 +28,7 @@ def layout(*properties: str):
     return spfgen.parse(text).layouts["vector"].layout()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [None, 1])
 def test_arrays_satisfy_what_is_declared(seed) -> None:
     """Of every layout, those with nested calls and quantifiers too."""

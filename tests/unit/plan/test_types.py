@@ -41,6 +41,7 @@ def kernel(statement: str, **layouts: str) -> str:
 # --- every pair of types, against the reference ----------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("half", [0, 1])
 def test_every_pair_of_operands(half: int) -> None:
     """The target has the type of both together, of the first or of the second, in turn."""

@@ -103,6 +103,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_two_types(first, second) -> None:
     with np.errstate(over="ignore"):

@@ -22,7 +22,7 @@ def least_over_most(bound: Any, threads: int) -> float | None:
     measured is left as it is.
     """
     call, compiled, errors, pipeline = (
-        module_or_missing(f"spfgen.{name}") for name in ("run.call", "run.compile", "errors", "pipeline")
+        module_or_missing(f"spfgen.{name}") for name in ("run.calls.call", "run.compile", "errors", "pipeline")
     )
     program = bound.program
     source = pipeline.print_kernel(program, pipeline.make_plans(program)).whole

@@ -85,6 +85,11 @@ def _is_summed(layout: Layout) -> bool:
     return layout.fill == 0 and all(t.operators in ((), ("negative",)) for t in layout.turned)
 
 
+def _recurs(statement: lang.Statement) -> bool:
+    """Whether a statement reads its target: this path alone knows an order for that."""
+    return any(a.tensor == statement.target.tensor for a in accesses(statement.value))
+
+
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored. What is computed along runs of equal values
@@ -93,10 +98,11 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
         return False
     if first_beyond(kernel.statements) is not None:
         return False
-    if not kernel.is_scheduled and any(is_about_runs(s, layouts) for s in kernel.statements):
-        return False
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-    if not kernel.is_scheduled and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
+    is_free = not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements)
+    if is_free and any(is_about_runs(s, layouts) for s in kernel.statements):
+        return False
+    if is_free and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
         return False
     if any(s.target.tensor in computed and not is_zero_on_fills(s.value) for s in kernel.statements):
         return False

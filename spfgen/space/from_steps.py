@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import (
     Var,
+    rename,
 )
 from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
@@ -40,7 +42,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     inputs = read_first(kernel.statements, in_loops=False) - local
     outputs = {s.target.tensor for s in statements_in(kernel.statements)} - local
     ordered = sorted(declared, key=lambda d: d.local)  # what calls know gives extents their names, so it comes first
-    extents = Extents(kernel, ordered, layouts, [uses], outputs | local)
+    extents = Extents(kernel, ordered, layouts, [[_renamed(u, normal.shared) for u in uses]], outputs | local)
     made = make_tensors(kernel, declared, layouts, extents, inputs, outputs)
     made = with_result_types(kernel, declared, made, local)
     made = with_patterns(kernel, made)
@@ -102,6 +104,10 @@ def _accesses(body: Any) -> Iterator[lang.Access]:
             yield node
         elif isinstance(node, Equation):
             yield lang.Access(node.target, node.subscripts, node.span)
+
+
+def _renamed(access: lang.Access, names: Mapping[str, str]) -> lang.Access:
+    return replace(access, subscripts=tuple(rename(s, names) for s in access.subscripts))
 
 
 def _bounding(node: Any) -> Iterator[lang.Access]:

@@ -84,7 +84,8 @@ class IndexExtents:
         return substitute(node, values) if values else node
 
     def named(self, index: str) -> tuple[Expr, bool] | None:
-        """The extent where it stands alone, and whether an operand decides it."""
+        """The extent where it stands alone, or one that was written alike, and whether an operand decides it."""
+        index = self.normal.shared.get(index, index)
         key: Key = ("index", index, 0)
         if key not in self.extents.parent:
             return self.least(index)

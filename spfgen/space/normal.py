@@ -38,6 +38,10 @@ class Normal:
     """What each index was written as."""
     scalars: set[str] = field(default_factory=set)
     """Names of `let`."""
+    shared: dict[str, str] = field(default_factory=dict)
+    """Indices of reductions, and the first one of the same statement that was written alike: they have one range."""
+    alike: dict[str, str] = field(default_factory=dict)
+    """The first ones in the statement at hand, by what they were written as."""
 
     def steps(self, steps: Sequence[Any], names: Mapping[str, str]) -> tuple[Any, ...]:
         self.scalars |= {s.name for s in steps if isinstance(s, lang.Let)}
@@ -56,6 +60,7 @@ class Normal:
                 )
                 return self.ended_at_once(loop)
             case lang.If(condition, then, otherwise):
+                self.alike = {}
                 return replace(
                     step,
                     condition=self.value(condition, names),
@@ -63,8 +68,10 @@ class Normal:
                     otherwise=self.steps(otherwise, names),
                 )
             case lang.Let(_, value) | lang.Set(_, _, value):
+                self.alike = {}
                 return replace(step, value=self.value(value, names))
             case lang.While(condition, body):
+                self.alike = {}
                 return replace(step, condition=self.value(condition, names), body=self.steps(body, names))
             case lang.Break():
                 return step
@@ -92,6 +99,7 @@ class Normal:
 
     def statement(self, step: lang.Statement, names: Mapping[str, str]) -> Equation:
         target = step.target
+        self.alike = {}
         own: dict[str, str] = {}
         subscripts: list[Any] = []
         for subscript in target.subscripts:
@@ -138,6 +146,7 @@ class Normal:
                 return replace(value, arguments=tuple(self.value(a, names) for a in arguments))
             case lang.Reduce(_, indices, inner, where):
                 own = {**names, **{i: self.new(i) for i in indices}}
+                self.shared |= {own[i]: self.alike.setdefault(i, own[i]) for i in indices}
                 condition = None if where is None else rename(where, own)
                 return replace(
                     value, indices=tuple(own[i] for i in indices), value=self.value(inner, own), where=condition

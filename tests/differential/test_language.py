@@ -142,3 +142,19 @@ def test_a_property_that_does_not_hold_is_refused_when_it_would_be_used() -> Non
     text = "function less(p, q) { return p - q  property commutative }  y[i] = less(b[i], 2)"
     with pytest.raises(spfgen.errors.SpecError, match="expected `less` to be as declared"):
         spfgen.evaluate(text, b=cases.b)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sv", "bit_map"])
+@pytest.mark.parametrize("value", ["{}", "maximum({}, -100)", "exp(0*w[j])*({})"])
+def test_an_index_has_one_range_in_a_statement(value: str, layout: str) -> None:
+    """That of the extents where it stands alone, in all terms, whatever the value is made of."""
+    rng = np.random.default_rng(3)
+    C, B, w = rng.random((3, 2)), rng.random(3), rng.random(2)
+    for text in ("C[i,j] + B[i + 1]*w[j]", "sum(i: C[i,j]) + sum(i: B[i + 1]*w[j])"):
+        if value.startswith("exp") and text.startswith("C"):
+            continue  # the sum is outermost there
+        kernel = spfgen.compile(f"y[j] = {value.format(text)}", C="csr", B=layout, w="dense", y="dense")
+        found = kernel(C=spfgen.pack(C, "csr"), B=spfgen.pack(B, layout), w=w)
+        np.testing.assert_allclose(found, C.sum(0) + B[1:].sum() * w)
+    with pytest.raises(spfgen.SpfgenError, match="extents that agree"):
+        spfgen.evaluate("y[i] = max(j: A[i,j]) + B[i,j]", A=np.ones((2, 3)), B=np.ones((2, 5)))

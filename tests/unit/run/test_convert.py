@@ -284,7 +284,7 @@ def test_a_tensor_that_was_changed_is_not_converted_unasked():
 def test_a_team_has_work_for_each(monkeypatch):
     monkeypatch.undo()
     each = tuning.PACK_PER_THREAD
-    assert [packing._threads(4, n) for n in (0, 10, each, 2 * each, 10**6)] == [1, 1, 1, 2, 4]
+    assert [packing.team(4, n) for n in (0, 10, each, 2 * each, 10**6)] == [1, 1, 1, 2, 4]
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, way: str) -> list[bool]:

@@ -190,7 +190,8 @@ class Scan(Nested):
     the loops directly inside, so many together, are shared out as one (1: it is one of those inside); `down`: it runs
     downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
     is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
-    by four."""
+    by four. Each part of a parallel loop has scalars of its own, `private`, that its iterations change; after the loop
+    `combined` runs once for each part, in order, and knows what the scalars of the part hold."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -208,6 +209,8 @@ class Scan(Nested):
     segment_keys: tuple[Call, ...] = ()
     chained: bool = False
     unroll_when: UnrollWhen | None = None
+    private: tuple[Let, ...] = ()
+    combined: Plan | None = None
 
     def computed(self) -> Iterator[Step]:
         yield Step((), self.dim, self.low, self.high)

@@ -98,7 +98,12 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"scan {dim} in {interval(low, high)}{shared}{_marks(plan)}", why)
             for text, why in _versions(plan):
                 add(f"  {text}", why)
+            if plan.private:
+                add(f"  each part has its own {', '.join(f'{p.name} = {show_value(p.value)}' for p in plan.private)}")
             _lines(body, depth + 1, lines)
+            if plan.combined is not None:
+                add("for each part")
+                _lines(plan.combined, depth + 1, lines)
         case Locate(dim, value, body, why):
             add(f"locate {dim} = {show(value)}", why)
             _lines(body, depth, lines)

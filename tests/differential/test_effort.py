@@ -147,3 +147,40 @@ def test_the_runs_of_a_row_meet_those_of_the_same_row_only() -> None:
     for text in ("C[i,j] = A[i,j]*B[i,j]", "C[i,j] = maximum(A[i,j], B[i,j])"):
         assert taken(text, 24) <= 4 * 48 * 12, text
         assert taken(text, 24) <= 2 * taken(text, 6), text
+
+
+ONCE: dict[str, Callable[..., Any]] = {
+    "Y[i,j] = exp(A[i,j])/sum(k, l: exp(A[k,l]))": lambda a: np.exp(a) / np.exp(a).sum(),
+    "Y[i,j] = exp(A[i,j])/sum(k: exp(A[i,k]))": lambda a: np.exp(a) / np.exp(a).sum(1, keepdims=True),
+    "Y[i,j] = exp(A[i,j])/sum(k: exp(A[k,j]))": lambda a: np.exp(a) / np.exp(a).sum(0),
+    "Y[i,j] = exp(A[i,j] - max(k: A[i,k]))/sum(k: exp(A[i,k] - max(l: A[i,l])))": lambda a: (
+        np.exp(a) / np.exp(a).sum(1, keepdims=True)
+    ),
+    "Y[i,j] = (A[i,j] - sum(k, l: A[k,l])/64)**2": lambda a: (a - a.sum() / 64) ** 2,
+}
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr", "csc"])
+@pytest.mark.parametrize("text", ONCE)
+def test_what_loops_do_not_change_is_done_once(text: str, layout: str) -> None:
+    """A reduction that speaks of some indices, or none, is made once for each of these: four times the rows and
+    columns take sixteen times the work, and what is looked for by its logarithm, not 64 or 256 times."""
+
+    def taken(n: int) -> int:
+        a = entries(5, n, n).toarray()
+        found = Effort()
+        with by_the_interpreter(found) as ran:
+            result = spfgen.compile(text, A=layout, Y="dense")(A=spfgen.pack(a, layout))
+        assert ran
+        np.testing.assert_allclose(result, ONCE[text](a))
+        return found.total
+
+    small, large = taken(8), taken(32)
+    assert large <= 24 * small, (small, large)
+
+
+def test_the_greatest_of_a_row_is_looked_for_in_rows_that_have_entries() -> None:
+    """It moves out of the loop over the row, not out of that over the rows, where nothing may be stored."""
+    small, large = (effort("C[i,j] = A[i,j]/max(k: abs(A[i,k]))", {}, n, 8, "dcsr", "coo") for n in (10, 40))
+    assert small == large
+    assert small.total < 100

@@ -255,6 +255,8 @@ class _Parts:
 
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
     """The loop from one variable to another, on one thread."""
+    if isinstance(plan, Scan):
+        plan = replace(plan, private=(), combined=None)
     return replace(
         plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", partition=None
     )
@@ -324,6 +326,28 @@ def _workspace(low: Lowering, name: str, kind: str, count: c.Expr, scope: Scope,
     found = low.names.new(name)
     low.workspaces.append(Workspace(found, kind, count, each_thread=each_thread, cleared=False, when=scope.when))
     return c.Name(found)
+
+
+# --- scalars of each part -------------------------------------------------------------------------------
+
+
+def with_own_scalars(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """Each part has scalars of its own; after the loop they are combined in order."""
+    parts = _Parts(low, plan, scope, THREADS, ONE_EACH.format(THREADS.name))
+    begun: list[c.Stmt] = []
+    kept: list[c.Stmt] = []
+    again: list[c.Stmt] = []
+    after = c.Name(low.names.new("part"))
+    for own in plan.private:
+        kind, name = TYPES[own.type].c, low.names[own.name]
+        held = _workspace(low, f"{name}s", kind, THREADS, scope)
+        begun += low.plan(own, parts.scope)
+        kept.append(c.Assign(c.Load(held, parts.part), "=", c.Name(name)))
+        again.append(c.Declare(f"const {kind}", name, c.Load(held, after)))
+    assert plan.combined is not None
+    joined = c.Block((*again, *low.plan(plan.combined, scope)))
+    each = c.For("int", after.name, c.Int(0), c.Bin("<", after, THREADS), 1, joined)
+    return [parts.comment(), *parts.loop([*parts.bounds, *begun, *parts.alone(), *kept]), each]
 
 
 # --- copies of the target -------------------------------------------------------------------------------

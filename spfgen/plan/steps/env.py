@@ -28,13 +28,15 @@ class Reads(lang.Apply):
 @dataclass(frozen=True)
 class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
-    known to store nothing; whether loops may run on several threads; what was `loaded` from index arrays, or computed,
-    further out; whether steps run `again`, as those of `while` do."""
+    known to store nothing; whether loops may run on several threads; whether what is done at the points changes no more
+    than scalars, of which each thread may have its `own`; what was `loaded` from index arrays, or computed, further
+    out; whether steps run `again`, as those of `while` do."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
     absent: frozenset[Key] = frozenset()
     parallel: bool = True
+    own: bool = False
     loaded: frozenset[str] = frozenset()
     again: bool = False
 

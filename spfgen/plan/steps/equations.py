@@ -22,6 +22,10 @@ class Equations(Hoisting):
     """Equations: region by region, each point once."""
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
+        if eq.value is not None:
+            first, value = self.made_once(eq.value, eq.indices, env)
+            if first:
+                return [*first, *self.equation(replace(eq, value=value), env)]
         target = self.tensors[eq.target]
         if eq.indices and any(a.tensor == self.collected.get(eq.target) for a in accesses_of(eq.value)):
             return self.from_table_before(eq, env)
@@ -153,7 +157,9 @@ class Equations(Hoisting):
         tensor = self.tensors[eq.target]
         if eq.target in self.collected:
             env = replace(env, parallel=False)  # one table, which grows
-        first, eq = self.tabled(eq, env)
+        first, eq = self.hoisted(eq, env)
+        more, eq = self.tabled(eq, env)
+        first += more
         fill = tensor.layout.fill
         found, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)
         neutral = fill_of_value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,13 @@ from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Block, Collect, Emptied, Entry, If, Plan
+from spfgen.plan.nodes import Block, Collect, Emptied, Entry, If, Plan, Scan
 from spfgen.plan.steps.env import Env, accumulator, cast, number_of
+from spfgen.plan.steps.reductions import outermost
 from spfgen.plan.steps.stores import Stores
 from spfgen.space.own import entries_of, own_tensor
 from spfgen.space.regions import Region
-from spfgen.space.steps import Chosen, Equation, Gathered
+from spfgen.space.steps import Equation, Gathered
 from spfgen.space.typed import Scalar
 
 
@@ -30,11 +31,16 @@ class Hoisting(Stores):
         parts: list[Plan] = []
 
         def rule(node: Any) -> Any:
-            if isinstance(node, lang.Reduce) and self.is_scattered(node, eq):
+            if not isinstance(node, lang.Reduce):
+                return None
+            if self.is_scattered(node, eq):
                 more, access = self.of_all_points(node, env.again)
-                parts.extend(more)
-                return access
-            return None
+            elif self.repeats(node, eq):
+                more, access = self.in_memory(node, env)
+            else:
+                return None
+            parts.extend(more)
+            return access
 
         value = outermost(rule, eq.value)
         return (parts, replace(eq, value=value)) if parts else ([], eq)
@@ -42,7 +48,7 @@ class Hoisting(Stores):
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
         over everything."""
-        if node.op in ("argmin", "argmax") or any(isinstance(n, lang.Local | Gathered) for n in walk(node)):
+        if node.op in ("argmin", "argmax") or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
             return False
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
@@ -60,6 +66,45 @@ class Hoisting(Stores):
         nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
         self.labels = labels
         return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
+
+    def repeats(self, node: lang.Reduce, eq: Equation) -> bool:
+        """Whether a nest of the equation runs over all values of the indices that the reduction speaks of, in a loop
+        inside of one over another index: it would be made again and again."""
+        free = self.free(node)
+        if (
+            not free
+            or not free < set(eq.indices)
+            or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node))
+        ):
+            return False
+        target = lang.Access(eq.target, eq.subscripts, eq.span)
+        if (
+            eq.target not in self.dense
+            or self.indices_in(target) != set(eq.indices)
+            or self.regions.of(eq.value) is not None
+        ):
+            return False
+        labels = set(self.labels)
+        nests = self.nests((target,), eq.indices, (), lambda _: Block(()), Env(parallel=False))
+        self.labels = labels
+        order = [[n.dim for n in walk(nest, Plan) if isinstance(n, Scan)] for nest in nests]
+        return any(set(dims) == set(eq.indices) and set(dims[: len(free)]) != free for dims in order)
+
+    def in_memory(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], lang.Access]:
+        """The reduction at all points of the indices around it, one after another, in memory of the kernel's."""
+        indices = tuple(sorted(self.free(node)))
+        name, kind = self.fresh(accumulator(node.op)), self.types.of(node)
+        self.own(name, kind.name, None, [self.extent_name(i) for i in indices])
+        access = lang.Access(name, tuple(Var(i) for i in indices))
+        return self.equation(Equation(name, access.subscripts, indices, node), env), access
+
+    def equation(self, eq: Equation, env: Env) -> list[Plan]:
+        """What is done for an equation: equations.py."""
+        raise NotImplementedError
+
+    def is_of_a_step(self, node: Any) -> bool:
+        """Whether it is a scalar of a `let`, which steps may change."""
+        return isinstance(node, lang.Local) and node.name not in self.constants
 
     def of_all_points(self, node: lang.Reduce, again: bool) -> tuple[list[Plan], lang.Access]:
         """The reduction at all points of the indices around it, into memory of the kernel's, which holds what was there
@@ -127,7 +172,7 @@ class Hoisting(Stores):
         parts: list[Plan] = []
 
         def rule(node: Any) -> Any:
-            if not isinstance(node, lang.Reduce) or any(isinstance(n, lang.Local) for n in walk(node)):
+            if not isinstance(node, lang.Reduce) or any(self.is_of_a_step(n) for n in walk(node)):
                 return None
             free, neutral, fill = self.free(node), self.types.identity(node), self.regions.fill(node.value)
             found = self.regions.of(node.value)
@@ -167,16 +212,3 @@ class Hoisting(Stores):
             self.before.append(Collect(name, kind.name, len(indices), Block(()), why))
             return [Emptied(name), *body], lang.Access(name, subscripts)
         return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
-
-
-def outermost(rule: Callable[[Any], Any], value: Any) -> Any:
-    """The rule applied from the outside in, not within what it has replaced."""
-    found = rule(value)
-    if found is not None:
-        return found
-    match value:
-        case lang.Apply(_, arguments):
-            return replace(value, arguments=tuple(outermost(rule, a) for a in arguments))
-        case Chosen(_, then, otherwise):
-            return replace(value, then=outermost(rule, then), otherwise=outermost(rule, otherwise))
-    return value

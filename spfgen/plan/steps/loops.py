@@ -16,7 +16,7 @@ from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.equations import Equations
-from spfgen.space.nodes import Read
+from spfgen.plan.steps.invariant import with_invariants_outside
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar
@@ -34,6 +34,8 @@ class Loops(Equations):
         if self.refuses:
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
             parts.append(Refuse(OUTSIDE))
+        if self.context.level:
+            parts = [with_invariants_outside(p) for p in parts]
         return Block((*self.before, *parts))
 
     def step(self, step: Any, env: Env) -> list[Plan]:
@@ -68,11 +70,6 @@ class Loops(Equations):
 
     def block(self, steps: Sequence[Any], env: Env) -> Block:
         return Block(tuple(p for s in steps for p in self.step(s, env)))
-
-    def settled(self, env: Env) -> Env:
-        """Without what was read of tensors that steps write."""
-        kept = {k: v for k, v in env.values.items() if k[0].rstrip("?") not in self.written or isinstance(v, Read)}
-        return replace(env, values=kept)
 
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""

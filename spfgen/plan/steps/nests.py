@@ -33,6 +33,7 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
+from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import check_nest
 from spfgen.space.extents import Ranges
@@ -241,7 +242,7 @@ class Nests(State):
         for node in reversed(nodes[:-1]):
             if not (isinstance(node, Load | Locate) and node.dim in env.loaded):  # the same was done further out
                 result = with_body(node, result)
-        return result
+        return partitioned(instance, result) if env.parallel else result
 
     def pointed(self, instance: Instance, unknown: Sequence[str]) -> Instance:
         """The instance with the values of indices, and what it reads, as what is done at its points."""
@@ -254,7 +255,7 @@ class Nests(State):
         everything."""
         best: Plan | None = None
         for steps in driven(instance, self.context):
-            parallel = self.parallel(instance, steps, distinct) if env.parallel and distinct is not None else None
+            parallel = self.parallel(instance, steps, distinct, env) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
             body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
             if instance.guards:
@@ -272,11 +273,15 @@ class Nests(State):
         return best
 
     def parallel(
-        self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None
+        self, instance: Instance, steps: Sequence[Step], distinct: Sequence[Expr] | None, env: Env
     ) -> tuple[str, str] | None:
-        """The outermost loop, where its iterations are proved to write different points."""
+        """The outermost loop, where its iterations are proved to write different points or change own scalars."""
         scans = [s.dim for s in steps if s.kind == "scan"]
-        if not scans or self.context.is_serial(scans[0]) or not distinct:
+        if not scans or self.context.is_serial(scans[0]):
+            return None
+        if env.own:
+            return scans[0], "its iterations change scalars of their own, which are combined after the loop"
+        if not distinct:
             return None
         if scans[0] not in sources(steps, {v for place in distinct for v in variables(place)}):
             return None  # all iterations have one place, which at most one of them writes

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Formula, Var, conjuncts
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan
 from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
+from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
 from spfgen.plan.steps.shortened import shortened
 from spfgen.plan.steps.values import Values
 from spfgen.space.regions import Region
+from spfgen.space.steps import Chosen, Gathered
 from spfgen.space.typed import Scalar
 
 
@@ -25,6 +28,30 @@ class Reductions(Values):
     def reduction(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """A reduction over the indices at a point: a scalar that each point of a region is combined with. What no
         region has, n equal values, is combined at last."""
+        first, inside = self.made_once(node.value, node.indices, env)
+        lines, total = self.at_points(replace(node, value=inside), env)
+        return [*first, *lines], total
+
+    def made_once(self, value: Any, indices: Sequence[str], env: Env) -> tuple[list[Plan], Any]:
+        """Reductions within a value that are the same at all points of the indices: they are made before the loops over
+        these, and the value speaks of the scalars that hold them."""
+        lines: list[Plan] = []
+
+        def rule(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce) or not self.free(node) <= env.known:
+                return None
+            if any(isinstance(n, Gathered) for n in walk(node)):  # what a value says is looked at only where it counts
+                return None
+            more, total = self.reduction(node, self.settled(env))
+            lines.extend(more)
+            self.called[total.name], self.scalars[total.name] = total.name, TYPES[total.type]
+            self.constants.add(total.name)
+            return lang.Local(total.name, node.span)
+
+        return (lines, outermost(rule, value)) if set(indices) - env.known else ([], value)
+
+    def at_points(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
+        """The loops over the points of a reduction."""
         if node.op in ("argmin", "argmax"):
             return self.argument(node, env)
         kind = self.types.reduced(node)
@@ -63,8 +90,14 @@ class Reductions(Values):
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
             return Block((*more, *combined(value), *count))
 
-        made = self.passes(found, node.indices, conditions, leaf, replace(env, parallel=False))
-        lines += [shortened(p, total) for p in made] if self.context.level and started is None else made
+        shares = started is None and may_share(operator, kind, self.context.deterministic)
+        inner = replace(env, parallel=env.parallel and shares, own=True)
+        made = self.passes(found, node.indices, conditions, leaf, inner)
+        if self.context.level and started is None:
+            made = [shortened(p, total) for p in made]
+        totals = [Total(total, neutral, operator)]
+        totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]
+        lines += [with_own_totals(p, totals, self.fresh) for p in made]
         if counted is not None:
             whole = self.whole(node.indices)
             rest = lang.Apply("subtract", (lang.Index(whole), counted))
@@ -169,3 +202,16 @@ def direct(value: Any) -> Iterator[lang.Access]:
         case lang.Apply(_, arguments):
             for argument in arguments:
                 yield from direct(argument)
+
+
+def outermost(rule: Callable[[Any], Any], value: Any) -> Any:
+    """The rule applied from the outside in, not within what it has replaced."""
+    found = rule(value)
+    if found is not None:
+        return found
+    match value:
+        case lang.Apply(_, arguments):
+            return replace(value, arguments=tuple(outermost(rule, a) for a in arguments))
+        case Chosen(_, then, otherwise):
+            return replace(value, then=outermost(rule, then), otherwise=outermost(rule, otherwise))
+    return value

@@ -67,7 +67,7 @@ def repeated(update: lang.Apply, value: Any, count: Expr, kind: str) -> Any:
 
 def left_early(scan: Scan, total: Scalar) -> Plan | None:
     """The loop, left where nothing can change the result any more."""
-    if scan.parallel or scan.vector or not _is_innermost(scan.body):
+    if scan.vector or not _is_innermost(scan.body):
         return None
     updates = [
         n
@@ -86,7 +86,8 @@ def left_early(scan: Scan, total: Scalar) -> Plan | None:
     def rule(node: Any) -> Plan | None:
         return Block((node, If(over, Break(), None, why))) if node is updates[0] else None
 
-    return replace(scan, body=rewrite(rule, scan.body, Plan))
+    # Parts of a parallel loop would not know when another one has found the number.
+    return replace(scan, parallel=False, body=rewrite(rule, scan.body, Plan))
 
 
 def _is_innermost(body: Plan) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Formula, Num, Var, conjuncts, variables, within
@@ -12,10 +13,10 @@ from spfgen.lang.typing import Kind, scalar_types
 from spfgen.layout.nodes import SCALAR
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import Array, Define, Plan
-from spfgen.plan.steps.env import POINT
+from spfgen.plan.steps.env import POINT, Env
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
-from spfgen.space.nodes import Program, Tensor
+from spfgen.space.nodes import Program, Read, Tensor
 from spfgen.space.own import own_tensor
 from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.steps import Equation, Link, Linked, Steps
@@ -37,6 +38,8 @@ class State:
         self.extents: dict[str, Expr] = {}
         self.scalars: dict[str, Kind] = {}
         self.called: dict[str, str] = {}
+        self.constants: set[str] = set()
+        """Scalars that hold a reduction that was made once, before the loops of a value that speaks of it."""
         self.inlined: dict[str, Any] = {}
         self.indices: set[str] = {*steps.extents, *steps.free}
         """All names of indices, those that are values among them."""
@@ -87,6 +90,11 @@ class State:
         found = fresh(wanted, self.names)
         self.names.add(found)
         return found
+
+    def settled(self, env: Env) -> Env:
+        """Without what was read of tensors that steps write."""
+        kept = {k: v for k, v in env.values.items() if k[0].rstrip("?") not in self.written or isinstance(v, Read)}
+        return replace(env, values=kept)
 
     @property
     def types(self) -> Types:

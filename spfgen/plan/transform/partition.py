@@ -209,6 +209,8 @@ def _in_reach(instance: Instance, scan: Scan, outer: Sequence[str], function: st
         return False
     for name in outer:
         at = Call(name, (at,))
+    if function not in instance.axioms.extents:  # of a tensor that the nest was not made for
+        return False
     (extent,) = instance.axioms.extents[function]
     goal = And((Compare(">=", at, ZERO), Compare("<", at, extent)))
     return implied(known, instance.axioms, goal, about=f"{function} is read within its bounds to share out work").proved

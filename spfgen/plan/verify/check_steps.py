@@ -172,6 +172,10 @@ class _Checker:
                 self.known(plan, scope, *low, *high)
                 self.says_why(plan)
                 inner = self.new(plan, scope.within(plan, plan.parallel), [dim], (*low, *high))
+                private = self.private(plan, scope, len(inner.parallel))
+                if plan.combined is not None:
+                    self.statement(plan.combined, replace(scope.knowing(private), scalars={**scope.scalars, **private}))
+                inner = replace(inner.knowing(private), scalars={**inner.scalars, **private})
                 return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
             case Locate(dim, value, body):
                 self.known(plan, scope, value)
@@ -285,6 +289,15 @@ class _Checker:
             raise fault(plan, f"there is no state or table {name} around it")
 
     # --- what several threads may do ----------------------------------------------------------------
+
+    def private(self, plan: Scan, scope: Scope, loops: int) -> dict[str, tuple[str, int]]:
+        """The scalars that each part of a loop has: their types, and how many parallel loops are around them."""
+        if plan.private and not plan.parallel:
+            raise fault(plan, "it has no parts, but scalars for each of them")
+        self.new(plan, scope, [p.name for p in plan.private])
+        for own in plan.private:
+            self.value(own, scope, own.value)
+        return {p.name: (p.type, loops) for p in plan.private}
 
     def says_why(self, plan: Scan | Find) -> None:
         if plan.parallel and not plan.because:

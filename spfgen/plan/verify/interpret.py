@@ -323,22 +323,26 @@ class _Interpreter:
             watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
         ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for first, past in self.parts(low, high, span is not None):
+        for first, past in self.parts(low, high, span is not None or bool(plan.private)):
+            own = steps.private(self, plan, env, len(self.watches) + len(watches))
             if span is not None and span.part is not None and span.span is not None:
                 self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
             values = range(first, past)
             with self.watched(watches), self.loop():
                 for value in reversed(values) if plan.down else values:
                     self.effort.iterations += 1
-                    inside = _bound(plan, env, plan.dim, value)
+                    inside = _bound(plan, own, plan.dim, value)
                     for watch in watches:
                         watch.starts(value)
                     if plan.segment_keys:
                         self.one_place(plan, inside, ran)
                     self.plan(plan.body, inside)
+            if plan.combined is not None:
+                self.plan(plan.combined, own)
 
     def parts(self, low: int, high: int, apart: bool) -> list[tuple[int, int]]:
-        """The loop as the threads may share it, where each clears what lies between the places of its part."""
+        """The loop as the threads may share it, where each clears what lies between the places of its part, or has
+        scalars of its own."""
         middle = (low + high) // 2
         return [(low, middle), (middle, high)] if apart and self.choices.special else [(low, high)]
 

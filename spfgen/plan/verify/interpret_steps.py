@@ -31,6 +31,7 @@ from spfgen.plan.nodes import (
     Probe,
     Refuse,
     Repeat,
+    Scan,
     Store,
 )
 from spfgen.plan.verify.memory import Memory, Number, WrongPlan
@@ -166,6 +167,13 @@ def named(plan: Plan, env: Env, name: str, value: Any) -> Env:
     if name in env:
         raise WrongPlan(plan, f"{name} is defined where it has a value already")
     return {**env, name: value}
+
+
+def private(run: _Interpreter, plan: Scan, env: Env, born: int) -> Env:
+    """What a part of a loop knows, with the scalars that it has for itself."""
+    for own in plan.private:
+        env = named(plan, env, own.name, Box(own.name, own.type, as_type(run, plan, own.value, own.type, env), born))
+    return env
 
 
 def is_flag(plan: Assign) -> bool:

@@ -43,6 +43,7 @@ from spfgen.space.typed import Scalar
 
 KERNELS = {
     "rows": "tensor A : csr  tensor y : dense  y[i] = max(j: A[i,j])",
+    "greatest": "tensor A : csr  tensor s : dense  s = max(i, j: A[i,j])",
     "pairs": "tensor A, B : csr  tensor C : dense  C[i,j] = where(A[i,j] > 1, B[i,j], A[i,j])",
     "columns": "tensor A : csc  tensor y : dense  y[i] = sqrt(sum(j: A[i,j]))",
     "unsorted": "tensor A : csr  tensor B : coo_unsorted  tensor C : dense  C[i,j] = where(A[i,j] > 1, B[i,j], 1)",
@@ -128,6 +129,11 @@ SPOILT: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "a loop that ends by nothing": ("while", with_(Repeat, lambda n: n.body), "no loop"),
     "parallel without a reason": ("rows", parallel(""), "without a reason"),
     "a sum of all threads": ("rows", parallel(), "in common"),
+    "a total that parts do not have": (
+        "greatest", with_(Scan, lambda n: replace(n, private=(), combined=None)), "there is no scalar",
+    ),
+    "a total of all parts": ("greatest", with_(Assign, lambda n: to(n, "most")), "in common"),
+    "parts of a serial loop": ("greatest", with_(Scan, lambda n: replace(n, parallel=False)), "it has no parts"),
     "a place of all threads": (
         "columns", lambda plan: parallel()(with_(Store, lambda n: at(n, ZERO))(plan)), "store at one place",
     ),
@@ -140,6 +146,10 @@ SPOILT: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     ),
 }  # fmt: skip
 MEMORY = Array("more", "float64", (ZERO,), 0)
+
+
+def to(assign: Assign, name: str) -> Assign:
+    return replace(assign, name=name) if assign.name == f"{name}_part" else assign
 
 
 def at(store: Store, place: Any) -> Store:

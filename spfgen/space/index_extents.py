@@ -69,7 +69,11 @@ class IndexExtents:
         named = self.named(index)
         if named is not None and named[1]:
             return True
-        return index in self.normal.slices or any(new == index for new, _ in self.normal.concats)
+        return (
+            index in self.normal.slices
+            or index in self.normal.collapsed
+            or any(new == index for new, _ in self.normal.concats)
+        )
 
     def tensor(self, name: str, dimension: int) -> Expr:
         return self.extents.value(self.extents.name(("tensor", name, dimension)))

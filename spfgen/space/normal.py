@@ -32,6 +32,7 @@ class Normal:
     sizes: frozenset[str]
     taken: set[str] = field(default_factory=set)
     links: list[Link] = field(default_factory=list)
+    collapsed: set[str] = field(default_factory=set)
     slices: dict[str, tuple[Any, Expr | None, Expr | None, int]] = field(default_factory=dict)
     concats: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     called: dict[str, str] = field(default_factory=dict)
@@ -166,6 +167,7 @@ class Normal:
                 own = {n: v for n, v in own.items() if n != new or n in old}
                 link = Link(names[new], tuple(own[o] for o in old), ())
                 self.links.append(link)
+                self.collapsed.add(names[new])
                 return Linked(link, self.value(inner, own), value.span)
             case lang.Split(inner, old, new):
                 own = {**names, old: self.new(old)}

@@ -28,6 +28,7 @@ S, T = sparse(6, 6), sparse(6, 6)
 I, J = sparse(6, 7, whole=True), sparse(6, 7, whole=True)
 W = sparse(6, 7, fill=np.inf)
 X, Y = RNG.normal(size=7), RNG.normal(size=6)
+BAND = np.where(abs(np.arange(7) - np.arange(6)[:, None]) < 3, np.arange(6)[:, None] / 9, 0)
 MASK = RNG.random(6) < 0.5
 AT = np.array([3, 1, 1, 0])
 GREY = np.array([[3, 40], [17, 16]])
@@ -97,6 +98,11 @@ EQUATIONS: dict[str, Case] = {
     "a histogram": (
         "h[g[r,c]/16] += 1", {"g": GREY, "h": np.zeros(3, int)}, {}, lambda g, h: np.bincount(g.ravel() // 16),
     ),
+    "a merge of positions that are the index": (
+        "y[i] = sum(j: where(A[i,j] > 0.3, 1, sqrt(B[i,j])))",
+        {"A": BAND, "B": abs(B)}, {"A": "row_interval", "B": "csr"},
+        lambda A, B: np.where(A > 0.3, 1, np.sqrt(B)).sum(1),
+    ),
     "the target before the statement": ("x[i] = x[i(::-1)]", {"x": X}, {}, lambda x: x[::-1]),
 }  # fmt: skip
 
@@ -164,6 +170,17 @@ KERNELS: dict[str, Case] = {
         """tensor A : csc  tensor x, y : dense
         let n = 0  while n < 3 { y[i] = sqrt(sum(j: A[i,j]*x[j]))  x[i] = y[i]  n += 1 }""",
         {"A": abs(S), "x": np.ones(6)}, {"A": "csc"}, lambda A, x: {"y": several_roots(A, x, 3)},
+    ),
+    "a loop whose iterations read their own columns": (
+        """tensor x : dense
+        for i { for l, j { x[l,i] min= x[j,i] } }""",
+        {"x": S.copy()}, {}, lambda x: {"x": np.broadcast_to(x.min(0), x.shape)},
+    ),
+    "a merge within one": (
+        """tensor A, B : csr  tensor y : dense
+        for k { for j, i { if A[i,j] != B[k,j] { y[k] += min(l: A[i,l]) } } }""",
+        {"A": S, "B": T}, {"A": "csr", "B": "csr"},
+        lambda A, B: {"y": ((A[:, None] != B[None]).sum(2) * A.min(1)[:, None]).sum(0)},
     ),
     "a sparse result again and again": (
         """tensor A, B : csr  tensor x : dense
@@ -316,3 +333,19 @@ def test_what_an_equation_does_not_reach_is_empty(text, at) -> None:
 def test_a_slice_leaves_the_rest() -> None:
     y = spfgen.compile("y[i(0:4:2)] = max(x[i], 0)", x="dense", y="dense")(x=np.ones(2), y=np.full(4, 9.0))
     assert y.tolist() == [1, 9, 1, 9]
+
+
+def test_views_of_views_of_views() -> None:
+    """The condition of a region may speak of what a link decides; a collapse decides the extent of its index."""
+    three = RNG.normal(size=(2, 7, 3))
+    kernel = spfgen.compile(
+        "R[i,j,k] = concat((split(concat((S[q,i], T[r,i]), (q, r) -> p), p -> (l, k)), L[m,i,k]), (l, m) -> j)",
+        S="csr", T="csr", L="csf", R="dense",
+    )  # fmt: skip
+    found = kernel(S=spfgen.pack(A, "csr"), T=spfgen.pack(B, "csr"), L=spfgen.pack(three, "csf"))
+    above = np.concatenate([A, B]).reshape(4, 3, 7)
+    np.testing.assert_allclose(found, np.concatenate([above.transpose(2, 0, 1), three.transpose(1, 0, 2)], 1))
+    kernel = spfgen.compile(
+        "c[k] = collapse(collapse(split(A[m,o], o -> (n, l)), (m, n) -> j), (j, l) -> k)", A="csr", c="dense"
+    )
+    np.testing.assert_allclose(kernel(A=spfgen.pack(S, "csr"), sizes={"l": 2}), S.ravel())

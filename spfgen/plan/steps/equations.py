@@ -108,15 +108,20 @@ class Equations(Hoisting):
         return [*parts, *self.passes([Region(())] if found is None else found, eq.indices, conditions, leaf, env)]
 
     def from_copy(self, eq: Equation, env: Env) -> list[Plan]:
-        """A statement that reads its target elsewhere: what it reads is the target before the statement."""
+        """A statement that reads its target elsewhere: what it reads is the target before the statement. Of an index
+        that is the same subscript everywhere only its own part is copied."""
         tensor = self.tensors[eq.target]
         name = self.fresh(f"{eq.target}_before")
         self.own(name, tensor.value_type, None, tensor.extents)
-        indices = self.indices_for(tensor)
-        subscripts = tuple(Var(i) for i in indices)
-        old = lang.Access(eq.target, subscripts)
-        copy = lang.Access(name, subscripts)
-        copied = Equation(name, subscripts, indices, old)
+        every = [eq.subscripts, *(a.subscripts for a in accesses_of(eq.value) if a.tensor == eq.target)]
+        indices, subscripts = [], []
+        for index, (first, *others) in zip(self.indices_for(tensor), zip(*every, strict=True), strict=True):
+            is_one = isinstance(first, Var) and first.name in env.known and all(s == first for s in others)
+            subscripts.append(first if is_one else Var(index))
+            indices += [] if is_one else [index]
+        old = lang.Access(eq.target, tuple(subscripts))
+        copy = lang.Access(name, tuple(subscripts))
+        copied = Equation(name, copy.subscripts, tuple(indices), old)
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(old, inner)
@@ -127,7 +132,8 @@ class Equations(Hoisting):
                 return replace(node, tensor=name)
             return None
 
-        first = self.passes([Region((copy,))], indices, (), leaf, replace(env, parallel=not env.known), subscripts)
+        alone = replace(env, parallel=not env.known)
+        first = self.passes([Region((copy,))], indices, (), leaf, alone, copy.subscripts)
         return [*first, *self.equation(replace(eq, value=rewrite(rule, eq.value)), env)]
 
     def from_table_before(self, eq: Equation, env: Env) -> list[Plan]:

@@ -80,8 +80,7 @@ def _parted(scan: Scan) -> Plan | None:
     moves = _invariant(effects, bound, _changed(scan.body))
     if not any(effects[k].has_loop for k in moves):
         return None
-    needed = set().union(*(effects[k].assigned for k in moves if effects[k].has_loop))
-    moves = {k for k in moves if effects[k].has_loop or (effects[k].declared | effects[k].assigned) & needed}
+    moves = _needed(effects, moves)
     lets = [p for k, p in enumerate(inside.parts) if k in moves and isinstance(p, Let)]
     done = [p for k, p in enumerate(inside.parts) if k in moves and not isinstance(p, Let)]
     left: Plan = Block(tuple(p for k, p in enumerate(inside.parts) if k not in moves), inside.because)
@@ -118,17 +117,27 @@ def _invariant(effects: list[Effects], bound: set[str], changed: set[str]) -> se
     return moves
 
 
+def _needed(effects: list[Effects], moves: set[int]) -> set[int]:
+    """Those of the parts that loops need, or that change what loops do."""
+    kept: set[int] = set()
+    grown = {k for k in moves if effects[k].has_loop}
+    while grown - kept:
+        kept |= grown
+        spoken = set().union(*(effects[k].used | effects[k].assigned for k in kept))
+        grown = {k for k in moves if (effects[k].declared | effects[k].assigned) & spoken}
+    return kept
+
+
 def _effects(part: Plan) -> Effects:
     found = Effects()
     inner: set[str] = set()
     for node in walk(part):
         match node:
-            case Let(name) if node is part:
+            case Let(name) | Define(name) | Probe(name) if node is part:  # known in the rest of the block
                 found.declared.add(name)
-                found.plain = isinstance(node.value, lang.Constant)
+                found.plain = isinstance(node, Let) and isinstance(node.value, lang.Constant)
             case Let(name) | Define(name):
                 inner.add(name)
-                found.plain = found.plain and node is not part
             case Assign(name):
                 found.assigned.add(name)
             case Var(name):
@@ -139,9 +148,9 @@ def _effects(part: Plan) -> Effects:
                 found.read.add(tensor)
             case Call(function):
                 found.read.add(function.split(".", 1)[0])
-            case Probe(dim, name):
-                inner.add(dim)
-                found.read.add(name)
+        if isinstance(node, Probe):
+            found.read.add(node.name)
+            inner |= {node.dim} if node is not part else set()
         kept = isinstance(node, Find | Segment) and bool(node.place)  # from one iteration to the next
         if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE)):
             found.plain = False

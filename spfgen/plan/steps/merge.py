@@ -12,7 +12,7 @@ that what does not move with the coordinate is done once (as the looplets of Ahr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from spfgen.errors import SpfgenError
@@ -165,7 +165,13 @@ class Merging(Tables):
             coordinate, stop = substitute(first, values), substitute(last, values)
             read = rename(read, {along[0].dim: index})
         low, high = bounded(scan)
-        return Stream(access, tuple(before), scan.dim, low, high, coordinate, read, stop)
+        position = scan.dim
+        if position == index:  # which is to be what all streams agree on
+            position = self.fresh(f"{access.tensor}_{index}")
+            moved = {index: position}
+            coordinate, read = rename(coordinate, moved), read if along else rename(read, moved)
+            stop = None if stop is None else rename(stop, moved)
+        return Stream(access, tuple(before), position, low, high, coordinate, read, stop)
 
     def advancing(
         self,
@@ -177,8 +183,12 @@ class Merging(Tables):
         env: Env,
     ) -> Plan:
         """The streams gone through together, the other indices known. Of several `regions` one has to be there."""
+        outside, loads = env, {n.dim for s in streams for n in s.before if isinstance(n, Load | Locate)}
+        env = replace(env, loaded=env.loaded | loads)
         if any(s.stop is not None for s in streams):
-            return self.around(streams, self.interval_by_interval(streams, regions, index, conditions, leaf, env), env)
+            return self.around(
+                streams, self.interval_by_interval(streams, regions, index, conditions, leaf, env), outside
+            )
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
@@ -193,7 +203,7 @@ class Merging(Tables):
             turn += [*asked, *value]
             steps.append(If(there, _forward(s)))
         inner = self.where(conditions, leaf(env.knowing([index]).having(values)))
-        return self.around(streams, Repeat(Block((*turn, inner, *steps)), _reason(streams, index)), env)
+        return self.around(streams, Repeat(Block((*turn, inner, *steps)), _reason(streams, index)), outside)
 
     def interval_by_interval(
         self,

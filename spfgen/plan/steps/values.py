@@ -63,11 +63,12 @@ class Values(Merging):
         """Whether all accesses of a region store something at the point; and whether that is the only question. Under
         a condition nothing is looked up where it does not hold: it may be what keeps the places within their arrays."""
         if region.where:
+            lines, env = self.linked(region.links, env)  # which the condition may speak of
             here, found, _, _ = self.present(replace(region, where=()), env)
             own = Scalar(self.fresh("present"), "bool")
             held = joined("logical_and", [Holds(c) for c in region.where])
             inside = Block((*here, Assign(own.name, "bool", found)))
-            return [Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
+            return [*lines, Let(own.name, "bool", lang.Constant(False)), If(held, inside)], own, env, False
         lines, env = self.linked(region.links, env)
         flags: list[Any] = []
         for access in region.accesses:

@@ -82,7 +82,7 @@ def pack(
         ) from None
     for index in layout.indexes:
         wanted = np.dtype((index_types or {}).get(index.name, INDEX_TYPE))
-        state.arrays[index.name] = _cast(index.name, state.arrays[index.name], wanted)
+        state.arrays[index.name] = typed_index(index.name, state.arrays[index.name], wanted)
     return Packed(state.sizes, state.arrays)
 
 
@@ -91,7 +91,7 @@ def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
     typed_fill(layout.fill, dtype)
 
 
-def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
+def typed_index(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
     """C-contiguous, in that type. Raises DataError when a value does not fit."""
     if array.size:
         low, high = int(array.min()), int(array.max())

@@ -52,12 +52,17 @@ class Elsewhere(Exception):
         self.pieces = pieces
 
 
+class NotWhole(Exception):
+    """Of an interval that stands for its coordinates, one end has another place than the other, or none."""
+
+
 @dataclass
 class Entries:
     """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
 
     `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
-    are further alternatives for it.
+    are further alternatives for it. A row that is `linked` is the last of an interval, of which the row before it is
+    the first: they stand for all between them, too.
     """
 
     layout: Layout
@@ -65,6 +70,7 @@ class Entries:
     columns: dict[str, Array]
     values: Array
     lenient: bool = False
+    linked: Array | None = None
     piece: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     number: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     more: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -96,6 +102,8 @@ class Entries:
         has a value."""
         if mask.all():
             return
+        if self.linked is not None:
+            raise NotWhole
         self.elsewhere(~mask & self.more)
         lost = np.flatnonzero(~mask & differs(self.values, self.layout.fill))
         if len(lost) and not self.lenient:
@@ -364,7 +372,8 @@ def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, groups: l
     if len(rows.keys) > 1:
         return numbered_blocks(groups, rows.keys)
     hinted = [h[rows.rows] for h in hint_columns(state.seen, plan, rank)] if rank.hint else []
-    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None)
+    linked = None if state.linked is None else state.linked[rows.rows]
+    return numbered_runs(groups, rows.keys[0], hinted, state.values[rows.rows] if rank.same else None, linked)
 
 
 def _subscripts(state: Entries, plan: PackPlan, name: str, rows: Array, without: str = "") -> list[Array]:

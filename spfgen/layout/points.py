@@ -574,7 +574,7 @@ def relation_rows(
 ) -> tuple[int, dict[str, Array]]:
     """(number of points of the relation, a column for each position and coordinate), wherever their values lie."""
     names = (*layout.positions, *layout.coordinates)
-    tables = [_run(steps, sizes, arrays) for steps in scan_of(layout)]
+    tables = [run_steps(steps, sizes, arrays) for steps in scan_of(layout)]
     columns = {n: np.concatenate([t[n] for _, t in tables]) if tables else np.zeros(0, dtype=np.int64) for n in names}
     return sum(c for c, _ in tables), columns
 
@@ -605,10 +605,10 @@ def to_coordinates(
     return tuple(points.columns[c][everything] for c in layout.coordinates), np.concatenate(found)
 
 
-def _run(
+def run_steps(
     steps: tuple[Step, ...], sizes: Mapping[str, int], arrays: Mapping[str, Array]
 ) -> tuple[int, dict[str, Array]]:
-    """(number of rows, columns) after all steps, from one row without columns."""
+    """(number of rows, a column for each name) after all steps, from one row without columns."""
     count = 1
     columns: dict[str, Array] = {}
     for step in steps:

@@ -56,7 +56,7 @@ from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
 from spfgen.plan.from_steps import plan_steps
-from spfgen.plan.nodes import PLANS, Levels, Plan
+from spfgen.plan.nodes import PLANS, Append, Levels, Plan
 from spfgen.plan.transform import passes
 from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
@@ -129,7 +129,9 @@ def print_kernel(
 ) -> Generated:
     """From plans to C. `stop_after` is the name of the last pass that rewrites C, if not all do."""
     levels = sum(isinstance(n, Levels) for p in plans for n in walk(p, PLANS))
-    program = replace(program, levels=levels, limits=limits_of(program, plans))
+    axes = {n.tensor: n.axis for p in plans for n in walk(p, PLANS) if isinstance(n, Append) and n.last is not None}
+    tensors = tuple(replace(t, axis=axes.get(t.name)) for t in program.tensors)
+    program = replace(program, tensors=tensors, levels=levels, limits=limits_of(program, plans))
     functions = [f for lowered in lower(program, plans) for f in c_passes.passed(lowered, program.level, stop_after)]
     function = functions[-1]
     # What overflows wraps around, as in numpy. C says so of unsigned types, but the narrow ones become int first.

@@ -156,6 +156,10 @@ def pack_intervals(
     if order is not None:
         coords, last, values = tuple(c[order] for c in coords), last[order], values[order]
     first = coords[own.axis]
+    others = [c for k, c in enumerate(coords) if k != own.axis]
+    beside = np.logical_and.reduce([c[1:] == c[:-1] for c in others]) if others else True
+    if np.any(beside & (first[1:] <= last[:-1])):
+        return None
     longer = last > first
     twice = np.repeat(np.arange(len(values)), 1 + longer)
     begins = np.concatenate([[True], twice[1:] != twice[:-1]]) if len(twice) else np.zeros(0, dtype=bool)

@@ -659,12 +659,15 @@ class Do(Plan):
 @dataclass(frozen=True, slots=True)
 class Append(Plan):
     """The tensor gets an entry with this value at these coordinates, in any order; entries at one place add up when the
-    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries."""
+    tensor is packed. A leaf, as Do is, of a tensor that the program has as a list of entries. With `last` it gets an
+    entry for each value of the coordinate number `axis` from the one given to this one."""
 
     tensor: str
     coordinates: tuple[Expr, ...]
     value: Any
     because: str = ""
+    last: Expr | None = None
+    axis: int = 0
 
     @property
     def as_do(self) -> Do:
@@ -673,7 +676,8 @@ class Append(Plan):
         return Do(target, "+=", self.value, self.because)
 
     def computed(self) -> Iterator[Step]:
-        yield Step((*self.coordinates, *(e for o in operands_read(self.value) for e in o.place)))
+        last = () if self.last is None else (self.last,)
+        yield Step((*self.coordinates, *last, *(e for o in operands_read(self.value) for e in o.place)))
 
 
 @dataclass(frozen=True, slots=True)

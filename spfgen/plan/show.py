@@ -198,8 +198,11 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             at = [*map(show, common[:axis]), "...", *map(show, common[axis:])]
             add(f"gather what is appended to {tensor} at ({', '.join(at)})", why)
             _lines(body, depth + 1, lines)
-        case Append(tensor, coordinates, value, why):
-            add(f"append to {tensor} at ({', '.join(map(show, coordinates))}) {show_value(value)}", why)
+        case Append(tensor, coordinates, value, why, last, axis):
+            at = [*map(show, coordinates)]
+            if last is not None:
+                at[axis] += f" to {show(last)}"
+            add(f"append to {tensor} at ({', '.join(at)}) {show_value(value)}", why)
         case Do(target, op, value, why):
             add(f"do {show_operand(target)} {op} {show_value(value)}", why)
         case Block(parts, why):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from spfgen.cir.lower.layout import FIELD, MOST_RANK
 from spfgen.errors import DataError
+from spfgen.layout.fill import differs
+from spfgen.layout.intervals import one_by_one
 from spfgen.layout.nodes import ENTRIES, Layout
 from spfgen.run.files.read import Coordinates
 from spfgen.run.tensor import Array, Tensor, named
@@ -46,6 +48,18 @@ class Delivered(Coordinates):
         """There is nothing to look at."""
 
 
+@dataclass(frozen=True)
+class DeliveredIntervals(Delivered):
+    """The same of intervals: entry p stands for all coordinates along `axis` from its own to `last[p]`."""
+
+    axis: int = 0
+    last: Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def one_by_one(self) -> Delivered:
+        """An entry for each coordinate."""
+        return Delivered(self.shape, *one_by_one(self.axis, self.coords, self.last, self.values))
+
+
 def pending(declared: Declared, sizes: Mapping[str, int], dtype: str) -> Tensor:
     """What stands for a result until the kernel has run: its extents and its type, and no entries."""
     return Tensor(declared.layout, dict(sizes), {ENTRIES: np.empty(0, dtype)})
@@ -71,6 +85,11 @@ class Assembly:
 
     def tensor(self, name: str, entries: Coordinates, dtype: np.dtype[Any], threads: int) -> Tensor:
         """Raises DataError where the layout has no place for an entry, or there is no memory."""
+        if isinstance(entries, DeliveredIntervals):
+            found = self._of_intervals(entries, dtype)
+            if found is not None:
+                return found
+            entries = entries.one_by_one()
         try:
             made = self._packed(name, entries, threads)
             if made.dtype != entries.values.dtype:
@@ -82,6 +101,19 @@ class Assembly:
         if made.dtype != dtype:
             made = _cast(made, dtype)
         return made
+
+    def _of_intervals(self, entries: DeliveredIntervals, dtype: np.dtype[Any]) -> Tensor | None:
+        """None where it takes the coordinates one by one."""
+        from spfgen.run.calls.bind import of_intervals
+
+        values = entries.values
+        with np.errstate(all="ignore"):  # what does not fit is cast as in C
+            typed = values.astype(dtype, copy=False)
+        coords, last = entries.coords, entries.last
+        if self.prune:
+            kept = differs(typed, self.layout.fill)
+            coords, last, typed = tuple(c[kept] for c in coords), last[kept], typed[kept]
+        return of_intervals(self.layout, entries.shape, coords, last, typed, self.index_types, self.is_fixed)
 
     def _packed(self, name: str, entries: Coordinates, threads: int) -> Tensor:
         from spfgen.run.calls.bind import appended, packed
@@ -103,9 +135,7 @@ class Assembly:
         return self._packed(name, Delivered(found.shape, columns, found.values[kept]), threads)
 
     def _pruned(self, name: str, made: Tensor, dtype: np.dtype[Any], threads: int) -> Tensor:
-        from spfgen.run.calls.entries import own_entries
-
-        found = own_entries(made)
+        found = made.to_coo()  # with what the layout stores along with others: it may be there for a fill value alone
         kept = found.values.astype(dtype) != dtype.type(self.layout.fill)
         if kept.all():
             return made
@@ -127,14 +157,17 @@ def ready(struct: ctypes.Structure, shape: tuple[int, ...], most: int) -> None:
     entries.narrow = int(max(shape, default=0) <= NARROW)
 
 
-def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str) -> Coordinates:
-    """The entries, over the memory that the C has allocated, which lives as long as one of the arrays does."""
+def taken(struct: ctypes.Structure, shape: tuple[int, ...], dtype: str, axis: int | None) -> Coordinates:
+    """The entries, over the memory that the C has allocated, which lives as long as one of the arrays does; intervals
+    along the axis."""
     entries: EntriesStruct = getattr(struct, FIELD)
     kind = np.dtype(np.int32 if entries.narrow else np.int64)
     count, capacity = entries.count, entries.capacity
-    columns = tuple([_owned(entries.at[k], count, capacity, kind) for k in range(len(shape))])
+    columns = tuple([_owned(entries.at[k], count, capacity, kind) for k in range(len(shape) + (axis is not None))])
     values = _owned(entries.values, count, capacity, np.dtype(dtype))
     ctypes.memset(ctypes.byref(entries), 0, ctypes.sizeof(entries))
+    if axis is not None:
+        return DeliveredIntervals(shape, columns[:-1], values, axis=axis, last=columns[-1])
     return Delivered(shape, columns, values)
 
 

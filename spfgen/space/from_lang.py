@@ -100,7 +100,7 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
         return False
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     is_free = not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements)
-    if is_free and any(is_about_runs(s, layouts) for s in kernel.statements):
+    if is_free and any(is_about_runs(s, layouts, computed) for s in kernel.statements):
         return False
     if is_free and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
         return False

@@ -34,6 +34,7 @@ class Tensor:
     `extents` and `sizes` are the size dimensions behind the layout's parameters and sizes; `arrays` are the
     functions behind its index arrays (another tensor's where they are shared). `assembled`: the pattern is computed;
     the kernel delivers entries, of type `entry_type`, which are packed in this layout; `layout` is that of the entries.
+    With an `axis` these are intervals along that coordinate: an entry has the last one besides.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Tensor:
     span: Span | None = field(default=None, compare=False, repr=False)
     assembled: Layout | None = None
     entry_type: str = ""
+    axis: int | None = None
 
 
 def size_values(tensor: Tensor, fixed: Mapping[str, int]) -> dict[str, Expr]:

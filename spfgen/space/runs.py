@@ -6,7 +6,7 @@ speak of it: `val[q]` for all p of start(q) <= p < start(q + 1) and i = p.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from spfgen.facts.formula import And, Compare, Formula, Var, conjuncts, variables
 from spfgen.ir import walk
@@ -14,16 +14,17 @@ from spfgen.lang import nodes as lang
 from spfgen.layout.nodes import Layout
 
 
-def is_about_runs(statement: lang.Statement, layouts: Mapping[str, Layout]) -> bool:
-    """Whether the statement sums over an index along which all that it reads is constant, or along which two of its
-    operands are: their runs are merged."""
+def is_about_runs(statement: lang.Statement, layouts: Mapping[str, Layout], computed: Set[str]) -> bool:
+    """Whether all that a statement reads is constant along an index over which it sums, or along which its target
+    stores runs, one of the `computed` ones whose pattern follows; or two of its operands are: their runs are merged."""
     accesses = [n for n in walk(statement.value) if isinstance(n, lang.Access)]
     beside = {v for n in walk(statement.value) if isinstance(n, lang.Index) for v in variables(n.expr)}
     kept = {v for s in statement.target.subscripts for v in variables(s)}
     for index in {v for a in accesses for s in a.subscripts for v in variables(s)} - beside:
         reads = [a for a in accesses if any(index in variables(s) for s in a.subscripts)]
         constant = [a for a in reads if _is_constant(a, index, layouts)]
-        if len(constant) > 1 or (len(constant) == len(reads) and index not in kept):
+        runs = statement.target.tensor in computed and _is_constant(statement.target, index, layouts)
+        if len(constant) > 1 or (len(constant) == len(reads) and (runs or index not in kept)):
             return True
     return False
 

@@ -582,3 +582,34 @@ def test_the_text_says_whose_pattern_it_is() -> None:
     """)
     assembled = {n: set(spec.kernels[n].compile().assembled) for n in spec.kernels}
     assert assembled == {"within_it": set(), "sharing": set(), "found": set(), "reading": {"C"}, "computed": {"C"}}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize(
+    "text", ["2*A", "round(A*1.5)", "A*0.5 + B*0.5", "A*B", "max(A, B)", "A - B", "exp(A)", "A + 1"]
+)
+def test_results_in_runs_are_runs(text: str, prune: bool, threads: int) -> None:
+    """Neighbours with equal values are joined, also where they come from several operands."""
+    for layout, shape in (("csr_rle", (6, 11)), ("rle", (13,)), ("sparse_rle", (40,))):
+        rng = np.random.default_rng(len(text))
+        index = "[i, j]" if len(shape) == 2 else "[i]"
+        equation = f"C{index} = " + text.replace("A", f"A{index}").replace("B", f"B{index}")
+        given = {n: runs_of(rng, shape) for n in "AB" if n in text}
+        kernel = spfgen.compile(equation, **dict.fromkeys((*given, "C"), layout), prune=prune, threads=threads)
+        found = kernel(**{n: spfgen.pack(a, layout) for n, a in given.items()})
+        wanted = eval(text, {"round": np.round, "max": np.maximum, "exp": np.exp, **given})
+        np.testing.assert_array_equal(found.to_numpy(), wanted)
+        if prune:
+            expected = spfgen.pack(wanted, layout, fill=found.fill)
+            for name, array in expected.arrays.items():
+                np.testing.assert_array_equal(found.arrays[name], array)
+
+
+def runs_of(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Rows of a few runs each; some have one."""
+    rows = []
+    for _ in range(int(np.prod(shape[:-1]))):
+        cuts = np.sort(rng.integers(0, shape[-1] + 1, rng.integers(0, 5)))
+        rows.append(np.repeat(rng.integers(0, 3, len(cuts) + 1), np.diff([0, *cuts, shape[-1]])))
+    return np.array(rows, float).reshape(shape)

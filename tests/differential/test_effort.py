@@ -184,3 +184,35 @@ def test_the_greatest_of_a_row_is_looked_for_in_rows_that_have_entries() -> None
     small, large = (effort("C[i,j] = A[i,j]/max(k: abs(A[i,k]))", {}, n, 8, "dcsr", "coo") for n in (10, 40))
     assert small == large
     assert small.total < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "layouts"),
+    [
+        ("C[j] = 2*A[j]", {"A": "rle", "C": "rle"}),
+        ("C[j] = exp(A[j])", {"A": "sparse_rle", "C": "rle"}),
+        ("C[j] = A[j]*0.25 + B[j]*0.75", {"A": "rle", "B": "rle", "C": "rle"}),
+        ("C[j] = A[j]*B[j]", {"A": "rle", "B": "rle", "C": "sparse_rle"}),
+        ("C[j] = where(A[j] > B[j], A[j], 9)", {"A": "rle", "B": "rle", "C": "sparse_rle"}),
+    ],
+)
+def test_results_of_runs_come_run_by_run(text: str, layouts: dict[str, str]) -> None:
+    """Of runs that are four times as long nothing takes longer; neighbours with equal values are joined."""
+
+    def taken(length: int) -> int:
+        rng = np.random.default_rng(3)
+        given = {n: np.repeat(rng.permutation(np.arange(30) % 5), length).astype(float) for n in layouts if n != "C"}
+        tensors = {n: spfgen.pack(a, layouts[n]) for n, a in given.items()}
+        found = Effort()
+        with by_the_interpreter(found) as ran:
+            spfgen.compile(text, **layouts)(**tensors)
+        assert ran
+        result = spfgen.compile(text, **layouts, prune=True)(**tensors)
+        names = {"exp": np.exp, "where": np.where, "j": slice(None), **given}
+        wanted = eval(text.partition("=")[2], names)
+        np.testing.assert_allclose(result.to_numpy(), wanted)
+        for name, array in spfgen.pack(wanted, layouts["C"], fill=result.fill).arrays.items():
+            np.testing.assert_array_equal(result.arrays[name], array)
+        return found.total
+
+    assert taken(12) == taken(3)

@@ -55,6 +55,9 @@ def by_the_interpreter(effort: Effort | None = None) -> Iterator[list[Generated]
             if name in structs:
                 values = arrays[ENTRIES]
                 at = arrays.get(AT, np.argwhere(values))
+                axis = own.program.tensor(name).axis
+                if axis is not None:  # intervals of one coordinate each
+                    at = np.column_stack([at, at[:, axis]])
                 delivered(getattr(structs[name], FIELD), at, values if AT in arrays else values[values != 0])
             else:
                 for array, values in arrays.items():

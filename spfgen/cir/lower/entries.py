@@ -54,7 +54,10 @@ def append(low: Lowering, plan: Append, scope: Scope) -> list[c.Stmt]:
             c.If(c.Bin(">=", place, c.Int(0)), c.Block((added,))),
         ]
     lines: list[c.Stmt] = [c.Declare("const int64_t", place.name, count)]
-    for k, coordinate in enumerate(plan.coordinates):
+    coordinates = plan.coordinates
+    if tensor.axis is not None:
+        coordinates = (*coordinates, coordinates[tensor.axis] if plan.last is None else plan.last)
+    for k, coordinate in enumerate(coordinates):
         lines.append(c.Do(c.Call("spfgen_entries_set", (entries, c.Int(k), place, low.expr(coordinate, scope)))))
     values = c.Cast(f"{own.c} *", c.Field(entries, "values"))
     lines += [c.Assign(c.Load(values, place), "=", stored), c.Assign(count, "=", c.Bin("+", place, c.Int(1)))]
@@ -107,8 +110,10 @@ def rows_freed(low: Lowering) -> list[c.Stmt]:
 
 
 def _shape(tensor: Tensor) -> tuple[c.Expr, c.Expr]:
-    """How many coordinates an entry has, and the size of its value."""
-    return c.Int(tensor.layout.rank), c.Call("sizeof", (c.Name(TYPES[tensor.entry_type].c),))
+    """How many coordinates an entry has, with the last one of its interval, and the size of its value."""
+    return c.Int(tensor.layout.rank + (tensor.axis is not None)), c.Call(
+        "sizeof", (c.Name(TYPES[tensor.entry_type].c),)
+    )
 
 
 def appended(plan: Plan) -> list[str]:

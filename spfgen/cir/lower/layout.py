@@ -60,7 +60,10 @@ def struct(tensor: Tensor) -> Struct:
     ]
     fields += [Param("int64_t", field_name(s), "size") for s in layout.sizes]
     if tensor.assembled is not None:
-        what = f"{TYPES[tensor.entry_type].c} values at ({', '.join(layout.coordinates)}), to be packed"
+        at = [*layout.coordinates]
+        if tensor.axis is not None:
+            at[tensor.axis] += f" from at[{tensor.axis}] to at[{layout.rank}]"
+        what = f"{TYPES[tensor.entry_type].c} values at ({', '.join(at)}), to be packed"
         doc = f"What a result in layout {tensor.assembled.name} whose pattern is computed is packed from."
         return Struct(struct_name(tensor), (*fields, Param(KIND, FIELD, what)), doc)
     kinds = dict(tensor.index_types)

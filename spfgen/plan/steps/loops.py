@@ -13,9 +13,11 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
+from spfgen.layout.intervals import intervals_of
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.equations import Equations
+from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import with_invariants_outside
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
@@ -36,7 +38,14 @@ class Loops(Equations):
             parts.append(Refuse(OUTSIDE))
         if self.context.level:
             parts = [with_invariants_outside(p) for p in parts]
+            parts = [with_intervals(p, self.axes) for p in parts]
         return Block((*self.before, *parts))
+
+    @property
+    def axes(self) -> dict[str, int]:
+        """Along which coordinate results can be packed by intervals."""
+        found = {t.name: intervals_of(t.assembled) for t in self.program.tensors if t.assembled is not None}
+        return {name: own.axis for name, own in found.items() if own is not None}
 
     def step(self, step: Any, env: Env) -> list[Plan]:
         match step:

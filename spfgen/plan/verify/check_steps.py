@@ -155,7 +155,7 @@ class _Checker:
                 self.table(plan, scope, name)
                 return self.new(plan, scope, [dim], at)
             case Append(tensor, coordinates, value):
-                self.known(plan, scope, *coordinates)
+                self.known(plan, scope, *coordinates, *(() if plan.last is None else (plan.last,)))
                 self.value(plan, scope, value)
                 if tensor not in self.assembled:
                     raise fault(plan, f"{tensor} is no result whose pattern is computed")

@@ -219,11 +219,18 @@ def append(run: _Interpreter, plan: Append, env: Env) -> None:
     """One more entry of a result."""
     tensor = run.program.tensor(plan.tensor)
     value = as_type(run, plan, plan.value, tensor.entry_type, env)
-    at = tuple(run.number(plan, e, env) for e in plan.coordinates)
+    first = tuple(run.number(plan, e, env) for e in plan.coordinates)
     shape = [run.sizes.get(e, run.program.fixed.get(e)) for e in tensor.extents]
-    if not all(n is None or 0 <= p < n for p, n in zip(at, shape, strict=True)):
-        raise WrongPlan(plan, f"{plan.tensor}{[*at]} lies outside of its tensor of {shape}")
-    run.appended[plan.tensor].append((at, value))
+    last = None if plan.last is None else run.number(plan, plan.last, env)
+    for at in [first] if last is None else between(first, plan.axis, last):
+        if not all(n is None or 0 <= p < n for p, n in zip(at, shape, strict=True)):
+            raise WrongPlan(plan, f"{plan.tensor}{[*at]} lies outside of its tensor of {shape}")
+        run.appended[plan.tensor].append((at, value))
+
+
+def between(first: tuple[int, ...], axis: int, last: int) -> list[tuple[int, ...]]:
+    """The coordinates of an interval."""
+    return [(*first[:axis], p, *first[axis + 1 :]) for p in range(first[axis], last + 1)]
 
 
 # --- values ------------------------------------------------------------------------------------------

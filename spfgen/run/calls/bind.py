@@ -21,6 +21,7 @@ from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.layout.duplicates import Duplicates
 from spfgen.layout.fill import differs, fits, same_fill
+from spfgen.layout.intervals import pack_intervals
 from spfgen.layout.nodes import Binding, Layout
 from spfgen.layout.pack import sorted_entries
 from spfgen.run.calls.form import refilled
@@ -250,6 +251,22 @@ def appended(
     kinds = _wide_enough(layout, entries.shape, entries.values.size, index_types, is_typed)
     parts, most = team(threads, entries.values.size), tuning.PACK_BY_NUMPY
     found = by_table(layout, entries.shape, entries.coords, entries.values, kinds, duplicates, most, True, parts)
+    return None if found is None else _made(layout, found.sizes, found.arrays)
+
+
+def of_intervals(
+    layout: Layout,
+    shape: tuple[int, ...],
+    coords: tuple[Array, ...],
+    last: Array,
+    values: Array,
+    index_types: Mapping[str, str],
+    is_typed: bool,
+) -> Tensor | None:
+    """As `packed`, of intervals; None where they are packed coordinate by coordinate."""
+    kinds = _wide_enough(layout, shape, values.size, index_types, is_typed)
+    wide = tuple(c.astype(np.int64, copy=False) for c in (*coords, last))
+    found = pack_intervals(layout, shape, wide[:-1], wide[-1], values, kinds)
     return None if found is None else _made(layout, found.sizes, found.arrays)
 
 

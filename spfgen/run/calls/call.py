@@ -156,6 +156,7 @@ class _Assembled:
     struct: ctypes.Structure
     pending: Tensor
     entry_type: str
+    axis: int | None
 
 
 class Bound:
@@ -196,7 +197,7 @@ class Bound:
         self._structs = structs
         by_name = dict(zip((name for name, *_ in entry.structs), structs, strict=True))
         self._assembled = [
-            _Assembled(t.name, assemblies.get(t.name), by_name[t.name], tensors[t.name], t.entry_type)
+            _Assembled(t.name, assemblies.get(t.name), by_name[t.name], tensors[t.name], t.entry_type, t.axis)
             for t in program.tensors
             if t.assembled is not None
         ]
@@ -229,7 +230,7 @@ class Bound:
         for own in self._assembled:
             ready(own.struct, own.pending.shape, own.assembly.most if own.assembly is not None else 0)
         status = self._function(*self._arguments)
-        found = [taken(a.struct, a.pending.shape, a.entry_type) for a in self._assembled]
+        found = [taken(a.struct, a.pending.shape, a.entry_type, a.axis) for a in self._assembled]
         if status:
             self._fail(status)
         for own in self._assembled:

@@ -1,0 +1,96 @@
+"""Results in layouts of intervals, such as run-length codes: what is the same along a loop is appended once.
+
+A loop along the coordinate of which a place of the result stores intervals, whose body does not speak of it but for
+that coordinate, appends one interval in place of its coordinates. So the work is in the number of intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from spfgen.facts.formula import ONE, Bin, Expr, Var, substitute
+from spfgen.ir import rewrite, walk
+from spfgen.lang import nodes as lang
+from spfgen.plan.nodes import Append, Assign, Block, Define, If, Let, Locate, Plan, Scan
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.uf import linear
+
+
+def with_intervals(plan: Plan, axes: Mapping[str, int]) -> Plan:
+    """The plan, with intervals for the results that have an axis along which they can be packed so."""
+
+    def rule(node: Any) -> Plan | None:
+        return _appended(node, axes) if isinstance(node, Scan) and not node.private else None
+
+    result: Plan = rewrite(rule, plan, Plan) if axes else plan
+    return result
+
+
+def _appended(scan: Scan, axes: Mapping[str, int]) -> Plan | None:
+    """What a loop does, done once; None where it does something else in each iteration."""
+    own = {n.name for n in walk(scan.body, Plan) if isinstance(n, Let)}
+    if any(isinstance(n, Assign) and n.name not in own for n in walk(scan.body, Plan)):
+        return None
+    made = _once(scan.body, scan, {scan.dim: Var(scan.dim)}, axes)
+    if made is None or not any(isinstance(n, Append) for n in walk(made, Plan)):
+        return None
+    low, high = _bounds(scan)
+    some = lang.Apply("less", (lang.Index(low), lang.Index(high)))
+    return If(some, made, None, f"the value is the same for all {scan.dim}: it is appended once")
+
+
+def _once(plan: Plan, scan: Scan, moving: dict[str, Expr], axes: Mapping[str, int]) -> Plan | None:
+    """The body, with intervals. `moving` are the names that change with the loop, in terms of its index."""
+    match plan:
+        case Block(parts):
+            done: list[Plan] = []
+            for part in parts:
+                if isinstance(part, Define) and _moves(part.value, moving):
+                    moving[part.dim] = substitute(part.value, moving)
+                    continue
+                found = _once(part, scan, moving, axes)
+                if found is None:
+                    return None
+                done.append(found)
+            return replace(plan, parts=tuple(done))
+        case Locate(dim, value, body) if _moves(value, moving):
+            return _once(body, scan, {**moving, dim: substitute(value, moving)}, axes)
+        case Let(_, _, value) | Assign(_, _, value):
+            return None if _moves(value, moving) else plan
+        case If(condition, then, otherwise):
+            inside = None if _moves(condition, moving) else _once(then, scan, moving, axes)
+            rest = None if otherwise is None else _once(otherwise, scan, moving, axes)
+            if inside is None or (rest is None) != (otherwise is None):
+                return None
+            return replace(plan, then=inside, otherwise=rest)
+        case Append(tensor, _, value, last=None) if tensor in axes and not _moves(value, moving):
+            return _interval(plan, scan, moving, axes[tensor])
+    return None
+
+
+def _interval(append: Append, scan: Scan, moving: Mapping[str, Expr], axis: int) -> Plan | None:
+    if any(_moves(e, moving) for k, e in enumerate(append.coordinates) if k != axis):
+        return None
+    place = substitute(append.coordinates[axis], dict(moving))
+    try:
+        if linear(place).coefficient(scan.dim) != 1:
+            return None
+    except NotAffine:
+        return None
+    low, high = _bounds(scan)
+    first = substitute(place, {scan.dim: low})
+    last = substitute(place, {scan.dim: Bin("-", high, ONE)})
+    coordinates = tuple(first if k == axis else e for k, e in enumerate(append.coordinates))
+    return replace(append, coordinates=coordinates, last=last, axis=axis)
+
+
+def _bounds(scan: Scan) -> tuple[Expr, Expr]:
+    low = reduce(lambda a, b: Bin("max", a, b), scan.low)
+    return low, reduce(lambda a, b: Bin("min", a, b), scan.high)
+
+
+def _moves(value: Any, moving: Mapping[str, Expr]) -> bool:
+    return any(isinstance(n, Var) and n.name in moving for n in walk(value))

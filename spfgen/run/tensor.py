@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from spfgen.errors import DataError
+from spfgen.errors import DataError, UsageError
 from spfgen.facts.formula import Bin, Expr, evaluate, show, variables
 from spfgen.ir import walk
 from spfgen.lang.expressions import counted
@@ -54,6 +54,11 @@ class Tensor(Operators):
     layout: Layout
     sizes: Mapping[str, int]
     arrays: Mapping[str, Array]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.layout, Layout):
+            hint = "`spfgen.tensor` makes one of a layout's name and its arrays, `spfgen.pack` of a matrix"
+            raise UsageError(f"expected a layout, but this is a {type(self.layout).__name__}", None, (hint,))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -279,13 +279,30 @@ class IndexExtents:
             other = viewed or (None if named[1] else self.made_of(index))
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
-        for index, size in self.asked.items():
-            for link in (k for k in self.normal.links if index in k.parts):
-                others = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
-                whole = self.known(link.whole)
-                known = [o for o in others if o is not None]
-                if whole is not None and len(known) == len(others) and not any(size in walk(e) for e in known):
+        yield from self.by_links()
+
+    def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:
+        """What the wholes and the parts of links make of each other, for extents that no operand decides."""
+        made: dict[str, Expr] = {i: n[0] for i in sorted(self.normal.taken) if (n := self.named(i)) and not n[1]}
+        for index, size in {**made, **self.asked}.items():
+            for link in self.normal.links:
+                parts = [self.asked.get(p) or (self.named(p) or (None,))[0] for p in link.parts if p != index]
+                known = [p for p in parts if p is not None]
+                if len(known) < len(parts) or any(size in walk(p) for p in known):
+                    continue
+                if link.whole == index and index in self.asked:
+                    yield size, self.sizes(_product(known)), False
+                whole = self.beside(link) if index in link.parts else None
+                if whole is not None:
                     yield size, self.sizes(Bin("/", whole, _product(known))), False
+
+    def beside(self, link: Link) -> Expr | None:
+        """The extent of the whole of a link, but for what its parts would make it."""
+        links, self.normal.links = self.normal.links, [k for k in self.normal.links if k is not link]
+        try:
+            return self.known(link.whole)
+        finally:
+            self.normal.links = links
 
     def viewed(self, index: str) -> Expr | None:
         """The extent that a view gives the index."""

@@ -349,3 +349,48 @@ def test_views_of_views_of_views() -> None:
         "c[k] = collapse(collapse(split(A[m,o], o -> (n, l)), (m, n) -> j), (j, l) -> k)", A="csr", c="dense"
     )
     np.testing.assert_allclose(kernel(A=spfgen.pack(S, "csr"), sizes={"l": 2}), S.ravel())
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "array", "wanted"),
+    [
+        ("min(j: split(collapse(A[m,l], (l, m) -> k), k -> (j, i)))", {"i": 2}, (2, 3),
+         lambda a: a.T.reshape(3, 2).min(0)),
+        ("collapse(split(split(A[o], o -> (n, j)), n -> (l, m)), (l, m) -> i)", {"m": 2, "j": 2}, (12,),
+         lambda a: a.reshape(6, 2)),
+        ("collapse(split(collapse(A[l,o,n], (n, o) -> m), m -> (k, j)), (k, l) -> i)", {"j": 2}, (4, 3, 2),
+         lambda a: a.transpose(2, 1, 0).reshape(3, 2, 4).transpose(0, 2, 1).reshape(12, 2)),
+        ("split(split(collapse(A[n,o], (n, o) -> m), m -> (l, k)), l -> (i, j))", {"j": 2, "k": 3}, (6, 2),
+         lambda a: a.reshape(2, 2, 3)),
+    ],
+)  # fmt: skip
+def test_extents_follow_through_views(text, sizes, array, wanted) -> None:
+    """From the operands and the sizes that a call says, whatever is in between."""
+    a = np.arange(np.prod(array), dtype=float).reshape(array)
+    expected = wanted(a)
+    kernel = spfgen.compile(f"R[{', '.join('ijk'[: expected.ndim])}] = {text}", A="dense", R="dense")
+    np.testing.assert_array_equal(kernel(A=a, sizes=sizes), expected)
+
+
+def test_a_reduction_within_one_that_has_a_single_point() -> None:
+    """Whose parts are those of the inner one."""
+    kernel = spfgen.compile("s = sum(i: slice(sum(k: A[k,j]), j -> i, (0, 1, 2)))", A="dense")
+    assert kernel(A=S) == pytest.approx(S[:, 0].sum())
+
+
+def test_what_a_find_has_read_is_not_read_again() -> None:
+    spec = spfgen.parse("""
+        layout classes(n, m) {
+            size na, nb
+            relation { [a, b] -> [i, j] :
+                0 <= a < na and 0 <= b < nb and 0 <= i < n and 0 <= j < m and r(i) = a and c(j) = b }
+            index r[n] { range 0 <= r(i) < na }
+            index c[m] { range 0 <= c(j) < nb }
+            value val[na, nb] at [a, b]
+        }
+        kernel k { tensor A : classes  tensor R : dense  R[i,j] = concat((A[j,k], A[j,l]), (k, l) -> i) }
+    """)
+    rows, columns, values = np.array([1, 0, 1]), np.array([0, 1, 1, 0]), RNG.normal(size=(2, 2))
+    tensor = spfgen.tensor(spec.layouts["classes"], shape=(3, 4), r=rows, c=columns, val=values)
+    dense = values[rows][:, columns]
+    np.testing.assert_allclose(spec.kernels["k"].compile()(A=tensor), np.concatenate([dense.T, dense.T]))

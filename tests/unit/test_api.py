@@ -359,3 +359,8 @@ def test_a_size_is_no_constant() -> None:
     with pytest.raises(SpecError, match="expected a constant of layout `bcsr`, but `nb` is not one") as caught:
         spfgen.pack(np.eye(2), "bcsr", nb=1)
     assert "`nb` is a size" in caught.value.notes[0]
+
+
+def test_a_tensor_is_made_of_a_layout() -> None:
+    with pytest.raises(UsageError, match="expected a layout, but this is a str"):
+        spfgen.Tensor("csr", {}, {})  # type: ignore[arg-type]

@@ -236,6 +236,7 @@ class Nests(State):
         found = dict(zip(map(key_of, accesses), does.value.arguments, strict=True))
         loops = any(isinstance(n, Scan | Find) for n in nodes)
         loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
+        loads |= {loaded.dim for n in nodes if isinstance(n, Find) for loaded in n.loads}
         inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
         body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body

@@ -39,7 +39,7 @@ def with_own_totals(plan: Plan, totals: Sequence[Total], fresh: Callable[[str], 
     def rule(node: Any) -> Plan | None:
         if isinstance(node, Find) and node.parallel:
             return replace(node, parallel=False, because="")
-        if not isinstance(node, Scan) or not node.parallel:
+        if not isinstance(node, Scan) or not node.parallel or node.private:  # those of a reduction inside
             return None
         own = {t.scalar.name: Scalar(fresh(f"{t.scalar.name}_part"), t.scalar.type) for t in totals}
         private = [Let(own[t.scalar.name].name, t.scalar.type, number_of(t.neutral, t.scalar.type)) for t in totals]

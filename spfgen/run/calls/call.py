@@ -14,7 +14,8 @@ import numpy as np
 
 from spfgen.cir.lower.layout import FIELD, field_name
 from spfgen.errors import DataError, InternalError, UsageError
-from spfgen.facts.formula import Expr, Var, evaluate, show
+from spfgen.facts.formula import Bin, Expr, Var, evaluate, show
+from spfgen.ir import walk
 from spfgen.lang.expressions import did_you_mean
 from spfgen.layout.fill import filled
 from spfgen.run.assembly import Assembly, EntriesStruct, pending, ready, taken
@@ -445,9 +446,8 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
             known = [n for n in found if n is not None]
             if value is None and len(known) == len(group):
                 value = min(known)
-    for left, expr, _ in program.derived if value is None else ():
-        if left == Var(size):
-            value = _evaluated(program, expr, tensors, sizes)
+    if value is None:
+        value = _derived_value(program, size, tensors, sizes, frozenset())
     for index, extents in program.index_extent.items() if value is None else ():
         if size in extents:
             elsewhere = (_own_value(program, e, tensors, sizes) for e in extents)
@@ -456,18 +456,39 @@ def size_value(program: Program, size: str, tensors: Mapping[str, Tensor], sizes
     return value
 
 
-def _evaluated(program: Program, expr: Expr, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> int | None:
-    """What an extent is of others, where these are known."""
+def _derived_value(
+    program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], asking: frozenset[str]
+) -> int | None:
+    """What follows from the sizes of other tensors, through views."""
+    rules = [expr for left, expr, _ in program.derived if left == Var(size)] if size not in asking else []
+    found = (_evaluated(program, expr, tensors, sizes, asking | {size}) for expr in rules)
+    return next((value for value in found if value is not None), None)
+
+
+def _evaluated(
+    program: Program,
+    expr: Expr,
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+    asking: frozenset[str] = frozenset(),
+) -> int | None:
+    """What an extent is of others, where these are known; not those that are being asked for."""
 
     def known(name: str) -> int:
         found = sizes.get(name)
         found = _own_value(program, name, tensors, sizes) if found is None else found
+        found = _derived_value(program, name, tensors, sizes, asking) if found is None else found
         if found is None:
             raise KeyError(name)
         return found
 
+    def number(part: Expr) -> int:
+        return int(evaluate(part, known, lambda f, _: known(f)))
+
     try:
-        return int(evaluate(expr, known, lambda f, _: known(f)))
+        if any(isinstance(n, Bin) and n.op == "/" and number(n.right) == 0 for n in walk(expr)):
+            return None  # what parts of nothing a whole of nothing has may be any number
+        return number(expr)
     except KeyError:
         return None
 

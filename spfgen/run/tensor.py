@@ -56,9 +56,10 @@ class Tensor(Operators):
     arrays: Mapping[str, Array]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.layout, Layout):
+        layout: object = self.layout
+        if not isinstance(layout, Layout):
             hint = "`spfgen.tensor` makes one of a layout's name and its arrays, `spfgen.pack` of a matrix"
-            raise UsageError(f"expected a layout, but this is a {type(self.layout).__name__}", None, (hint,))
+            raise UsageError(f"expected a layout, but this is a {type(layout).__name__}", None, (hint,))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -273,6 +273,43 @@ def test_merges_go_with_the_order() -> None:
         assert "merged" not in spfgen.compile(text, A="csr", B=layout, C="csr").explain()
 
 
+STREAMS: dict[str, tuple[str, Callable[..., np.ndarray[Any, Any]]]] = {
+    "shifted": ("C[i,j] = maximum(A[i,j], A[i,j+1])", lambda a, b: np.maximum(a, np.pad(a[:, 1:], ((0, 0), (0, 1))))),
+    "shifted and left out": ("C[i,j] = minimum(A[i,j(:-1)], B[i,j(1:)])", lambda a, b: np.minimum(a[:, :-1], b[:, 1:])),
+    "one in two": ("C[i,j] = maximum(A[i,j(::2)], B[i,j(1::2)])", lambda a, b: np.maximum(a[:, ::2], b[:, 1::2])),
+    "backwards": ("C[i,j] = maximum(A[i,j(::-1)], B[i,j])", lambda a, b: np.maximum(a[:, ::-1], b)),
+    "side by side": ("C[i,j] = maximum(A[i,j], B[i,j])", np.maximum),
+    "three": ("C[i,j] = maximum(A[i,j], maximum(B[i,j], A[i,j+2]))", lambda a, b: np.maximum(
+        np.maximum(a, b), np.pad(a[:, 2:], ((0, 0), (0, 2))))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("layouts", ["csr csr", "bcsr(R=2,C=2) csr", "vbl bcsr(R=1,C=3)", "csr_rle vbl", "dcsr csf"])
+@pytest.mark.parametrize("case", STREAMS)
+def test_streams(case: str, layouts: str, level: int) -> None:
+    """Rows of entries, blocks and runs that advance together, also where a slice moves them or leaves some out."""
+    text, meaning = STREAMS[case]
+    a, b = sparse(6, 8, whole=True), sparse(6, 8, whole=True)
+    a[:, 5] = b[1] = a[3] = 0
+    names = dict(zip("AB", layouts.split(), strict=True))
+    names = {n: layout for n, layout in names.items() if n in text}
+    kernel = spfgen.compile(text, C="dense", optimize=level, **names)
+    found = kernel(**{n: spfgen.pack({"A": a, "B": b}[n].astype(float), layout) for n, layout in names.items()})
+    np.testing.assert_array_equal(found, meaning(a, b))
+
+
+@pytest.mark.parametrize(("case", "merges"), [(c, c != "backwards") for c in STREAMS])
+def test_which_streams_are_merged(case: str, merges: bool) -> None:
+    """Those whose coordinate is proved to rise, in blocks too; none of them where rows are in no order."""
+    blocks = [("bcsr(R=2,C=2) csr", True)] if case == "side by side" else []
+    for layouts, sorted_ in (("csr csr", True), ("csr_unsorted csr_unsorted", False), *blocks):
+        names = dict(zip("AB", layouts.split(), strict=True))
+        names = {n: layout for n, layout in names.items() if n in STREAMS[case][0]}
+        told = spfgen.compile(STREAMS[case][0], C="dense", **names).explain()
+        assert ("they are merged" in told) == (merges and sorted_), layouts
+
+
 @pytest.mark.parametrize("result", ["dense", "csr", "coo"])
 @pytest.mark.parametrize("layouts", [("csr", "csr", "csr"), ("dcsr", "coo", "csr"), ("csr", "csr_unsorted", "bcsr2")])
 def test_three_matrices_at_once(layouts: tuple[str, str, str], result: str) -> None:

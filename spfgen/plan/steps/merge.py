@@ -16,7 +16,21 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import ONE, And, Bin, Compare, Expr, Formula, Var, rename, substitute, variables
+from spfgen.facts.formula import (
+    ONE,
+    ZERO,
+    And,
+    Bin,
+    Compare,
+    Expr,
+    Formula,
+    Not,
+    Var,
+    conjunction,
+    rename,
+    substitute,
+    variables,
+)
 from spfgen.facts.prove import implied
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
@@ -29,6 +43,7 @@ from spfgen.plan.nodes import (
     Break,
     Define,
     Do,
+    Guard,
     If,
     Let,
     Load,
@@ -43,6 +58,8 @@ from spfgen.plan.nodes import (
 from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
 from spfgen.plan.steps.tables import Tables
 from spfgen.plan.transform.simplify import simplify
+from spfgen.sets.affine import NotAffine, expression
+from spfgen.sets.uf import linear
 from spfgen.space.nodes import Instance, Operand, Read
 from spfgen.space.regions import Region
 from spfgen.space.typed import Holds, Scalar
@@ -53,8 +70,9 @@ LAST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Stream:
-    """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along them. `before` is what is
-    read or computed first. With a `stop` a position stores all coordinates from `coordinate` to before it."""
+    """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along those for which all `tests`
+    hold. `before` is what is read or computed first. With a `stop` a position stores all coordinates from `coordinate`
+    to before it."""
 
     access: lang.Access
     before: tuple[Plan, ...]
@@ -64,6 +82,7 @@ class Stream:
     coordinate: Expr
     read: Read
     stop: Expr | None = None
+    tests: tuple[Formula, ...] = ()
 
     @property
     def end(self) -> Expr:
@@ -125,9 +144,7 @@ class Merging(Tables):
 
     def stream(self, access: lang.Access, index: str, env: Env) -> Stream | None:
         """An access as a stream of the index, the others known."""
-        if [s for s in access.subscripts if s == Var(index)] != [Var(index)] or index in env.known:
-            return None
-        if any(index in self.indices_in(lang.Access("", (s,))) for s in access.subscripts if s != Var(index)):
+        if index in env.known or sum(index in variables(s) for s in access.subscripts) != 1:
             return None
         try:
             instances = list(self.instances((access,), (index,), (), env))
@@ -146,32 +163,39 @@ class Merging(Tables):
             return None
         before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
         along = [n for n in after if isinstance(n, Scan)]
-        plain = all(isinstance(n, Load | Locate) for n in after if n not in along)
-        if not plain or not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
+        inner = Load | Locate if along else Load | Locate | Guard
+        if not all(isinstance(n, inner) for n in after if n not in along):
+            return None
+        if not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
             return None
         values: dict[str, Expr] = {}
+        tests: list[Formula] = []
         for node in after:
             if isinstance(node, Load | Locate):
                 values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
+            elif isinstance(node, Guard):
+                tests += [substitute(c, values) for c in node.conditions]
         assert isinstance(scan, Scan)
         assert isinstance(does.value, lang.Apply)
         (coordinate,) = does.target.place
         coordinate, stop = substitute(coordinate, values), None
         read = substitute(does.value.arguments[0], values)
         if along:
-            if coordinate != Var(along[0].dim):
+            dim, offset = along[0].dim, _offset(does.target.place[0], along[0].dim, after)
+            if offset is None:
                 return None
-            first, last = bounded(along[0])
+            first, last = (_sum(e, offset) for e in bounded(along[0]))
             coordinate, stop = substitute(first, values), substitute(last, values)
-            read = rename(read, {along[0].dim: index})
+            here: Expr = Var(index) if offset == ZERO else Bin("-", Var(index), substitute(offset, values))
+            read = substitute(read, {dim: here})
         low, high = bounded(scan)
         position = scan.dim
         if position == index:  # which is to be what all streams agree on
             position = self.fresh(f"{access.tensor}_{index}")
             moved = {index: position}
             coordinate, read = rename(coordinate, moved), read if along else rename(read, moved)
-            stop = None if stop is None else rename(stop, moved)
-        return Stream(access, tuple(before), position, low, high, coordinate, read, stop)
+            stop, tests = None if stop is None else rename(stop, moved), [rename(c, moved) for c in tests]
+        return Stream(access, tuple(before), position, low, high, coordinate, read, stop, tuple(tests))
 
     def advancing(
         self,
@@ -192,6 +216,7 @@ class Merging(Tables):
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
+            turn += _passed(s)
             turn.append(If(Holds(_left(s)), _least(following, lang.Index(s.coordinate))))
         turn.append(_all_have_run_out(following))
         turn.append(Define(index, Var(following.name)))
@@ -219,6 +244,7 @@ class Merging(Tables):
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
+            turn += _passed(s)
             over = And((_left(s), Compare("<=", s.end, Bin("max", Var(at.name), s.coordinate))))
             turn.append(Repeat(If(Holds(over), _forward(s), Break()), f"what {s.access.tensor} has passed"))
             first = lang.Apply("maximum", (at, lang.Index(s.coordinate)))
@@ -283,6 +309,25 @@ def _once(plan: Plan, done: set[str]) -> Plan:
     return with_body(plan, _once(plan.body, done)) if isinstance(plan, Segment) else plan
 
 
+def _offset(place: Expr, dim: str, nodes: Sequence[Plan]) -> Expr | None:
+    """What the place is besides the dimension, where it is their sum."""
+    located: dict[str, Expr] = {}
+    for node in nodes:
+        if isinstance(node, Locate):
+            located[node.dim] = substitute(node.value, located)
+    try:
+        whole = linear(substitute(place, located))
+    except NotAffine:
+        return None
+    return expression(whole.without(dim)) if whole.coefficient(dim) == 1 else None
+
+
+def _sum(one: Expr, other: Expr) -> Expr:
+    if ZERO in (one, other):
+        return one if other == ZERO else other
+    return Bin("+", one, other)
+
+
 def _is_kept(node: Plan) -> bool:
     """Whether a segment goes on from where another iteration left it."""
     return isinstance(node, Segment) and bool(node.place)
@@ -308,6 +353,14 @@ def _all_have_run_out(following: Scalar) -> Plan:
 def _reason(streams: Sequence[Stream], index: str) -> str:
     names = ", ".join(s.access.tensor for s in streams)
     return f"{names} deliver {index} in order: they are merged"
+
+
+def _passed(stream: Stream) -> list[Plan]:
+    """What a stream stores elsewhere is passed over."""
+    if not stream.tests:
+        return []
+    other = And((_left(stream), Not(conjunction(stream.tests))))
+    return [Repeat(If(Holds(other), _forward(stream), Break()), f"what {stream.access.tensor} stores elsewhere")]
 
 
 def _left(stream: Stream) -> Formula:

@@ -183,6 +183,17 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """An array of `extents`, the target's, of which each part of a loop has a copy that starts with `neutral` values;
+    after the loop the copies are combined with it, place by place, by the operator."""
+
+    target: Operand
+    type: str
+    neutral: Any
+    operator: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Scan(Nested):
     """A loop. `partition` says how it runs on threads when it is `parallel`. `held` are the labels of accesses whose
     values may be read above the loop: they lie within their arrays even where it has no iteration. `ahead` is what is
@@ -191,7 +202,8 @@ class Scan(Nested):
     downwards; `segment_keys`: while these calls stay the same, so does the place of the target, and what is added to it
     is summed first; `chained`: index arrays say which earlier iterations one needs; `unroll_when`: when it is unrolled
     by four. Each part of a parallel loop has scalars of its own, `private`, that its iterations change; after the loop
-    `combined` runs once for each part, in order, and knows what the scalars of the part hold."""
+    `combined` runs once for each part, in order, and knows what the scalars of the part hold. `copies` are arrays that
+    it only updates, of which parts have copies."""
 
     dim: str
     low: tuple[Expr, ...]
@@ -211,6 +223,7 @@ class Scan(Nested):
     unroll_when: UnrollWhen | None = None
     private: tuple[Let, ...] = ()
     combined: Plan | None = None
+    copies: tuple[Copy, ...] = ()
 
     def computed(self) -> Iterator[Step]:
         yield Step((), self.dim, self.low, self.high)

@@ -100,6 +100,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
                 add(f"  {text}", why)
             if plan.private:
                 add(f"  each part has its own {', '.join(f'{p.name} = {show_value(p.value)}' for p in plan.private)}")
+            if plan.copies:
+                add(f"  each part has a copy of {', '.join(c.target.tensor for c in plan.copies)}")
             _lines(body, depth + 1, lines)
             if plan.combined is not None:
                 add("for each part")

@@ -442,6 +442,8 @@ class Lowering(Values):
             comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
         if plan.private:
             return [*comment, *parallel.with_own_scalars(self, plan, scope)]
+        if plan.copies:
+            return [*comment, *parallel.with_own_arrays(self, plan, scope)]
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         lines = [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]

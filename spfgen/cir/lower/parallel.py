@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spfgen import tuning
-from spfgen.cir.lower import entries
+from spfgen.cir.lower import entries, from_steps
 from spfgen.cir.lower.clearing import cleared_span, spans
 from spfgen.cir.lower.cost import cost_expr
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.workspaces import Workspace
 from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree import operators
 from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
 from spfgen.cir.tree.elements import zero
 from spfgen.facts.formula import ONE, ZERO, Bin, Call, Compare, Expr, Num, Var, substitute, variables
@@ -22,6 +23,7 @@ from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import (
     PLANS,
     Clear,
+    Copy,
     Do,
     Find,
     Guard,
@@ -46,6 +48,7 @@ from spfgen.plan.transform.unroll_and_jam import one_by_one_from
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Operand
+from spfgen.space.typed import Scalar
 
 if TYPE_CHECKING:
     from spfgen.cir.lower.from_plan import Lowering
@@ -256,7 +259,7 @@ class _Parts:
 def between(low: Lowering, plan: Loop, start: c.Name, stop: c.Name) -> Loop:
     """The loop from one variable to another, on one thread."""
     if isinstance(plan, Scan):
-        plan = replace(plan, private=(), combined=None)
+        plan = replace(plan, private=(), combined=None, copies=())
     return replace(
         plan, low=(variable(low, start),), high=(variable(low, stop),), parallel=False, because="", partition=None
     )
@@ -348,6 +351,59 @@ def with_own_scalars(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
     joined = c.Block((*again, *low.plan(plan.combined, scope)))
     each = c.For("int", after.name, c.Int(0), c.Bin("<", after, THREADS), 1, joined)
     return [parts.comment(), *parts.loop([*parts.bounds, *begun, *parts.alone(), *kept]), each]
+
+
+def with_own_arrays(low: Lowering, plan: Scan, scope: Scope) -> list[c.Stmt]:
+    """Each part but the first has copies of the arrays that it updates; they are combined in order. There are no
+    copies where these take longer than what they save."""
+    sizes = {
+        copy: joined("*", [low.expr(e, Scope()) for e in copy.target.extents] or [c.Int(1)]) for copy in plan.copies
+    }
+    places: c.Expr = joined("+", list(sizes.values()))
+    number = c.Call("spfgen_copies", (THREADS, c.Cast("double", low.values_held()), places))
+    count = low.chosen("const int", "copies", number, "copies of what is updated, one for each thread or none")
+    parts = _Parts(low, plan, scope, count, ONE_EACH.format(count.name))
+    apart = c.Bin(">", parts.part, c.Int(0))
+    begun: list[c.Stmt] = []
+    after: list[c.Stmt] = []
+    with ExitStack() as renamed:
+        for copy, size in sizes.items():
+            target, kind = copy.target, TYPES[copy.type]
+            low.arrays[f"{target.tensor}.{target.array}"] = None
+            whole = c.Name(low.array_names[target.tensor, target.array])
+            more = c.Bin("*", c.Bin("-", count, c.Int(1)), size)
+            held = _workspace(low, f"{target.tensor}_copies", kind.c, more, scope)
+            own, place, end = (c.Name(low.names.new(n)) for n in (f"{target.tensor}_own", "p", "p_end"))
+            before = c.Bin("*", c.Cast(INT, c.Bin("-", parts.part, c.Int(1))), size)
+            empty = c.Assign(c.Load(own, place), "=", operators.literal(copy.neutral, kind))
+            until = c.Declare(f"const {INT}", end.name, c.Select(apart, size, c.Int(0)))
+            begun.append(c.Declare(f"{kind.c} *restrict", own.name, c.Select(apart, c.Bin("+", held, before), whole)))
+            begun += [until, loop(place.name, c.Int(0), end, [empty])]
+            after += _combined(low, copy, whole, held, size, count, scope)
+            renamed.enter_context(_renamed(low, target, own.name))
+        body = [*parts.bounds, *begun, *parts.alone()]
+    return [parts.comment(), *parts.loop(body), *after]
+
+
+def _combined(
+    low: Lowering, copy: Copy, whole: c.Name, held: c.Name, size: c.Expr, count: c.Name, scope: Scope
+) -> list[c.Stmt]:
+    """All copies of an array combined with it, in order."""
+    kind = TYPES[copy.type]
+    number, place = c.Name(low.names.new("copy")), c.Name(low.names.new("p"))
+    old, new = (Scalar(f"{copy.target.tensor} {n}", kind.name) for n in ("combined", "of a copy"))
+    for scalar, name in ((old, "before"), (new, "more")):
+        low.names.table.setdefault(scalar.name, low.names.new(name))
+    at = c.Bin("+", c.Bin("*", c.Cast(INT, number), size), place)
+    value = from_steps.typed_as(low, replace(copy.operator, arguments=(old, new)), scope, kind)
+    lines: list[c.Stmt] = [
+        c.Declare(f"const {kind.c}", low.names[old.name], c.Load(whole, place)),
+        c.Declare(f"const {kind.c}", low.names[new.name], c.Load(held, at)),
+        c.Assign(c.Load(whole, place), "=", value),
+    ]
+    fewer = c.Bin("<", number, c.Bin("-", count, c.Int(1)))
+    each = c.For("int", number.name, c.Int(0), fewer, 1, c.Block((loop(place.name, c.Int(0), size, lines),)))
+    return [c.Comment(f"the copies of {copy.target.tensor} are combined in order"), each]
 
 
 # --- copies of the target -------------------------------------------------------------------------------

@@ -158,17 +158,17 @@ def _effects(part: Plan) -> Effects:
             found.has_loop = True
         if isinstance(node, Plan):
             inner |= set(_bound_by(node))
-    if _ends_loop(part) or OUTSIDE in found.assigned:  # a place that does not exist may be no fault where nothing runs
+    if ends_loop(part) or OUTSIDE in found.assigned:  # a place that does not exist may be no fault where nothing runs
         found.plain = False
     found.assigned -= inner
     found.used -= inner
     return found
 
 
-def _ends_loop(plan: Plan) -> bool:
+def ends_loop(plan: Plan) -> bool:
     """Whether a `break` in it ends a loop around it."""
     inside = (n for n in children(plan) if isinstance(n, Plan) and not isinstance(n, LOOPS))
-    return isinstance(plan, Break) or (not isinstance(plan, LOOPS) and any(_ends_loop(n) for n in inside))
+    return isinstance(plan, Break) or (not isinstance(plan, LOOPS) and any(ends_loop(n) for n in inside))
 
 
 def _bound_by(node: Plan) -> Iterator[str]:

@@ -15,6 +15,7 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.layout.intervals import intervals_of
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
+from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.equations import Equations
 from spfgen.plan.steps.interval_results import with_intervals
@@ -39,6 +40,8 @@ class Loops(Equations):
         if self.context.level:
             parts = [with_invariants_outside(p) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
+            exactly = self.context.deterministic
+            parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]
         return Block((*self.before, *parts))
 
     @property

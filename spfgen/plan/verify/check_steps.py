@@ -56,8 +56,8 @@ SEARCHED = "a find"
 class Scope:
     """What is known at a place of a plan. `scalars` have their type and how many parallel loops are around their
     declaration; `arrays` are those of values, (tensor, array); `functions` those of indices; `places` are states and
-    tables of finds. `loop` is the innermost one; `parallel` are the parallel ones; `varies` depends on the index of the
-    innermost of these."""
+    tables of finds; `copied` are arrays of which threads have copies. `loop` is the innermost one; `parallel` are the
+    parallel ones; `varies` depends on the index of the innermost of these."""
 
     names: frozenset[str]
     arrays: frozenset[tuple[str, str]]
@@ -68,6 +68,7 @@ class Scope:
     loop: Plan | str | None = None
     parallel: tuple[Plan, ...] = ()
     varies: frozenset[str] = frozenset()
+    copied: frozenset[tuple[str, str]] = frozenset()
 
     def knowing(self, names: Iterable[str], of: Iterable[Any] = ()) -> Scope:
         """With names that are made of these expressions."""
@@ -118,7 +119,8 @@ class _Checker:
             case Store(target, value):
                 self.value(plan, scope, value)
                 self.operand(plan, scope, target)
-                self.apart(plan, scope, target.place)
+                if (target.tensor, target.array) not in scope.copied:
+                    self.apart(plan, scope, target.place)
             case If(condition, then, otherwise):
                 self.value(plan, scope, condition)
                 found = self.statement(then, scope)
@@ -176,6 +178,7 @@ class _Checker:
                 if plan.combined is not None:
                     self.statement(plan.combined, replace(scope.knowing(private), scalars={**scope.scalars, **private}))
                 inner = replace(inner.knowing(private), scalars={**inner.scalars, **private})
+                inner = replace(inner, copied=inner.copied | {(c.target.tensor, c.target.array) for c in plan.copies})
                 return self.statement(body, replace(inner, varies=inner.varies | {dim}) if plan.parallel else inner)
             case Locate(dim, value, body):
                 self.known(plan, scope, value)

@@ -323,8 +323,9 @@ class _Interpreter:
             watches.append(Watch(plan, "vector", disjoint=False))
         span = _span(plan) if low < high else None
         ran: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for first, past in self.parts(low, high, span is not None or bool(plan.private)):
+        for first, past in self.parts(low, high, span is not None or bool(plan.private or plan.copies)):
             own = steps.private(self, plan, env, len(self.watches) + len(watches))
+            copied = steps.copied(self, plan, len(self.watches) + len(watches))
             if span is not None and span.part is not None and span.span is not None:
                 self.clearing(span.part, {**env, **dict(zip(span.span, (first, past), strict=True))})
             values = range(first, past)
@@ -337,6 +338,7 @@ class _Interpreter:
                     if plan.segment_keys:
                         self.one_place(plan, inside, ran)
                     self.plan(plan.body, inside)
+            steps.joined(self, plan, copied)
             if plan.combined is not None:
                 self.plan(plan.combined, own)
 

@@ -176,6 +176,29 @@ def private(run: _Interpreter, plan: Scan, env: Env, born: int) -> Env:
     return env
 
 
+def copied(run: _Interpreter, plan: Scan, born: int) -> list[Memory]:
+    """The arrays that a part of a loop has copies of; the part works with these."""
+    whole = []
+    for copy in plan.copies:
+        key = copy.target.tensor, copy.target.array
+        whole.append(run.memories[key])
+        values = np.full(whole[-1].values.shape, converted(copy.neutral, TYPES[copy.type]), copy.type)
+        run.memories[key] = Memory(f"a copy of {whole[-1].name}", values, born)
+    return whole
+
+
+def joined(run: _Interpreter, plan: Scan, whole: list[Memory]) -> None:
+    """The copies of a part are combined with the arrays."""
+    for copy, memory in zip(plan.copies, whole, strict=True):
+        key = copy.target.tensor, copy.target.array
+        own, run.memories[key] = run.memories[key], memory
+        for place in np.ndindex(own.values.shape):
+            numbers = [memory.values[place], own.values[place]]
+            operator = copy.operator
+            found = applied(operator.op, numbers) if operator.function is None else called(operator.function, numbers)
+            memory.values[place] = converted(found, TYPES[copy.type])[()]
+
+
 def is_flag(plan: Assign) -> bool:
     """Whether the statement says that something has happened: the order of such statements does not matter."""
     return plan.type == "bool" and plan.value == lang.Constant(True)

@@ -18,6 +18,7 @@ CHAPTERS = ("csr", "csf")
 """A few layouts stand for all, which are drawn when the whole is built."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PAGES)
 def test_blocks_of_pages(name, monkeypatch) -> None:
     def some() -> generators.Made:

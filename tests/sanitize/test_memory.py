@@ -56,6 +56,7 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
         pytest.skip(f"programs with the address sanitizer do not run here: {output[:200]}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     build, calls = prepared(list(GROUPS[group]()))
@@ -66,6 +67,7 @@ def test_kernels_stay_within_their_arrays(group: str, tmp_path: Path) -> None:
     assert not problems, "\n".join(problems[:3])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "threads",
     [
@@ -107,6 +109,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_the_sanitizers_see_mistakes(name: str, tmp_path: Path) -> None:
     """Kernels written here, one of them right."""

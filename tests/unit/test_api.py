@@ -179,6 +179,7 @@ def test_results_by_the_kind_of_layout() -> None:
     assert isinstance(results["s"], np.float64)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("statement", "types", "number", "result"),
     [

@@ -484,6 +484,7 @@ def test_a_full_disk() -> None:
     assert one.stderr == "spfgen: usage: expected to write to stdout, but No space left on device\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("moment", [0.05, 0.2, 0.35, 0.5, 0.8])
 def test_interrupted(moment: float) -> None:
     code = f"""

@@ -43,6 +43,7 @@ def no_copies() -> None:
 # --- layouts of operands -------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
@@ -137,6 +138,7 @@ def unsorted(form: str) -> sp.sparray:
     return made((data, indices, indptr), shape=(4, 3) if form == "csr" else (3, 4))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
 @pytest.mark.parametrize("flags", [None, True])
@@ -223,6 +225,7 @@ def test_indices_out_of_range(attribute, value) -> None:
 # --- targets and sizes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "int32", "float32"])
 def test_a_sum_has_the_type_that_numpy_gives_it(kind) -> None:
     """Written sums are those of numpy.sum; implied ones keep the type, as those of numpy.einsum do."""

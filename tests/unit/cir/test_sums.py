@@ -14,6 +14,7 @@ from spfgen.tuning import PREFETCH_LONG, PREFETCH_SHORT, PREFETCH_VALUES, VECTOR
 STATEMENT = "y[i] = A[i,j]*x[j]"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128, np.int64])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_rows_of_each_length(kind: type, index: type) -> None:
@@ -45,6 +46,7 @@ def test_vectors_from_a_later_place() -> None:
     assert kernel(A=spfgen.pack(a, "dia")) == a.sum()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128])
 def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> None:
@@ -64,6 +66,7 @@ def test_values_taken_off_in_rows_of_each_length(kind: type, upper: bool) -> Non
     assert np.array_equal(found, expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 40])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])

@@ -25,6 +25,7 @@ EVERY: Sequence[tuple[ModuleType, str]] = (
 CASES = [c for experiment, part in EVERY for c in experiment.cases(quick=True, threads=THREADS) if part in c.label]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.label)
 def test_whoever_takes_part_is_right(case: Case) -> None:
     data = case.data()

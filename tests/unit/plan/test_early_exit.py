@@ -20,6 +20,7 @@ def matrix(rows: int, columns: int) -> np.ndarray:
     return dense
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("statement", "layout", "ends"),
     [

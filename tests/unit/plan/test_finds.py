@@ -58,12 +58,14 @@ PROPERTIES: dict[str, tuple[frozenset[str], tuple[bool, bool] | None, list[int]]
 X = np.arange(1.0, 7.0)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     expected, _, _ = PROPERTIES[properties]
     assert allowed(DOT, "y.p", ["i"], x="dense", y=vector(properties)) == expected
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("properties", "algorithm"), list(product(PROPERTIES, FINDS)))
 def test_what_is_allowed_is_right(properties: str, algorithm: str) -> None:
     expected, order, positions = PROPERTIES[properties]
@@ -107,6 +109,7 @@ def test_the_data_would_break_a_wrong_choice(properties: str, algorithm: str) ->
         assert (run(kernel, x=X, y=lie) == wanted) == (name == "loop")
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_the_cheapest_is_right_too(properties: str) -> None:
     """Nothing is forced; then what is not allowed is not taken."""
@@ -142,7 +145,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("within", WITHIN)
 def test_segments_must_be_those_that_are_searched(within: str) -> None:
     """Sorted within the segments of another array says nothing of these."""
@@ -202,7 +205,7 @@ LISTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("properties", LISTS)
 def test_the_second_key_is_sorted_because_the_list_is_sorted_by_the_first(properties: tuple[str, str]) -> None:
     segments, expected, row, col = LISTS[properties]

@@ -42,6 +42,7 @@ def test_a_schedule_keeps_its_loops() -> None:
     assert found(kernel) == ([], [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("layout", "kind", "op"),
     [

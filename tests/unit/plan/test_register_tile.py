@@ -30,7 +30,7 @@ def matrix(shape: tuple[int, int], density: float, dtype: str, seed: int) -> np.
     return full.astype(dtype)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("layout", "dtype", "columns"),
     [
@@ -76,6 +76,7 @@ def test_long_rows_are_cut_into_pieces(op: str, dtype: str) -> None:
                 assert np.array_equal(c, rows @ b + (5 if op == "+=" else 0)), (count, threads)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -116,6 +117,7 @@ def test_who_runs_a_loop_leaves_its_tiles() -> None:
     assert "omp parallel" not in alone.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("schedule", "loops"),
     [

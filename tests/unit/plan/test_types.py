@@ -134,6 +134,7 @@ MIXES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("left", "right", "both"), MIXES)
 def test_compiled_for_the_types_of_a_call(left: str, right: str, both: str) -> None:
     """The types are those of the operands; a new output has the type of both together."""
@@ -253,7 +254,7 @@ NARROW = [
 SUMS = "y[i] = A[i, j]*x[j]; z[i] += A[i, j]*x[j]; w[i] = A[i, j] + A[i, j]*x[j]; s += A[i, j]"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layouts", [("csr", "dense"), ("csc", "coo")])
 @pytest.mark.parametrize(("target", "kind"), NARROW)
 def test_targets_that_cannot_hold_the_parts_are_cast_once(target: str, kind: str, layouts: tuple[str, str]) -> None:

@@ -63,6 +63,7 @@ def test_rows_of_each_length(sddmm: spfgen.Kernel, entries: int, terms: int) -> 
     assert np.array_equal(sddmm(A=spfgen.pack(a, "csr"), B=b, D=d).to_numpy(), a * (b @ d))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["float64", "float32", "complex128", "int64", "int8"])
 def test_sums_along_what_lies_side_by_side(kind: str) -> None:
     """Rows of each length; sums that vectors go into, and others."""
@@ -84,6 +85,7 @@ def test_what_is_no_number_stays_with_its_entry(sddmm: spfgen.Kernel) -> None:
     assert np.array_equal(found, [3, 3, np.nan, 3, 3, np.inf, 3, 3, 3], equal_nan=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("layouts", "statement"),
     [

@@ -68,7 +68,7 @@ def agrees_where_stored(got, expected, first, fill, decided) -> None:
     agrees(np.where((values == 0) & (first == 0), expected, values), expected)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_signs(layout) -> None:
     one, first = drawn(layout, 1)
@@ -95,7 +95,7 @@ def test_signs(layout) -> None:
         agrees(one.astype(kind), first.astype(kind))
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_reductions(layout) -> None:
     turn = sum(map(ord, layout.name))
@@ -132,7 +132,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(34)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_subscripts(layout) -> None:
     for fill in (layout.fill, 3.0)[: 1 + (layout.name in MATRICES)]:
@@ -153,6 +153,7 @@ def test_subscripts(layout) -> None:
     assert len(tensor) == len(dense)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("layout", [x for x in LAYOUTS if x.rank == 2], ids=label)
 def test_products_of_sparse_tensors(layout) -> None:
     one, first = drawn(layout, 1, (5, 6))
@@ -164,6 +165,7 @@ def test_products_of_sparse_tensors(layout) -> None:
     agrees(vector @ two, dense_of(vector) @ second)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["csr", "coo_unsorted", "bcsr", "dense_col"])
 def test_products_with_dense_arrays(name) -> None:
     dense = np.array([[1.0, 0, 2, 0], [0, 0, 0, 0], [0, 3, 0, 4]])
@@ -419,6 +421,7 @@ def test_types_of_results() -> None:
             agrees(number + tensors[k], number + arrays[k])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", PATTERNS, ids=label)
 def test_patterns(layout) -> None:
     """They have the values that they say, and a result with others is in another layout."""

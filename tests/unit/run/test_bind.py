@@ -28,6 +28,7 @@ def spmv() -> spfgen.Kernel:
 # --- in place ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("form", "layout", "attributes"),
     [

@@ -90,7 +90,7 @@ def check(first: str, second: str, layouts: tuple[str, str], seed: int) -> None:
             assert np.array_equal(output, wanted), (name, layouts)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", TYPES)
 def test_one_type(kind) -> None:
     with np.errstate(over="ignore"):
@@ -111,7 +111,7 @@ def test_two_types(first, second) -> None:
         check(first, second, (LAYOUTS[(number + 2) % 6], LAYOUTS[(number + 4) % 6]), number)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "kind", "numpy"),
     [

@@ -193,6 +193,7 @@ PICTURES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("ending", "start", "shape"), PICTURES)
 def test_pictures(tmp_path, ending, start, shape) -> None:
     pytest.importorskip("matplotlib")

@@ -35,6 +35,7 @@ print(*[run(eval(text)) for text in sys.argv[1:]])
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 @pytest.mark.parametrize(
     ("setting", "threads", "counts"),

@@ -311,9 +311,9 @@ def test_a_range_whose_bound_is_one_of_two(bound: str) -> None:
         "kernel product { tensor A : elements  tensor x, y : dense  y[i] = A[i, j]*x[j] }"
     )
     dof, ke = np.array([[0, 2], [2, 1], [1, 1]]), np.arange(1.0, 13).reshape(3, 2, 2)
-    A = spfgen.tensor(file.layouts["elements"], shape=(3, 4), dof=dof, ke=ke)
+    elements = spfgen.tensor(file.layouts["elements"], shape=(3, 4), dof=dof, ke=ke)
     x = np.array([1.0, 10, 100, 1000])
     expected = np.zeros(3)
     for element, matrix in zip(dof, ke, strict=True):
         np.add.at(expected, element, matrix @ x[element])
-    assert np.array_equal(file.kernels["product"].compile()(A=A, x=x), expected)
+    assert np.array_equal(file.kernels["product"].compile()(A=elements, x=x), expected)

@@ -21,7 +21,7 @@ from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.lang.trace import among, check_used, function
-from spfgen.lang.uses import accesses_in
+from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
@@ -331,18 +331,17 @@ def compile(  # noqa: A001
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. A function of Python or of numpy among the layouts is one
-    that the statements call (see `function`). `schedule` holds clauses as in a spec file
-    (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
-    (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
-    `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
-    results are the same to the last bit for any number of threads (the clause of that name). `optimize` is the level of
-    optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that
-    number; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
-    first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
-    A result in a sparse layout that a call does not pass gets its pattern from what is computed; with `prune` it does
-    not store what equals its fill value. `max_workspace`: so many bytes may its entries, and the workspaces of rows,
-    take until they are packed.
+    Names without subscripts need no layout: they are scalars. A result whose layout is not said is dense. A function of
+    Python or of numpy among the layouts is one that the statements call (see `function`). `schedule` holds clauses as
+    in a spec file (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how
+    positions are found (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the
+    one that `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out.
+    `deterministic`: results are the same to the last bit for any number of threads (the clause of that name).
+    `optimize` is the level of optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that number; without
+    it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the first time they are seen
+    ("once"; again when they have changed), at every call ("always"), or "never". A result in a sparse layout that a
+    call does not pass gets its pattern from what is computed; with `prune` it does not store what equals its fill
+    value. `max_workspace`: so many bytes may its entries, and the workspaces of rows, take until they are packed.
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
@@ -358,6 +357,9 @@ def compile(  # noqa: A001
     parsed = parse_statements(statements, functions=dict(functions))
     check_used(functions, parsed)
     handles = {n: handle_of(h) for n, h in layouts.items()}
+    for target in (s.target for s in statements_in(parsed)):
+        if target.subscripts:
+            handles.setdefault(target.tensor, handle_of("dense"))
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)

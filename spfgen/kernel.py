@@ -533,7 +533,8 @@ class _Calls:
                 why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
             else:
                 why = "its extents or its pattern do not follow from the other operands"
-                hint = "pass it (values are overwritten), or its extents with sizes={...}"
+                said = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."
+                hint = f"pass it (values are overwritten), or its extents with sizes={{{said}}}"
             raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
 

@@ -345,6 +345,7 @@ def compile(  # noqa: A001
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
+    from spfgen.run.calls.foreign import dense_layout
     from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
@@ -359,7 +360,7 @@ def compile(  # noqa: A001
     handles = {n: handle_of(h) for n, h in layouts.items()}
     for target in (s.target for s in statements_in(parsed)):
         if target.subscripts:
-            handles.setdefault(target.tensor, handle_of("dense"))
+            handles.setdefault(target.tensor, _named(dense_layout(len(target.subscripts)).name))
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import SpecError, SpfgenError, UsageError
+from spfgen.errors import SpecError, SpfgenError, UsageError, a_type
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
@@ -124,7 +124,7 @@ class _Layouts(_Named, Mapping[str, LayoutHandle]):
 
     def __getitem__(self, name: str) -> LayoutHandle:
         if not isinstance(name, str):
-            raise UnknownNameError(f"expected the name of a layout, but this is a {type(name).__name__}")
+            raise UnknownNameError(f"expected the name of a layout, but this is {a_type(name)}")
         try:
             use = parse_layout_use(name)
             self._tree.find(use.name)
@@ -236,7 +236,7 @@ def load(path: str | Path) -> Spec:
 def parse(text: str, file: str = "<text>") -> Spec:
     """Read a spec from a text. Raises SpecError."""
     if not isinstance(text, str):
-        raise UsageError(f"expected the text of a spec, but this is a {type(text).__name__}")
+        raise UsageError(f"expected the text of a spec, but this is {a_type(text)}")
     return Spec(parse_tree(text, file))
 
 
@@ -349,7 +349,7 @@ def compile(  # noqa: A001
     from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
-        raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
+        raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
     if positional:
         raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
@@ -357,7 +357,7 @@ def compile(  # noqa: A001
     functions, layouts = among(layouts)
     parsed = parse_statements(statements, functions=dict(functions))
     check_used(functions, parsed)
-    handles = {n: handle_of(h) for n, h in layouts.items()}
+    handles = {n: _layout_for(n, h) for n, h in layouts.items()}
     for target in (s.target for s in statements_in(parsed)):
         if target.subscripts:
             handles.setdefault(target.tensor, _named(dense_layout(len(target.subscripts)).name))
@@ -470,7 +470,7 @@ def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
     if schedule is None:
         return kernel
     if not isinstance(schedule, str):
-        raise UsageError(f"expected the clauses of a schedule as a text, but this is a {type(schedule).__name__}")
+        raise UsageError(f"expected the clauses of a schedule as a text, but this is {a_type(schedule)}")
     return with_schedule(kernel, parse_schedule(schedule))
 
 
@@ -491,7 +491,7 @@ def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
 def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
     """Raises UsageError when it does not say for positions how they are found."""
     if finds is not None and not isinstance(finds, Mapping):
-        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is a {type(finds).__name__}")
+        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is {a_type(finds)}")
     result = []
     for place, algorithm in (finds or {}).items():
         if not isinstance(place, str) or not isinstance(algorithm, str):
@@ -520,6 +520,15 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
             raise SpecError(message, None, (did_you_mean(name, names) or known,))
 
 
+def _layout_for(name: str, layout: Any) -> LayoutHandle:
+    """What `compile` is passed by name. Raises UsageError, SpecError."""
+    if isinstance(layout, str | LayoutHandle | Layout):
+        return handle_of(layout)
+    near = did_you_mean(name, inspect.signature(compile).parameters)
+    hint = near or "the layout of a tensor `T` is `T.layout`; spfgen.evaluate takes operands"
+    raise UsageError(f"expected a layout or its name for `{name}`, but this is {a_type(layout)}", None, (hint,))
+
+
 def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
     """The layout that is meant, that of a tensor among them, with these constants. Raises UsageError, SpecError."""
     constants = constants or {}
@@ -528,7 +537,7 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
     if isinstance(layout, Layout):
         layout = _of(layout)
     if not isinstance(layout, str | LayoutHandle):
-        raise UsageError(f"expected a layout or its name, but this is a {type(layout).__name__}")
+        raise UsageError(f"expected a layout or its name, but this is {a_type(layout)}")
     handle = _named(layout) if isinstance(layout, str) else layout
     return handle(**constants) if constants else handle
 

@@ -558,7 +558,7 @@ def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
         message = f"expected numbers in `{name}`, of a type that C has too"
         notes = [f"the types are {', '.join(TYPES)}"]
         if array.dtype.kind in "f":
-            notes.append(f"convert it: {name}.astype('float64')")
+            notes.append("convert it: `.astype('float64')`")
     return DataError(f"{message}, but its type is {array.dtype.name}", None, notes)
 
 

@@ -258,3 +258,19 @@ def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         step(1, "one")
     assert terminal.getvalue() == ""
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (("--data", "m.mtx"), "--data A=matrix.mtx"),
+        (("--data", "A="), "for instance --data A=matrix.mtx"),
+        (("--find", "A.pj"), "--find A.pj=search"),
+        (("--size", "5"), "--size i=100"),
+    ],
+)
+def test_options_of_the_form_name_value(run: Any, tmp_path: Path, given: tuple[str, ...], hint: str) -> None:
+    code, _, err = run("run", spec(tmp_path, "csr"), *given)
+    assert code == 2
+    assert "NAME=VALUE" in err
+    assert hint in err

@@ -443,3 +443,8 @@ def test_subscripts_are_integers() -> None:
     assert spfgen.evaluate("y[i] = x[int64(at[i])]", x=x, at=at + 0.5).tolist() == [3, 1]
     kernel = spfgen.compile("y[i] = x[at[i]]", x="dense", at="dense")  # also where no type is said
     assert kernel(x=x, at=at).tolist() == [3, 1]
+
+
+def test_an_array_is_no_layout_of_a_result() -> None:
+    with pytest.raises(UsageError, match=r"layout for `y` as `out`, but this is an ndarray(.|\n)*y=\.\.\."):
+        spfgen.evaluate("y[i] = x[i]", x=np.ones(3), out=np.ones(3))

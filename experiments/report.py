@@ -36,8 +36,8 @@ HEADLINES = {
     "spmspv": "Zhao et al. 2022, Table 4 (geometric means, parallel): 2.72 times TACO, 4.06 Eigen, 2.50 GraphBLAS",
     "spmv": "Zhao et al. 2022, Figure 12: comparable to TACO, Eigen and GraphBLAS; MKL with its inspector is faster. "
     "Ahrens et al. 2024, Figure 15: up to 2.51 times TACO in the layout that fits the matrix best",
-    "structured": "Ahrens et al. 2024, Figures 15, 21 and 24: erosion of runs 19.5 times OpenCV, a masked histogram 20, "
-    "triangles, SDDMM and chains 1.2 to 28 times DuckDB",
+    "structured": "Ahrens et al. 2024, Figures 15, 21 and 24: erosion of runs 19.5 times OpenCV, a masked histogram "
+    "20 times, triangles, SDDMM and chains 1.2 to 28 times DuckDB",
     "ttm": "Zhao et al. 2022, Table 6: serial as fast as TACO, or a little slower; parallel, which TACO's is not",
 }
 NO_HEADLINE = "none: none of the papers measures this"

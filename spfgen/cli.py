@@ -527,13 +527,24 @@ def sources(data: tuple[str, ...], size: tuple[str, ...], shape: tuple[str, ...]
     return {"data": pairs(data, "--data"), "sizes": numbers, "shapes": shapes}
 
 
+_EXAMPLES = {
+    "--data": "A=matrix.mtx",
+    "--size": "i=100",
+    "--shape": "A=30x40",
+    "--find": "A.pj=search",
+    "--save": "A=a.npz",
+    "-o": "y=y.npy",
+}
+
+
 def pairs(items: tuple[str, ...], option: str) -> dict[str, str]:
     """NAME=VALUE options as a dict."""
     result: dict[str, str] = {}
     for item in items:
         name, equal, value = item.partition("=")
         if not equal or not name or not value:
-            hint = f"say whose it is: {option} A={item}"
+            example = _EXAMPLES.get(option, "NAME=VALUE")
+            hint = f"for instance {option} {example}" if equal else f"say whose it is: {option} {example}"
             raise UsageError(f"expected {option} NAME=VALUE, but it is `{item}`", None, (hint,))
         if name in result:
             raise UsageError(f"expected {option} once for `{name}`, but it stands twice")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import SpecError, SpfgenError, UsageError
+from spfgen.errors import SpecError, SpfgenError, UsageError, a_type
 from spfgen.kernel import Kernel, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import did_you_mean
@@ -21,7 +21,7 @@ from spfgen.lang.parse import parse_layout_use, parse_schedule, parse_statements
 from spfgen.lang.schedule import with_schedule
 from spfgen.lang.spec import SOLVED, SpecTree, load_tree, meant, parse_tree
 from spfgen.lang.trace import among, check_used, function
-from spfgen.lang.uses import accesses_in
+from spfgen.lang.uses import accesses_in, statements_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import Layout
 from spfgen.run.threads import checked_threads
@@ -124,7 +124,7 @@ class _Layouts(_Named, Mapping[str, LayoutHandle]):
 
     def __getitem__(self, name: str) -> LayoutHandle:
         if not isinstance(name, str):
-            raise UnknownNameError(f"expected the name of a layout, but this is a {type(name).__name__}")
+            raise UnknownNameError(f"expected the name of a layout, but this is {a_type(name)}")
         try:
             use = parse_layout_use(name)
             self._tree.find(use.name)
@@ -236,7 +236,7 @@ def load(path: str | Path) -> Spec:
 def parse(text: str, file: str = "<text>") -> Spec:
     """Read a spec from a text. Raises SpecError."""
     if not isinstance(text, str):
-        raise UsageError(f"expected the text of a spec, but this is a {type(text).__name__}")
+        raise UsageError(f"expected the text of a spec, but this is {a_type(text)}")
     return Spec(parse_tree(text, file))
 
 
@@ -331,25 +331,25 @@ def compile(  # noqa: A001
 ) -> Kernel:
     """A kernel from index notation: `compile("y[i] += A[i,j]*x[j]", A=layout, x="dense", y="dense")`.
 
-    Names without subscripts need no layout: they are scalars. A function of Python or of numpy among the layouts is one
-    that the statements call (see `function`). `schedule` holds clauses as in a spec file
-    (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how positions are found
-    (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the one that
-    `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out. `deterministic`:
-    results are the same to the last bit for any number of threads (the clause of that name). `optimize` is the level of
-    optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that
-    number; without it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the
-    first time they are seen ("once"; again when they have changed), at every call ("always"), or "never".
-    A result in a sparse layout that a call does not pass gets its pattern from what is computed; with `prune` it does
-    not store what equals its fill value. `max_workspace`: so many bytes may its entries, and the workspaces of rows,
-    take until they are packed.
+    Names without subscripts need no layout: they are scalars. A result whose layout is not said is dense. A function of
+    Python or of numpy among the layouts is one that the statements call (see `function`). `schedule` holds clauses as
+    in a spec file (`"tile i by 32; parallel i_tile"`); `order` names loops (`"i"`, `"A.pj"`) and `finds` says how
+    positions are found (`{"A.pj": "hash"}`), in place of what it says of them. Without any of them, the schedule is the
+    one that `spfgen tune` found for these statements and layouts, if it did; `schedule=""` leaves that out.
+    `deterministic`: results are the same to the last bit for any number of threads (the clause of that name).
+    `optimize` is the level of optimisation, 0 to 2 (2, or what SPFGEN_OPT says). `threads` fixes that number; without
+    it OMP_NUM_THREADS decides. `validate` is when index arrays of operands are checked: the first time they are seen
+    ("once"; again when they have changed), at every call ("always"), or "never". A result in a sparse layout that a
+    call does not pass gets its pattern from what is computed; with `prune` it does not store what equals its fill
+    value. `max_workspace`: so many bytes may its entries, and the workspaces of rows, take until they are packed.
     Raises SpecError, UsageError, Unsupported.
     """
     from spfgen.pipeline import resolve
+    from spfgen.run.calls.foreign import dense_layout
     from spfgen.space.assembled import with_assembled
 
     if not isinstance(statements, str):
-        raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
+        raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
     if positional:
         raise UsageError("expected layouts by name, but some are given by position", None, ("write x=LAYOUT",))
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
@@ -357,7 +357,10 @@ def compile(  # noqa: A001
     functions, layouts = among(layouts)
     parsed = parse_statements(statements, functions=dict(functions))
     check_used(functions, parsed)
-    handles = {n: handle_of(h) for n, h in layouts.items()}
+    handles = {n: _layout_for(n, h) for n, h in layouts.items()}
+    for target in (s.target for s in statements_in(parsed)):
+        if target.subscripts:
+            handles.setdefault(target.tensor, _named(dense_layout(len(target.subscripts)).name))
     _check_layouts(parsed, handles)
     declared = tuple(lang.TensorDecl(n, h.use) for n, h in handles.items())
     kernel = _scheduled(lang.Kernel(name, declared, (), parsed), schedule)
@@ -467,7 +470,7 @@ def _scheduled(kernel: lang.Kernel, schedule: str | None) -> lang.Kernel:
     if schedule is None:
         return kernel
     if not isinstance(schedule, str):
-        raise UsageError(f"expected the clauses of a schedule as a text, but this is a {type(schedule).__name__}")
+        raise UsageError(f"expected the clauses of a schedule as a text, but this is {a_type(schedule)}")
     return with_schedule(kernel, parse_schedule(schedule))
 
 
@@ -488,7 +491,7 @@ def _loops(order: Sequence[str]) -> Iterator[lang.Loop]:
 def _forced(finds: Mapping[str, str] | None) -> tuple[lang.ForcedFind, ...]:
     """Raises UsageError when it does not say for positions how they are found."""
     if finds is not None and not isinstance(finds, Mapping):
-        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is a {type(finds).__name__}")
+        raise UsageError(f"expected finds such as {{'A.pj': 'hash'}}, but this is {a_type(finds)}")
     result = []
     for place, algorithm in (finds or {}).items():
         if not isinstance(place, str) or not isinstance(algorithm, str):
@@ -517,6 +520,15 @@ def _check_layouts(statements: Sequence[lang.Statement], handles: Mapping[str, L
             raise SpecError(message, None, (did_you_mean(name, names) or known,))
 
 
+def _layout_for(name: str, layout: Any) -> LayoutHandle:
+    """What `compile` is passed by name. Raises UsageError, SpecError."""
+    if isinstance(layout, str | LayoutHandle | Layout):
+        return handle_of(layout)
+    near = did_you_mean(name, inspect.signature(compile).parameters)
+    hint = near or "the layout of a tensor `T` is `T.layout`; spfgen.evaluate takes operands"
+    raise UsageError(f"expected a layout or its name for `{name}`, but this is {a_type(layout)}", None, (hint,))
+
+
 def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] | None = None) -> LayoutHandle:
     """The layout that is meant, that of a tensor among them, with these constants. Raises UsageError, SpecError."""
     constants = constants or {}
@@ -525,7 +537,7 @@ def handle_of(layout: LayoutHandle | Layout | str, constants: Mapping[str, int] 
     if isinstance(layout, Layout):
         layout = _of(layout)
     if not isinstance(layout, str | LayoutHandle):
-        raise UsageError(f"expected a layout or its name, but this is a {type(layout).__name__}")
+        raise UsageError(f"expected a layout or its name, but this is {a_type(layout)}")
     handle = _named(layout) if isinstance(layout, str) else layout
     return handle(**constants) if constants else handle
 

@@ -156,3 +156,9 @@ def our_bugs(doing: str, notes: Callable[[], tuple[str, ...]]) -> Iterator[None]
         place = f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno}"
         said = f" ({error})" if str(error) else ""
         raise InternalError(f"{doing} failed in {place}: {type(error).__name__}{said}", None, notes()) from error
+
+
+def a_type(value: object) -> str:
+    """The type of a value in a sentence: `a str`, `an int`, `an ndarray`."""
+    name = type(value).__name__
+    return f"{'an' if name.startswith(('a', 'e', 'i', 'o', 'nd')) else 'a'} {name}"

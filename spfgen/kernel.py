@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from spfgen.errors import DataError, SpfgenError, UsageError
+from spfgen.errors import DataError, SpfgenError, UsageError, a_type
 from spfgen.facts.formula import Var
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -267,7 +267,7 @@ class Kernel:
             return self._without_shared().bound(operands, sizes, threads, validate, checked, prune)
         calls = self._known()
         if sizes is not None and not hasattr(sizes, "items"):
-            message = f"expected sizes={{name: number}}, but `sizes` is a {type(sizes).__name__}"
+            message = f"expected sizes={{name: number}}, but `sizes` is {a_type(sizes)}"
             raise UsageError(message, None, ("an operand cannot be called `sizes`: give it another name",))
         given = {name: value for name, value in operands.items() if value is not None}
         known = calls.sizes(given, sizes)
@@ -533,7 +533,8 @@ class _Calls:
                 why, hint = "it is read before it is written", "pass it: what it holds is where the computation starts"
             else:
                 why = "its extents or its pattern do not follow from the other operands"
-                hint = "pass it (values are overwritten), or its extents with sizes={...}"
+                said = ", ".join(f"'{i}': ..." for i in self._makers[declared.name].unknown(tensors, sizes)) or "..."
+                hint = f"pass it (values are overwritten), or its extents with sizes={{{said}}}"
             raise UsageError(f"expected the output `{declared.name}`, because {why}", None, (hint,))
         return made
 

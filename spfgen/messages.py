@@ -56,12 +56,16 @@ def _named_arrays(found: re.Match[str]) -> str:
     return f"--data NAME=FILE.npz, which numpy.savez wrote with {names} (and shape)"
 
 
+def _each_size(found: re.Match[str]) -> str:
+    return re.sub(r"'(\w+)': \.\.\.,?", r"--size \1=N", found[1])
+
+
 _OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"spfgen\.tensor\(layout, shape=\.\.\., ([^)]*)\)", _named_arrays),
     (r"\bforce=True", "--force"),
     (r"\bpass sizes=\{'(\w+)': \.\.\.\}", r"put `\1` into the archive"),
     (r"\bshape=\.\.\. or sizes=\{'(\w+)': \.\.\.\}", r"--shape, or put `\1` into the archive"),
-    (r"\bsizes=\{'(\w+)': \.\.\.\}", r"--size \1=N"),
+    (r"\bsizes=\{('\w+': [^}]*)\}", _each_size),
     (r"\bsizes=\{\.\.\.\}", "--size NAME=N"),
     (r"\bshape=\.\.\.", "--shape NAME=NxM"),
     (r"\bis read by spfgen\.parse\b", "stands in a spec file"),

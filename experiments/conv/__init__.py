@@ -1,7 +1,8 @@
-"""The 3x3 convolution of an image in csr, at 0 to 99.9 % zeros, beside dense loops.
+"""Convolutions of images with zeros, beside dense loops: 3x3 of an image in csr, and layers of a network.
 
 ours has a dense result, `ours-sparse` one in csr whose pattern is computed. hand-c is the loop over the dense image,
 compiled with the flags of the generated kernels; scipy is `signal.correlate2d`. What is outside of the image is 0.
+Layers are in `layers.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from experiments.conv import layers
 from experiments.harness import targets
 from experiments.harness.case import Case, Contestant, Runner
 from experiments.harness.native import bind, load
@@ -33,10 +35,11 @@ PROGRAMS = {
 ZEROS = (0.0, 0.5, 0.9, 0.99, 0.999)
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 5.0
 TARGETS = (
-    Target("dense loop in C, 90 % zeros", ("hand-c",), 1.0, part=" 90.0%"),
-    Target("dense loop in C, 99 % zeros", ("hand-c",), 4.0, part=" 99.0%"),
-    Target("dense loop in C, 99.9 % zeros", ("hand-c",), part=" 99.9%"),
+    Target("dense loop in C, 90 % zeros", ("hand-c",), 1.0, part=", 90.0%"),
+    Target("dense loop in C, 99 % zeros", ("hand-c",), 4.0, part=", 99.0%"),
+    Target("dense loop in C, 99.9 % zeros", ("hand-c",), part=", 99.9%"),
     Target("scipy.signal", ("scipy",)),
+    *layers.TARGETS,
 )
 
 
@@ -54,9 +57,10 @@ class Image:
 
 
 def cases(quick: bool, threads: int) -> list[Case]:
-    """Images with more and more zeros, with one thread and with all."""
+    """Images with more and more zeros, with one thread and with all; then layers."""
     shape = (60, 70) if quick else (2000, 3000)
-    return [case(shape, zeros, count) for count in sorted({1, threads}) for zeros in ZEROS]
+    images = [case(shape, zeros, count) for count in sorted({1, threads}) for zeros in ZEROS]
+    return [*images, *layers.cases(quick, threads)]
 
 
 def case(shape: tuple[int, int], zeros: float, threads: int) -> Case:

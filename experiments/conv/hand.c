@@ -32,3 +32,26 @@ void correlate(int threads, int rows, int columns, const double *restrict image,
         line[columns - 1] = at(rows, columns, image, weight, i, columns - 1);
     }
 }
+
+/* A layer of dense images (rows and columns of one extent, channels last) with filters of width * width, `step` apart. */
+void layer(int threads, int images, int extent, int channels, int width, int filters, int step, int results,
+           const double *restrict image, const double *restrict weight, double *restrict out)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int t = 0; t < images * results; t++) {
+        int n = t / results, h = t % results;
+        for (int w = 0; w < results; w++) {
+            double *restrict to = out + ((long)t * results + w) * filters;
+            for (int f = 0; f < filters; f++)
+                to[f] = 0.0;
+            for (int r = 0; r < width; r++)
+                for (int q = 0; q < width; q++)
+                    for (int c = 0; c < channels; c++) {
+                        double value = image[(((long)n * extent + step * h + r) * extent + step * w + q) * channels + c];
+                        const double *restrict by = weight + (((long)r * width + q) * channels + c) * filters;
+                        for (int f = 0; f < filters; f++)
+                            to[f] += value * by[f];
+                    }
+        }
+    }
+}

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
 
 from experiments.harness.case import Runner
 from experiments.harness.memory import peak_remark
@@ -32,6 +33,26 @@ def returning(
     return measured(call, (held,))
 
 
+def bound(
+    text: str,
+    layouts: Mapping[str, str],
+    operands: Mapping[str, Any],
+    threads: int,
+    name: str,
+    into: Array | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Runner:
+    """The same with operands that are bound once, for data so small that a call counts. A dense result is written
+    `into` an array; another one is made in each call."""
+    kernel = compiled(text, tuple(layouts.items()), threads)
+    held = packed(layouts, operands)
+    if into is not None:
+        held[name] = into
+    call = kernel.bind(sizes=sizes, **held)
+    ready = measured(call, (held,))
+    return Runner(call, lambda: call.tensors[name] if into is None else into, ready.keep, ready.remark)
+
+
 def measured(call: Callable[[], Any], keep: tuple[Any, ...] = ()) -> Runner:
     """A runner whose remark is the memory that a call takes."""
     call()
@@ -40,8 +61,16 @@ def measured(call: Callable[[], Any], keep: tuple[Any, ...] = ()) -> Runner:
 
 @lru_cache(maxsize=64)
 def compiled(text: str, layouts: tuple[tuple[str, str], ...], threads: int) -> Any:
-    """The kernel; the cases of a text share it."""
-    return module_or_missing("spfgen").compile(text, threads=threads, **dict(layouts))
+    """The kernel; the cases of a text share it. A text that declares workspaces or sizes is the body of a kernel."""
+    spfgen = module_or_missing("spfgen")
+    if not text.lstrip().startswith(("local tensor", "size")):
+        return spfgen.compile(text, threads=threads, **dict(layouts))
+    declared = "\n".join(f"tensor {name} : {layout}" for name, layout in layouts)
+    return (
+        spfgen.parse(f"kernel of_experiment {{\n{declared}\n{text}\n}}")
+        .kernels["of_experiment"]
+        .compile(threads=threads)
+    )
 
 
 def packed(layouts: Mapping[str, str], operands: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,6 +88,18 @@ def dense(found: Any) -> Array:
         if hasattr(found, name):
             return np.asarray(getattr(found, name)())
     return np.asarray(found)
+
+
+def in_csr(found: Any) -> csr_array:
+    """A result of spfgen, scipy, PyData/Sparse or numpy as csr; a vector has one row."""
+    if isinstance(found, np.ndarray):
+        return csr_array(np.atleast_2d(found))
+    if hasattr(found, "to_scipy_sparse"):
+        found = found.to_scipy_sparse()
+    elif hasattr(found, "to_coo"):
+        entries = found.to_coo()
+        found = coo_array((entries.values, entries.coords), shape=found.shape)
+    return csr_array(found.reshape((1, -1)) if found.ndim == 1 else found)
 
 
 def same(expected: Array) -> Callable[[Any], str]:

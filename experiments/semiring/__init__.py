@@ -1,9 +1,11 @@
 """Products over other semirings, masks, and algorithms on graphs written in Python over generated kernels.
 
 y = A min.+ x; a boolean product under a complemented mask, by rows and from a sparse vector; BFS, SSSP, PageRank and
-the count of triangles as in `graphs.py`. A graph with a few large vertices (R-MAT) and one like roads. scipy has no
-semirings: its contestants compute the same with products of numbers, numpy's with `minimum.reduceat`. networkx and
-scipy.sparse.csgraph stand beside the algorithms where they are installed; plain programs check all of them in the run.
+the count of triangles as in `graphs.py`, and Bellman and Ford's algorithm in steps: only edges from vertices whose
+distance has changed are looked at. A graph with a few large vertices (R-MAT) and one like roads. scipy has no
+semirings: its contestants compute the same with products of numbers, numpy's with `minimum.reduceat`. GraphBLAS,
+networkx and scipy.sparse.csgraph stand beside the algorithms where they are installed; plain programs check all of them
+in the run.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ NEAR = 1e-12
 """How far ranks may be apart, which are sums in another order."""
 TARGETS = (
     Target("GraphBLAS, products", ("graphblas",), 1.3, part="product"),
+    Target("GraphBLAS, algorithms", ("graphblas",), part="algorithm"),
     Target("networkx, algorithms", ("networkx",), part="algorithm"),
     Target("scipy", ("scipy",)),
 )
@@ -240,7 +243,48 @@ def networkx_algorithm(data: Operands, threads: int, name: str) -> Runner:
         return sum(networkx.triangles(without).values()) // 3
 
     without = own.to_undirected()
-    return Runner({"bfs": bfs, "sssp": sssp, "triangles": triangles}[name])
+
+    def bellman_ford() -> Array:
+        return spread(networkx.single_source_bellman_ford_path_length(own, source), np.inf)
+
+    return Runner({"bfs": bfs, "sssp": sssp, "bellman_ford": bellman_ford, "triangles": triangles}[name])
+
+
+def graphblas_algorithm(data: Operands, threads: int, name: str) -> Runner:
+    """SuiteSparse:GraphBLAS; the graph is made beforehand."""
+    module = graphblas.module()
+    module.ss.config["nthreads"] = threads
+    graph, size, source = data.graph, data.graph.size, data.graph.source
+    edges, lengths, below = map(module.io.from_scipy_sparse, (graph.edges, graph.lengths, graph.below))
+    semiring = module.semiring
+
+    def bfs() -> Array:
+        levels = module.Vector(int, size=size)
+        frontier = module.Vector(bool, size=size)
+        frontier[source] = True
+        level = 0
+        while frontier.nvals:
+            levels(frontier.S)[:] = level
+            frontier(~levels.S, replace=True) << frontier.vxm(edges, semiring.any_pair[bool])
+            level += 1
+        return np.asarray(levels.to_dense(fill_value=-1))
+
+    def bellman_ford() -> Array:
+        distance = module.Vector(float, size=size)
+        distance[source] = 0.0
+        changed = distance.dup()
+        while changed.nvals:
+            reached = changed.vxm(lengths, semiring.min_plus).new()
+            shorter = reached.ewise_union(distance, module.binary.lt, np.inf, np.inf).new()
+            changed = reached.dup(mask=shorter.V)
+            distance(module.binary.min) << changed
+        return np.asarray(distance.to_dense(fill_value=np.inf))
+
+    def triangles() -> int:
+        counts = below.mxm(below.T, semiring.plus_pair[int]).new(mask=below.S)
+        return int(counts.reduce_scalar().new().value or 0)
+
+    return Runner({"bfs": bfs, "bellman_ford": bellman_ford, "triangles": triangles}[name])
 
 
 def scipy_algorithm(data: Operands, threads: int, name: str) -> Runner:
@@ -250,13 +294,15 @@ def scipy_algorithm(data: Operands, threads: int, name: str) -> Runner:
     graph = data.graph
     if name == "sssp":
         return Runner(lambda: csgraph.dijkstra(graph.lengths, indices=graph.source))
+    if name == "bellman_ford":
+        return Runner(lambda: csgraph.bellman_ford(graph.lengths, indices=graph.source))
     plain = {"bfs": graphs.plain_bfs, "pagerank": graphs.plain_pagerank, "triangles": graphs.plain_triangles}
     return Runner(lambda: plain[name](graph))
 
 
 def algorithm(name: str, reference: Callable[[Graph], Any], *, is_exact: bool = True, peers: Sequence[str]) -> Task:
     """A task of `graphs.Ours`."""
-    known = {"networkx": networkx_algorithm, "scipy": scipy_algorithm}
+    known = {"graphblas": graphblas_algorithm, "networkx": networkx_algorithm, "scipy": scipy_algorithm}
     return Task(
         f"algorithm {name}",
         partial(ours_algorithm, name=name),
@@ -278,10 +324,11 @@ TASKS = (
             "graphblas": partial(graphblas_masked, is_pushed=True),
         },
     ),
-    algorithm("bfs", graphs.plain_bfs, peers=("networkx", "scipy")),
+    algorithm("bfs", graphs.plain_bfs, peers=("graphblas", "networkx", "scipy")),
     algorithm("sssp", graphs.plain_sssp, peers=("networkx", "scipy")),
+    algorithm("bellman_ford", graphs.plain_sssp, peers=("graphblas", "networkx", "scipy")),
     algorithm("pagerank", graphs.plain_pagerank, is_exact=False, peers=("scipy",)),
-    algorithm("triangles", graphs.plain_triangles, peers=("networkx", "scipy")),
+    algorithm("triangles", graphs.plain_triangles, peers=("graphblas", "networkx", "scipy")),
 )
 
 

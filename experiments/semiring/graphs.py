@@ -20,6 +20,7 @@ DAMPING, STEPS = 0.85, 20
 PUSH = "g[j] = any(i: f[i] and A[i,j]) and not v[j]"
 PULL = "g[j] = not v[j] and any(i: A[i,j] and f[i])"
 RELAX = "e[j] = min(d[j], min(i: d[i] + A[i,j]))"
+CHANGED = "for i { if f[i] { for j { let n = d[i] + A[i,j]  e[j] min= n  g[j] or= n < d[j] } } }"
 FLOW = "y[j] = a + b*sum(i: A[i,j]*x[i])"
 TRIANGLES = "t = sum(i, j, k: L[i,j]*L[i,k]*L[j,k])"
 
@@ -86,6 +87,7 @@ class Ours:
         self.graph, self.threads = graph, threads
         self.by_row, self.by_column = pack(graph.edges, "csr"), pack(graph.edges, "csc")
         self.lengths = pack_lengths(graph)
+        self.lengths_by_row = pack_lengths(graph, "csr fill inf")
         self.shares = pack(graph.shares, "csc")
         self.below = pack(graph.below, "csr")
 
@@ -121,6 +123,24 @@ class Ours:
             if np.array_equal(shorter, distance):
                 return distance
             distance = shorter
+
+    def bellman_ford(self) -> Array:
+        """The same by the edges from vertices whose distance has changed."""
+        step = self._kernel(CHANGED, A="csr fill inf", f="sv", g="dense<bool>")
+        spfgen, size = module_or_missing("spfgen"), self.graph.size
+        distance = np.full(size, np.inf)
+        distance[self.graph.source] = 0.0
+        changed = distance == 0
+        while changed.any():
+            found = step(
+                A=self.lengths_by_row,
+                d=distance,
+                e=distance.copy(),
+                f=spfgen.pack(changed, "sv"),
+                g=np.zeros(size, bool),
+            )
+            distance, changed = found["e"], found["g"]
+        return distance
 
     def pagerank(self) -> Array:
         """Ranks after a fixed number of steps."""

@@ -21,7 +21,7 @@ from experiments.harness.case import Case, Contestant, Runner
 from experiments.harness.pace import Pace
 from experiments.harness.race import Outcome
 from experiments.harness.targets import Target
-from experiments.peers.kernels import measured, packed, returning, same
+from experiments.peers.kernels import in_csr, measured, packed, returning, same
 from experiments.peers.spfgen import module_or_missing
 
 Array = np.ndarray[Any, Any]
@@ -240,14 +240,6 @@ def check(operator: Operator, data: Operands) -> Callable[[Any], str]:
         return "" if not count else f"{count} of {wanted.nnz} elements differ"
 
     return complain
-
-
-def in_csr(found: Any) -> sp.csr_array:
-    """A sparse result of spfgen or scipy in csr; a vector has one row."""
-    if not sp.issparse(found):
-        entries = found.to_coo()
-        found = sp.coo_array((entries.values, entries.coords), shape=found.shape)
-    return sp.csr_array(found.reshape((1, -1)) if found.ndim == 1 else found)
 
 
 def closing(outcomes: Sequence[Outcome]) -> str:

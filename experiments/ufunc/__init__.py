@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from experiments.harness import targets
-from experiments.harness.case import Case, Contestant, Missing, Runner
+from experiments.harness.case import Case, Contestant, Runner
 from experiments.harness.pace import Pace
 from experiments.harness.race import Outcome
 from experiments.harness.targets import Target
+from experiments.peers import pydata
 from experiments.peers.kernels import measured, returning, same
 
 Array = np.ndarray[Any, Any]
@@ -129,11 +130,7 @@ def prepare_ours(data: Cubes, layout: str, out: str, threads: int) -> Runner:
 
 def prepare_sparse(data: Cubes, out: str) -> Runner:
     """PyData/Sparse in coordinates, function by function."""
-    try:
-        import sparse
-    except ImportError as error:
-        raise Missing(f"{error}; pip install sparse") from error
-    operands = [sparse.COO.from_numpy(a) for a in data.operands.values()]
+    operands = [pydata.module().COO.from_numpy(a) for a in data.operands.values()]
     meaning = data.program.meaning
     if out == "dense":
         return measured(lambda: meaning(*operands).todense())

@@ -133,6 +133,19 @@ def conjuncts(formula: Formula) -> Iterator[Formula]:
         yield formula
 
 
+def sides(part: Formula) -> Iterator[Formula]:
+    """A comparison with a bound of several parts opened: `a < min(b, c)` says a < b and a < c."""
+    match part:
+        case Compare(("<" | "<=") as op, left, Bin("min", a, b)) | Compare((">" | ">=") as op, left, Bin("max", a, b)):
+            yield from sides(Compare(op, left, a))
+            yield from sides(Compare(op, left, b))
+        case Compare(("<" | "<=") as op, Bin("max", a, b), c) | Compare((">" | ">=") as op, Bin("min", a, b), c):
+            yield from sides(Compare(op, a, c))
+            yield from sides(Compare(op, b, c))
+        case _:
+            yield part
+
+
 def implies(condition: Formula, conclusion: Formula, span: Span | None = None) -> Formula:
     if condition == TRUE:
         return conclusion

@@ -19,6 +19,7 @@ from spfgen.facts.formula import (
     calls,
     conjuncts,
     show,
+    sides,
     substitute,
     variables,
 )
@@ -33,7 +34,7 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
     names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
     for fact in facts:
         bound, body = (fact.variables, fact.body) if isinstance(fact, Forall) else ((), fact)
-        parts = list(conjuncts(body))
+        parts = [side for part in conjuncts(body) for side in sides(part)]
         if not all(isinstance(p, Compare) for p in parts):
             continue
         for values in _matches(bound, calls(body), occurring):

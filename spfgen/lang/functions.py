@@ -34,7 +34,7 @@ def read_function(reader: Reader, tree: Tree[Any], functions: Mapping[str, Funct
     if not parameters:
         hint = f"for instance `function {name}(x, y) {{ return x + y }}`"
         raise reader.fail("expected a parameter, but there is none", name, hint)
-    scope = Scope(reader, functions, locals=frozenset(parameters), closed=True)
+    scope = Scope(reader, functions, locals=frozenset(parameters), closed=True, owner=str(name))
     body = read_steps(scope, [i for i in items if i.data in _STEPS])
     cases = tuple(_case(scope, parameters, i) for i in items if i.data == "case")
     if not always_returns(body):

@@ -88,7 +88,7 @@ _FORMS = {
     "property": "property strictly increasing",
     "value": "value val[nnz] at [p]",
     "each": "each k in 1..rank { ... }",
-    "fill": "fill 0",
+    "fill": "fill inf",
     "binds": "binds numpy : val = self",
     "pack": "pack q by -count(i), i",
     "kernel": "kernel spmv { tensor A, x, y : LAYOUT; y[i] += A[i, j]*x[j] }",
@@ -109,6 +109,13 @@ _FORMS = {
     "deterministic": "schedule { deterministic }",
 }
 """A word that starts a clause, and the clause as it should look."""
+_STEPS = {
+    "for": "for i { y[i] = x[i] }",
+    "if": "if x[i] > 0 { y[i] = x[i] } else { y[i] = 0 }",
+    "while": "while v > 1 { v = v/2 }",
+    "let": "let s = 0.0",
+}
+"""The same of what stands among the statements of a kernel."""
 _WHOLE = {
     "start": "a file holds imports, layouts, functions and kernels",
     "program": "a statement is `y[i] = ...`; a text with kernels or layouts is read by spfgen.parse",
@@ -140,6 +147,7 @@ _SIGNS = (
     (r"//|/\*", "a comment starts with `#`"),
     (r"\*\*|\^", "conditions and layouts have no powers: write a product, `x*x`"),
     (r"<<|>>", "conditions and layouts have no shifts; comparisons are `<`, `<=`, `=`, `!=`, `>=`, `>`"),
+    (r"\?", "a choice between two values is `where(x[i] > 0, x[i], 0)`"),
     (r":=", "an assignment is written `=`"),
     (r"\"", "the text is not closed: it ends with the same quotes on its line, or stands in three on each side"),
     (r"['`“”‘’«»]", 'a text stands in double quotes: "..."'),
@@ -299,15 +307,21 @@ class _SyntaxMistake:
 
     def form(self) -> str:
         """The clause that is being read, as it should look."""
-        found = re.findall(rf"\b({'|'.join(_FORMS)})\b|(\]\s*\+?=|^\s*\w+\s*\+?=)", self.before, re.MULTILINE)
+        words = "|".join({**_FORMS, **_STEPS})
+        assigned = r"\s*(?:[a-z]\w*|\*\*|//|<<|>>|[-+*/%|&^])?="
+        found = re.findall(rf"\b({words})\b|(\]{assigned}|^\s*\w+{assigned})", self.before, re.MULTILINE)
         if not found:
             return _WHOLE[self.whole]
         word = found[-1][0]
+        if word in _STEPS:
+            return f"for instance `{_STEPS[word]}`"
         if word == "relation" and self.item() != "layout":
             return "for instance `schedule { relation { [i, j] -> [t, j] : t = i + j } }`"
         return f"for instance `{_FORMS[word]}`" if word else "for instance `y[i] += 2*A[i, j]*x[j]`"
 
     def sign(self) -> str:
+        if re.match(r'"[^"\n]+"', self.text[self.start :]):
+            return "texts stand behind `doc` and `import`; values are numbers"
         for pattern, hint in _SIGNS:
             for found in re.finditer(pattern, self.text[max(0, self.start - 1) : self.start + 3]):
                 first = found.start() + max(0, self.start - 1)
@@ -321,6 +335,10 @@ class _SyntaxMistake:
             return "write `forall p : ...`"
         if self.found() == "@" and self.item() != "layout":
             return "products and sums are written with indices: `y[i] = A[i, j]*x[j]` sums over j"
+        if self.item() != "layout" and re.search(r"\bfor\s*(\w+\s*)?$", self.before):
+            return "`for i { ... }` visits the extent of `i`, `for i where 2 <= i < 8 { ... }` a part of it"
+        if "LBRACE" in self.names and re.search(r"[\])\w]\s+if\b[^{};\n]*$", self.before):
+            return "`if` comes first: `if x[i] > 0 { y[i] = x[i] }`; a choice between values is `where(c, a, b)`"
         if self.found() == "in" and "IN" not in self.names:
             return "what something lies between is a comparison: `0 <= p < n`"
         if re.search(r"\bsum\(\s*\w+\s*,[^;{}\n]*$", self.before):
@@ -357,6 +375,10 @@ class _SyntaxMistake:
             )
         if found == "[" and re.search(r":[ \t]*\w+$", before):
             return "element types stand in `<...>`, constants in `(...)`: `LAYOUT<float>(R=2)`"
+        if found == ":" and self.item() != "layout" and re.search(r"\[[^\[\]]*$", before):
+            return "a slice keeps its index, `x[i(1:8:2)]`; an index alone runs over the whole extent"
+        if found == "," and re.search(r"\btensor\b[^:;{}\n]*:[^:;{},\n]*$", before):
+            return "behind each layout comes a `tensor` of its own: `tensor A : csr  tensor x, y : dense`"
         if "RSQB" in self.names and "COMMA" in self.names:
             return "subscripts are separated by commas and closed by `]`: `A[i, j]`"
         return ""

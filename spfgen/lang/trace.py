@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from spfgen.errors import UsageError
+from spfgen.errors import UsageError, a_type
 from spfgen.ir import walk
 from spfgen.lang import nodes as n
 from spfgen.lang.ops import FUNCTIONS, OPERATORS, Operator
@@ -34,12 +34,20 @@ def function(
 ) -> n.Function:
     """A function of `nin` numbers to call in texts under its name. Raises UsageError where what it does depends on the
     numbers: `np.where(x > 0, x, 0)` is right, `if x > 0` is not. What is declared of it is checked when it is used."""
+    if not callable(f):
+        raise UsageError(f"expected a function of Python or of numpy, but this is {a_type(f)}")
     called = str(name or getattr(f, "__name__", ""))
     if not called.isidentifier():
         called = "function" if called in ("", "<lambda>") else called.strip("<>")
     parameters = _parameters(f, nin, called)
     symbols = [_Symbol(called, local=p) for p in parameters]
-    found = f(*symbols)
+    try:
+        found = f(*symbols)
+    except UsageError:
+        raise
+    except Exception as error:
+        message = f"expected a function of numbers in `{called}`, but with names in their place it fails: {error}"
+        raise UsageError(message, notes=(_KNOWN,)) from error
     if not isinstance(found, _Symbol) and not _is_number(found):
         raise UsageError(
             f"expected a number from `{called}`, but it returns {type(found).__name__}",

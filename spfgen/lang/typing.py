@@ -67,7 +67,7 @@ def loop(op: str, arguments: Sequence[Kind], span: Span | None = None) -> Loop:
         raise SpecError(
             f"expected {_taken(op)} in `{op}`, but {alone}{' and '.join(names)}",
             span,
-            ("numpy refuses it, too",),
+            (*(("a power is written `**`",) if op == "bitwise_xor" else ()), "numpy refuses it, too"),
         )
     return found
 

@@ -53,7 +53,7 @@ VIEWS = {
 class Scope:
     """What names mean where a value stands: `locals` are scalars of `let` and parameters of a function, `indices` those
     of the loops around, `known` further names that a reduction cannot bind. In subscripts a division is rounded down
-    and bare names are indices. In the body of a function (`closed`) there are no tensors."""
+    and bare names are indices. In the body of a function (`closed`, `owner` is its name) there are no tensors."""
 
     reader: Reader
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -63,6 +63,7 @@ class Scope:
     known: frozenset[str] = frozenset()
     in_subscript: bool = False
     closed: bool = False
+    owner: str = ""
 
     @property
     def taken(self) -> frozenset[str]:
@@ -205,6 +206,9 @@ def operator_of(scope: Scope, name: str, at: Any) -> tuple[str, Function | None,
     if name in FUNCTIONS:
         op = FUNCTIONS[name]
         return op, None, OPERATORS[op].arity
+    if name == scope.owner:
+        message = f"expected a function that stands before `{name}`, but this is `{name}` itself"
+        raise scope.reader.fail(message, at, "functions do not call themselves: write a `while` loop")
     known = {*scope.functions, *FUNCTIONS, *REDUCTIONS, *signs.PLACES, *VIEWS}
     near = did_you_mean(name, known)
     brackets = f"a tensor is accessed with square brackets, `{name}[...]`"
@@ -451,11 +455,9 @@ def _view(scope: Scope, name: str, trees: Sequence[Tree[Any]], tree: Tree[Any]) 
 
 
 def _misshaped(scope: Scope, name: str, tree: Tree[Any]) -> SpecError:
-    form = VIEWS[name]
-    message = f"expected `{name}` in the form `{form}`, but this is another"
-    if name != "coalesce":
-        form += "; the old names stand left of the arrow, the new ones right of it"
-    return scope.reader.fail(message, tree, f"for instance `{form}`")
+    message = f"expected `{name}` in the form `{VIEWS[name]}`, but this is another"
+    names = "" if name == "coalesce" else "; the old names stand left of the arrow, the new ones right of it"
+    return scope.reader.fail(message, tree, f"for instance `{VIEWS[name]}`{names}")
 
 
 def _listed(scope: Scope, tree: Tree[Any]) -> tuple[str, ...]:

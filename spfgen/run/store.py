@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError, InternalError, SpfgenError, Unsupported, UsageError
+from spfgen.errors import DataError, InternalError, SpfgenError, Unsupported, UsageError, a_type
 from spfgen.lang.fills import fill_number
 from spfgen.lang.nodes import LayoutDecl
 from spfgen.lang.parse import parse_file
@@ -77,7 +77,7 @@ def save(tensor: Tensor, path: str | os.PathLike[str], force: bool = False) -> N
 
 def _checked(path: object) -> str | os.PathLike[str]:
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"expected the path of a file, but this is a {type(path).__name__}")
+        raise UsageError(f"expected the path of a file, but this is {a_type(path)}")
     return path
 
 
@@ -108,7 +108,8 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except DAMAGE as error:
-        raise _unreadable(path, f"it is damaged ({error})") from error
+        foreign = "contains pickled" in str(error)  # what numpy takes any file for that is none of its own
+        raise _unreadable(path, "it is no .npz" if foreign else f"it is damaged ({error})") from error
 
 
 def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None) -> Tensor | None:

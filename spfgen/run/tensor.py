@@ -223,6 +223,12 @@ class Tensor(Operators):
 
         return reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
+    def ravel(self) -> Tensor:
+        """All elements in one dimension, the last index of `self` fastest; `flatten` is the same."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
     def squeeze(self, axis: Any = None) -> Any:
         """numpy.squeeze."""
         from spfgen.run.arrays.functions import squeeze
@@ -234,6 +240,20 @@ class Tensor(Operators):
         from spfgen.run.arrays.functions import diagonal
 
         return diagonal(self, offset)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+        """numpy.clip."""
+        from spfgen.run.arrays.eager import clipped
+
+        return clipped(self, min, max)
+
+    def __round__(self, decimals: int = 0) -> Tensor:
+        from spfgen.run.arrays.eager import rounded
+
+        found: Tensor = rounded(self, decimals)
+        return found
+
+    round = __round__
 
     def trace(self, offset: int = 0) -> Any:
         """The sum of a diagonal of a matrix."""
@@ -260,6 +280,9 @@ class Tensor(Operators):
         if not self.shape:
             raise TypeError("a tensor without dimensions has no length")
         return self.shape[0]
+
+    def __contains__(self, value: object) -> bool:
+        return bool((self == value).any())
 
     def __iter__(self) -> Iterator[Any]:
         from spfgen.run.arrays.eager import rows
@@ -541,7 +564,7 @@ def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
         message = f"expected numbers in `{name}`, of a type that C has too"
         notes = [f"the types are {', '.join(TYPES)}"]
         if array.dtype.kind in "f":
-            notes.append(f"convert it: {name}.astype('float64')")
+            notes.append("convert it: `.astype('float64')`")
     return DataError(f"{message}, but its type is {array.dtype.name}", None, notes)
 
 

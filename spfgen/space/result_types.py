@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from spfgen.errors import InternalError
+from spfgen.errors import InternalError, SpecError
+from spfgen.facts.formula import Expr
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import Kind, all_steps, joined, kind_of, scalar_types, settled
@@ -48,7 +50,21 @@ def result_types(kernel: lang.Kernel, known: Mapping[str, str], given: Mapping[s
     for step in all_steps(kernel.statements):
         if isinstance(step, lang.If | lang.While):
             kind_of(step.condition, leaf)
+    for access in (n for step in kernel.statements for n in walk(step) if isinstance(n, lang.Access)):
+        for subscript in values_in(access):
+            kind = settled(kind_of(subscript, leaf))
+            if kind.kind not in "iub":
+                raise SpecError(
+                    f"expected an integer as a subscript of `{access.tensor}`, but it is {kind.name}",
+                    getattr(subscript, "span", None) or access.span,
+                    ("numpy refuses it, too; `int64(...)` cuts off what is behind the point",),
+                )
     return {n: settled(k).name for n, k in found.items()}
+
+
+def values_in(access: lang.Access) -> list[Any]:
+    """The subscripts that are computed or read."""
+    return [s for s in access.subscripts if not isinstance(s, Expr | lang.Range)]
 
 
 def _stored(statement: lang.Statement) -> Any:

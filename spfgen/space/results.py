@@ -17,7 +17,7 @@ from spfgen.lang.typing import scalar_types
 from spfgen.space.assembled import as_assembled
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Regions, is_everywhere
-from spfgen.space.result_types import result_types
+from spfgen.space.result_types import result_types, values_in
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Types
 
@@ -31,9 +31,13 @@ def with_result_types(
     """Results, and tensors of the kernel's own, have the types of what is computed, unless the text says others."""
     said = {d.name for d in declared if d.use.value_type is not None}
     open_ = [t.name for t in tensors if t.name not in said and not (t.is_output or t.name in own)]
+    accesses = [n for s in kernel.statements for n in walk(s) if isinstance(n, lang.Access)]
+    subscripts = {n.tensor for a in accesses for v in values_in(a) for n in walk(v) if isinstance(n, lang.Access)}
+    whole = dict.fromkeys((n for n in open_ if n in subscripts), DEFAULT_WHOLE)
+    free = [n for n in open_ if n not in whole]
     refused: SpecError | None = None
-    for kinds in islice(_choices(len(open_)), MOST_CHOICES):
-        chosen = dict(zip(open_, kinds, strict=True))
+    for kinds in islice(_choices(len(free)), MOST_CHOICES):
+        chosen = {**whole, **dict(zip(free, kinds, strict=True))}
         fitting = {n: k for n, k in chosen.items() if _fits(next(t for t in tensors if t.name == n), k)}
         operands = tuple(replace(t, value_type=fitting.get(t.name, t.value_type)) for t in tensors)
         known = {t.name: t.value_type for t in operands if t.name in said or not (t.is_output or t.name in own)}

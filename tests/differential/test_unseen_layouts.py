@@ -297,3 +297,23 @@ def test_index_arrays_that_only_the_place_of_a_value_has() -> None:
     table = np.arange(1.0, 10.0)
     tensor = spfgen.tensor(LAYOUTS["coded"], shape=6, sizes={"k": 3}, idx=idx, high=high, low=low, table=table)
     assert kernel(A=tensor, x=np.arange(6.0)) == 1 * 8 + 3 * 1 + 4 * 8
+
+
+@pytest.mark.parametrize("bound", ["min(n, m)", "max(n, m)"])
+def test_a_range_whose_bound_is_one_of_two(bound: str) -> None:
+    """A finite element matrix: the degrees of freedom of an element are rows and columns alike."""
+    file = spfgen.parse(
+        "layout elements(n, m; K = 2) { size nel\n"
+        "relation { [e, a, b] -> [i, j] :\n"
+        "  0 <= e < nel and 0 <= a < K and 0 <= b < K and i = dof(e, a) and j = dof(e, b) }\n"
+        f"index dof[nel, K] {{ range 0 <= dof(e, a) < {bound} }}\n"
+        "value ke[nel, K, K] at [e, a, b] }\n"
+        "kernel product { tensor A : elements  tensor x, y : dense  y[i] = A[i, j]*x[j] }"
+    )
+    dof, ke = np.array([[0, 2], [2, 1], [1, 1]]), np.arange(1.0, 13).reshape(3, 2, 2)
+    elements = spfgen.tensor(file.layouts["elements"], shape=(3, 4), dof=dof, ke=ke)
+    x = np.array([1.0, 10, 100, 1000])
+    expected = np.zeros(3)
+    for element, matrix in zip(dof, ke, strict=True):
+        np.add.at(expected, element, matrix @ x[element])
+    assert np.array_equal(file.kernels["product"].compile()(A=elements, x=x), expected)

@@ -179,6 +179,11 @@ def test_results_by_the_kind_of_layout() -> None:
     assert isinstance(results["s"], np.float64)
 
 
+def test_results_are_dense_where_nothing_else_is_said() -> None:
+    twice = spfgen.compile("y[i] = A[i, j]*x[j]\nfor i { z[i] = 2*y[i] }", A="csr", x="dense")
+    assert {n: v.tolist() for n, v in twice(A=DENSE, x=X).items()} == {"y": [42, 100], "z": [84, 200]}
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("statement", "types", "number", "result"),
@@ -219,8 +224,11 @@ def test_sizes_as_keywords() -> None:
 def test_extents_that_only_the_caller_knows() -> None:
     ones = spfgen.compile("y[i] = a", y="dense")
     assert ones(a=1.0, sizes={"i": 3}).tolist() == [1.0] * 3
-    with pytest.raises(UsageError, match=r"output `y`(.|\n)*sizes="):
+    with pytest.raises(UsageError, match=r"output `y`(.|\n)*sizes=\{'i': \.\.\.\}"):
         ones(a=1.0)
+    filter_of = spfgen.compile("y[i, j, k] = A[i + p, j + q]*w[p, q]*x[k]", A="csr", w="dense", x="dense")
+    with pytest.raises(UsageError, match=r"sizes=\{'i': \.\.\., 'j': \.\.\.\}"):
+        filter_of(A=DENSE, w=np.ones((2, 2)), x=X)
     with pytest.raises(DataError, match=r"size given for `i` is 4 and y\.n_1 is 3"):
         ones(a=1.0, y=np.zeros(3), sizes={"i": 4})
     with pytest.raises(UsageError, match=r"`k` is neither(.|\n)*known: i"):
@@ -284,10 +292,13 @@ def test_numbers_of_threads() -> None:
 @pytest.mark.parametrize(
     ("statements", "options", "kind", "words"),
     [
-        ("y[i] = x[i]", {"x": "dense"}, SpecError, ["<expression>:1:1", "layout for `y`", "compile(..., y=LAYOUT)"]),
+        ("y[i] = x[i]", {"y": "dense"}, SpecError, ["<expression>:1:8", "layout for `x`", "compile(..., x=LAYOUT)"]),
         ("y[i] = x[i]", {"x": "dense", "y": "dense", "yy": "csr"}, SpecError, ["`yy`", "did you mean `y`?"]),
         ("y[i] = x[i]", {"x": "dense", "y": "denze"}, SpecError, ["`denze`", "did you mean `dense`?"]),
-        ("y[i] = x[i]", {"x": "dense", "y": 3}, UsageError, ["a layout or its name", "int"]),
+        ("y[i] = x[i]", {"x": "dense", "y": 3}, UsageError, ["a layout or its name", "for `y`", "an int"]),
+        ("y[i] = x[i]", {"x": X}, UsageError, ["an ndarray", "`T.layout`"]),
+        ("y[i] = x[i]", {"x": "dense", "optimise": 1}, UsageError, ["did you mean `optimize`?"]),
+        ("y[i] = f(x[i])", {"x": "dense", "f": len}, UsageError, ["a function of numbers in `f`", "it fails"]),
         ("y[i] = x[i", {"x": "dense", "y": "dense"}, SpecError, ["<expression>:1:"]),
         ("y[i] = x[i, j]", {"x": "csc", "y": "csr"}, SpecError, ["`y`", "2 subscripts"]),
         ("", {}, SpecError, ["empty"]),

@@ -118,6 +118,16 @@ def test_arrays_by_name_of_what_cannot_be_packed(run: Any, tmp_path: Path) -> No
     assert "spfgen.tensor" not in err
 
 
+def test_extents_of_a_result_are_asked_for_by_name(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "k.spf"
+    path.write_text("kernel k { tensor A : csr tensor w, y : dense  y[i, j] = A[i + p, j + q]*w[p, q] }")
+    np.save(tmp_path / "w.npy", np.ones((2, 2)))
+    given = ("--data", f"A={tmp_path / 'w.npy'}", "--data", f"w={tmp_path / 'w.npy'}")
+    code, _, err = run("run", str(path), *given)
+    assert code == 2
+    assert "with --size i=N --size j=N" in err
+
+
 def test_random_misspelt(run: Any, tmp_path: Path) -> None:
     for source in ("rnadom", "randm:0.1", "Random"):
         code, _, err = run("run", spec(tmp_path, "csr"), "--data", f"A={source}", "--data", "x=random")
@@ -248,3 +258,19 @@ def test_no_progress_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         step(1, "one")
     assert terminal.getvalue() == ""
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (("--data", "m.mtx"), "--data A=matrix.mtx"),
+        (("--data", "A="), "for instance --data A=matrix.mtx"),
+        (("--find", "A.pj"), "--find A.pj=search"),
+        (("--size", "5"), "--size i=100"),
+    ],
+)
+def test_options_of_the_form_name_value(run: Any, tmp_path: Path, given: tuple[str, ...], hint: str) -> None:
+    code, _, err = run("run", spec(tmp_path, "csr"), *given)
+    assert code == 2
+    assert "NAME=VALUE" in err
+    assert hint in err

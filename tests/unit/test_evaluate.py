@@ -435,3 +435,19 @@ def test_the_fill_value_of_a_sum(text: str, fill: float, stored: int) -> None:
     found = spfgen.evaluate(f"C[i,j] = {text}", out="csr", A=spfgen.pack(dense, "csr"))
     assert (found.fill, found.nnz) == (fill, stored) if fill else found.nnz == stored
     assert np.array_equal(found.to_numpy() if fill else found.toarray(), eval(text.replace("[i,j]", ""), {"A": dense}))
+
+
+def test_subscripts_are_integers() -> None:
+    x, at = np.arange(4.0), np.array([3, 1])
+    assert spfgen.evaluate("y[i] = x[at[i]]", x=x, at=at).tolist() == [3, 1]
+    for wrong in (at + 0.5, at + 0j):
+        with pytest.raises(SpecError, match="an integer as a subscript of `x`"):
+            spfgen.evaluate("y[i] = x[at[i]]", x=x, at=wrong)
+    assert spfgen.evaluate("y[i] = x[int64(at[i])]", x=x, at=at + 0.5).tolist() == [3, 1]
+    kernel = spfgen.compile("y[i] = x[at[i]]", x="dense", at="dense")  # also where no type is said
+    assert kernel(x=x, at=at).tolist() == [3, 1]
+
+
+def test_an_array_is_no_layout_of_a_result() -> None:
+    with pytest.raises(UsageError, match=r"layout for `y` as `out`, but this is an ndarray(.|\n)*y=\.\.\."):
+        spfgen.evaluate("y[i] = x[i]", x=np.ones(3), out=np.ones(3))

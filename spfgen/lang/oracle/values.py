@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -297,10 +298,11 @@ class Values(Ranges):
         mask = np.broadcast_to(mask, inner.shape)
         value = np.broadcast_to(np.asarray(found.value), inner.shape)
         absent = None
+        rows = (*frame.shape, math.prod(inner.shape[len(frame.shape) :]))  # an extent may be 0: -1 would be any number
         if found.absent is not None:
             own = np.broadcast_to(np.asarray(found.absent), inner.shape) | ~mask
-            absent = own.reshape(*frame.shape, -1).all(axis=-1)
-        flat, flat_mask = value.reshape(*frame.shape, -1), mask.reshape(*frame.shape, -1)
+            absent = own.reshape(rows).all(axis=-1)
+        flat, flat_mask = value.reshape(rows), mask.reshape(rows)
         if node.op in ("argmin", "argmax"):
             low = more[0][1]
             best, has = places_of_best(flat, flat_mask, node.op == "argmin")

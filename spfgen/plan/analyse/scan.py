@@ -17,7 +17,7 @@ from spfgen.plan.nodes import Guard, Load, Locate, Plan, Scan
 from spfgen.sets.affine import Affine, NotAffine, divided, expression
 from spfgen.sets.bounds import bounds, single_value
 from spfgen.sets.eliminate import about
-from spfgen.sets.named import Constraint, Piece, Space, comparison
+from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Instance
 
@@ -46,7 +46,7 @@ def scan_steps(instance: Instance, domain: Piece, dims: tuple[str, ...], outer: 
     """The steps of all dimensions. Those of the first ones may be given (`outer`): they are kept as they are, and what
     the domain says beyond them becomes a guard after them."""
     space = domain.space
-    pending = _fact_constraints(instance, space)
+    pending = [(c.value.names(), c) for c in comparisons(instance.facts)]
     known = space.universe()
     steps = [_moved(s, space) for s in outer]
     prefix = [*instance.sizes, *(s.dim for s in outer if s.dim)]
@@ -157,15 +157,6 @@ def _quotient(dim: str, numerator: Affine, divisor: int) -> list[Constraint]:
 def _rounded_up(rest: Affine, scale: int) -> Affine:
     """The least v with scale*v >= -rest."""
     return divided(rest.scaled(-1).plus(scale - 1), scale)
-
-
-def _fact_constraints(instance: Instance, space: Space) -> list[tuple[set[str], Constraint]]:
-    result = []
-    for fact in instance.facts:
-        if isinstance(fact, Compare) and fact.op != "!=":
-            constraint = comparison(fact.op, linear(fact.left), linear(fact.right))
-            result.append((constraint.value.names(), constraint))
-    return result
 
 
 def _learn(

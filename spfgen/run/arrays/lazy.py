@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported
+from spfgen.errors import ConversionError, DataError, InternalError, SpfgenError, Unsupported, a_type
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
 from spfgen.run.arrays import eager
@@ -325,7 +325,7 @@ def _step(node: Node, operands: Sequence[Any]) -> Any:
             return operand[key]
         case Reduce(name=name, axis=axis, keepdims=keepdims, kind=kind):
             return eager.reduced(_tensor(operand), name, axis, keepdims, kind)
-    raise DataError(f"expected a node of a lazy array, but this is a {type(node).__name__}")
+    raise DataError(f"expected a node of a lazy array, but this is {a_type(node)}")
 
 
 def _tensor(value: Any) -> Tensor:

@@ -25,7 +25,7 @@ def called(function: Callable[..., Any], arguments: Sequence[Any], options: Mapp
     """What numpy's function gives. Raises ConversionError, a TypeError, for those that need a dense array."""
     own = _own().get(function)
     if own is None:
-        name = f"numpy.{function.__name__}"
+        name = f"{function.__module__}.{function.__name__}"
         raise ConversionError(
             f"expected numpy arrays for {name}, but there is a tensor, which is not made dense unasked",
             None,

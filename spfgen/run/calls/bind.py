@@ -214,7 +214,7 @@ def is_scipy(value: object) -> bool:
 def packed(
     layout: Layout,
     entries: Coordinates,
-    name: str = "the tensor",
+    name: str = "tensor",
     index_types: Mapping[str, str] | None = None,
     is_typed: bool = False,
     duplicates: Duplicates = "sum",
@@ -299,7 +299,7 @@ def _made(layout: Layout, sizes: Mapping[str, int], arrays: Mapping[str, Array])
 def converted(
     layout: Layout,
     value: Tensor,
-    name: str = "the tensor",
+    name: str = "tensor",
     index_types: Mapping[str, str] | None = None,
     is_typed: bool = False,
 ) -> Tensor:

@@ -427,6 +427,11 @@ class Output:
             arrays[value_array.name] = _filled(own_name, extents_of(layout, value_array.name, own), layout.fill, dtype)
         return Tensor(layout, own, arrays)
 
+    def unknown(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[str]:
+        """The indices whose extents nothing says."""
+        dims = {dim for _, dim in self._fields if size_value(self._program, dim, tensors, sizes) is None}
+        return [index for index, extents in self._program.index_extent.items() if dims & {*extents}]
+
 
 def _filled(name: str, shape: tuple[int, ...], fill: Any, dtype: str) -> Array:
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, UsageError, a_type
 from spfgen.lang.expressions import counted
 from spfgen.run.calls.bind import is_number
 from spfgen.run.calls.evaluate import evaluate
@@ -124,7 +124,7 @@ def _arguments(arguments: Sequence[Any]) -> tuple[str, Sequence[Any]]:
     if len(operands) > len(lists):
         result = operands.pop()
     if not operands or not all(isinstance(labels, Sequence) and not isinstance(labels, str) for labels in lists):
-        message = f"expected subscripts as a text, but this is a {type(first).__name__}"
+        message = f"expected subscripts as a text, but this is {a_type(first)}"
         raise UsageError(message, None, ('write einsum("ij,j", A, x), or einsum(A, [0, 1], x, [1])',))
     text = ",".join(map(_written, lists))
     return (text if result is None else f"{text}->{_written(result)}"), operands
@@ -162,9 +162,8 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, .
     for part, labels, missing, rank in zip(parts, own, hidden, ranks, strict=True):
         if missing < 0 or (missing and ELLIPSIS not in labels):
             hint = () if missing < 0 else ("write ... for dimensions without a label",)
-            raise DataError(
-                f"expected an operand with the subscripts `{part}`, but it has {rank} dimensions", None, hint
-            )
+            message = f"expected an operand that the subscripts `{part}` fit, but it has {counted(rank, 'dimension')}"
+            raise DataError(message, None, hint)
     stretch = tuple(f"e_{k}" for k in range(max(hidden, default=0), 0, -1))
     indices = tuple(
         _indices(labels, stretch[len(stretch) - missing :]) for labels, missing in zip(own, hidden, strict=True)

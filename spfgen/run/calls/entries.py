@@ -27,7 +27,8 @@ from spfgen.space.tensors import types_of
 if TYPE_CHECKING:
     from spfgen.api import LayoutHandle
 
-NAME = "the tensor"
+NAME = "tensor"
+"""What messages call the object that is packed."""
 
 
 def pack_object(handle: LayoutHandle, obj: object, shape: Sequence[int] | int | None, duplicates: Duplicates) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from spfgen.errors import DataError, UsageError
+from spfgen.errors import DataError, UsageError, a_type
 from spfgen.kernel import Kernel, checked_prune, made
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
@@ -122,6 +122,9 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
             raise UsageError(message, None, (f"results: {', '.join(free)}",))
     found = {}
     for name, layout in said.items():
+        if hasattr(layout, "__array__"):
+            message = f"expected a layout for `{name}` as `out`, but this is {a_type(layout)}"
+            raise UsageError(message, None, (f"an array that is to be written is passed by name: {name}=...",))
         handle = handle_of(layout)  # type: ignore[arg-type]
         use = replace(handle.use, span=None)
         found[name] = _Wanted(canonical(handle.layout(text.ranks[name])), use)
@@ -135,7 +138,7 @@ def _outputs(text: _Text, operands: Mapping[str, object], out: object) -> dict[s
 @lru_cache(maxsize=1024)
 def _parsed(statements: str, functions: Functions) -> _Text:
     if not isinstance(statements, str):
-        raise UsageError(f"expected statements as a text, but this is a {type(statements).__name__}")
+        raise UsageError(f"expected statements as a text, but this is {a_type(statements)}")
     parsed = parse_statements(statements, functions=dict(functions))
     check_used(functions, parsed)
     ranks: dict[str, int] = {}

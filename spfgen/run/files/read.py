@@ -181,6 +181,8 @@ def _blame(file: str) -> Iterator[None]:
     # NotImplementedError among them.
     except Exception as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if "allow_pickle" in reason:
+            reason = "it holds objects of Python, not numbers"
         if not reason.isprintable() or len(reason) > 200:  # some repeat what they could not read
             reason = _shown(reason)
         raise DataError(f"expected a readable file, but {file}: {reason}") from error
@@ -403,7 +405,7 @@ def _mtx_header(file: str, text: bytes) -> _Header:
     formats = ("coordinate", "array")
     if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"] or words[2] not in formats:
         wanted = "'%%MatrixMarket matrix coordinate|array FIELD SYMMETRY'"
-        raise DataError(f"{file}:1: expected {wanted}, but got {_shown(first)}")
+        raise DataError(f"{file}:1: expected {wanted}, but {f'got {_shown(first)}' if text else 'the file is empty'}")
     dense, field, symmetry = words[2] == "array", words[3], words[4]
     if symmetry == "skew-symmetric" and field == "unsigned-integer":
         raise DataError(f"{file}:1: expected a field that suits {symmetry}, but got {field!r}")
@@ -698,7 +700,7 @@ def _read_npz(file: str, name: str | None) -> Coordinates | NDArray[Any]:
         if name is None and len(names) == 1:
             name = names[0]
         if name not in names:
-            inside = " ".join(names) or "nothing"
+            inside = ", ".join(names) or "nothing"
             if name is None:
                 raise DataError(
                     f"expected a sparse matrix or one array, but {file} holds {inside}",

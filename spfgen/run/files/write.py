@@ -55,7 +55,7 @@ def replace_file(target: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         temporary.replace(target)
     except OSError as error:
-        raise UsageError(f"expected to write {target}, but {error.strerror or error}") from error
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from spfgen.api import Kernel, KernelSpec, LayoutHandle, handle_of, made
-from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, our_bugs
+from spfgen.errors import CheckFailed, SpfgenError, Unsupported, UsageError, a_type, our_bugs
 from spfgen.folder import human_bytes
 from spfgen.lang import nodes as lang
 from spfgen.lang.expressions import counted, did_you_mean
@@ -244,7 +244,7 @@ def _started(
         kernel, operands, _ = prepared(what, operands, threads, "once")
         written = kernel.parsed
     else:
-        raise UsageError(f"expected a kernel, or statements as a text, but this is a {type(what).__name__}")
+        raise UsageError(f"expected a kernel, or statements as a text, but this is {a_type(what)}")
     # A result with the pattern of an operand is assembled, so that the operand may be stored otherwise.
     written = without_shared(replace(written, tensors=kernel.parsed.tensors))
     bare = replace(written, order=(), finds=(), directives=())
@@ -262,7 +262,7 @@ def _check_names(kernel: Kernel, bare: lang.Kernel, names: Sequence[object]) -> 
         raise UsageError("expected the names of operands to store otherwise, but there are none", None, _named(known))
     for name in names:
         if not isinstance(name, str):
-            message = f"expected names of operands, but this is a {type(name).__name__}"
+            message = f"expected names of operands, but this is {a_type(name)}"
             raise UsageError(message, None, _named(known))
         if any(t.name == name and t.is_output for t in program.tensors):
             message = f"expected an operand of `{kernel.name}`, but `{name}` is a result"

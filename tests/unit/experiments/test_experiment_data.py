@@ -12,7 +12,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
 from experiments import __main__ as command
-from experiments.data import made, stored
+from experiments.data import images, made, stored
 
 MAKERS = {
     "stencil": lambda: made.stencil(7),
@@ -59,6 +59,19 @@ def test_only_the_open_group_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.name == "small"
     assert found.load().toarray().tolist() == [[2, 0], [3, 0]]
     assert stored.shared_matrices(least_entries=3) == []
+
+
+def test_stored_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    np.savez(tmp_path / "mri_a.npz", images=expected, labels=np.arange(2))
+    lines = ["name group path kind", "mri_a open mri_a.npz images", "mri_b acceptance mri_b.npz images"]
+    lines += ["mri_c open mri_c.mtx.gz matrix", "other open other.npz images"]
+    (tmp_path / "MANIFEST.tsv").write_text("\n".join(line.replace(" ", "\t") for line in lines) + "\n")
+    monkeypatch.setenv("SPFGEN_DATA", str(tmp_path))
+    (found,) = images.shared_images("mri_")
+    assert np.array_equal(found.load(), expected)
+    monkeypatch.delenv("SPFGEN_DATA")
+    assert images.shared_images("mri_") == []
 
 
 def test_no_folder_of_data_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import spfgen
 from spfgen.errors import SpecError
+from spfgen.facts.prove import recorded
 from spfgen.lang.nodes import Kernel, TensorDecl
 from spfgen.lang.parse import parse_layout_use, parse_statements
 from spfgen.lang.spec import SpecTree, parse_tree
@@ -161,3 +162,12 @@ def test_explain_of_a_recurrence() -> None:
     assert rows["relation"] == "{ [i] -> [i'] : i < i' and i = L.colidx(L.pj') }"
     assert rows["runs"] != "parallel"
     assert (positions["loop"], positions["kind"]) == ("L.pj", REDUCTION)
+
+
+def test_a_place_is_asked_about_alone() -> None:
+    """The place in a packed triangle is a product: with all that the loops around know, Z3 found no end."""
+    with recorded() as answers:
+        spfgen.compile("C[i, j] = A[i, j]*B[i, k]*D[k, j]", A="bcsr2", B="antisym_csr", D="antisym_lower")
+    asked = [a for a in answers if a.about.startswith("the place in D.val")]
+    assert asked
+    assert all(a.proved and "A.subptr" not in a.text and "B.rowptr" not in a.text for a in asked)

@@ -171,6 +171,52 @@ def test_pairs_of_coordinates(row: str, col: str) -> None:
     assert np.array_equal(run(kernel, 3, A=tensor), dense * dense)
 
 
+BLOCKS = """
+layout quad(n, m) {
+    doc "4 x 4 blocks that hold 2 x 2 blocks: no array says alone which row it is."
+    size nbig, nsmall
+    relation { [b, s, r, c] -> [i, j] :
+        0 <= b < nbig and ptr(b) <= s < ptr(b + 1) and 0 <= r < 2 and 0 <= c < 2
+        and i = 4*bi(b) + 2*si(s) + r and j = 4*bj(b) + 2*sj(s) + c }
+    index bi[nbig] { range 0 <= 4*bi(b) < n }
+    index bj[nbig] { range 0 <= 4*bj(b) < m
+        property forall p, q : p < q => bi(p) < bi(q) or bi(p) = bi(q) and bj(p) < bj(q) }
+    index ptr[nbig + 1] { range 0 <= ptr(b) <= nsmall
+        property increasing  property ptr(0) = 0  property ptr(nbig) = nsmall }
+    index si[nsmall] { range 0 <= si(s) < 2 }
+    index sj[nsmall] { range 0 <= sj(s) < 2
+        property forall b, s, t : ptr(b) <= s < t < ptr(b + 1) => 2*si(s) + sj(s) %s 2*si(t) + sj(t) }
+    value val[nsmall, 2, 2] at [s, r, c]
+}
+kernel squares { tensor A : quad tensor E : dense  E[i, j] = A[i, j]*A[i, j] }
+kernel scaled { tensor A : quad tensor C : quad shares A tensor x : dense  C[i, j] = A[i, j]*x[j] }
+"""
+
+
+def test_several_arrays_say_where_an_entry_is() -> None:
+    spec = spfgen.parse(BLOCKS % "<")
+    a = matrix((9, 11), 0.2, 1)
+    packed, x = spfgen.pack(a, spec.layouts["quad"]), np.arange(11.0)
+    for name, expected, given in (("squares", a * a, {}), ("scaled", a * x, {"x": x})):
+        kernel = spec.kernels[name].compile()
+        positions = {d for n in of_kind(kernel, Scan | Find) if "." in (d := n.dim)}
+        assert {d.split(".")[0] for d in positions if not d.startswith("E")} == {"A"}, positions
+        assert np.array_equal(np.asarray(run(kernel, 3, A=packed, **given)), expected)
+
+
+def test_several_arrays_that_leave_it_open() -> None:
+    """Two small blocks at one place of a large one: each meets each."""
+    spec = spfgen.parse(BLOCKS % "<=")
+    one = {"bi": [0], "bj": [0], "ptr": [0, 2], "si": [1, 1], "sj": [0, 0]}
+    arrays = {n: np.array(v, np.int32) for n, v in one.items()}
+    val = np.arange(1.0, 9).reshape(2, 2, 2)
+    tensor = spfgen.tensor(spec.layouts["quad"], shape=(4, 4), val=val, **arrays)
+    dense = np.zeros((4, 4))
+    dense[2:, :2] = val.sum(axis=0)
+    kernel = spec.kernels["squares"].compile()
+    assert np.array_equal(run(kernel, 3, A=tensor), dense * dense)
+
+
 def test_pairs_that_may_stand_twice() -> None:
     kernel = spfgen.compile("E[i, j] = A[i, j]*A[i, j]", A="coo_unsorted", E="dense")
     (position,) = {f.dim for f in of_kind(kernel, Find)}

@@ -246,7 +246,13 @@ def test_functions_of_numpy() -> None:
     agrees(np.isclose(tensor, 2.0), np.isclose(dense, 2.0))
     agrees(np.round(tensor / 3, 1), np.round(dense / 3, 1))
     agrees(np.swapaxes(tensor, 0, -1), dense.T)
+    agrees(round(tensor / 3, 1), (dense / 3).round(1))
     agrees(np.ravel(tensor), dense.ravel())
+    agrees(tensor.flatten(), dense.flatten())
+    agrees(tensor.clip(-1, 2), dense.clip(-1, 2))
+    assert 0.0 in tensor
+    assert dense.max() in tensor
+    assert dense.max() + 1 not in tensor
     agrees(tensor.reshape(4, -1), dense.reshape(4, -1))
     agrees(tensor.reshape((2, 6)), dense.reshape(2, 6))
     agrees(tensor[:1].squeeze(), dense[0])

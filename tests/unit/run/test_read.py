@@ -504,11 +504,11 @@ def test_npz_of_arrays(tmp_path):
     np.savez(path, images=np.arange(4))
     assert read(path).tolist() == [0, 1, 2, 3]
     np.savez(path, images=np.arange(4), labels=np.ones(2))
-    with pytest.raises(DataError, match=r"x.npz holds images labels") as caught:
+    with pytest.raises(DataError, match=r"x.npz holds images, labels") as caught:
         read(path)
     assert caught.value.notes == (f"choose one as {path}:NAME",)
     assert read(path + ":labels").tolist() == [1, 1]
-    with pytest.raises(DataError, match=r"expected an array 'label', but .*x.npz holds images labels"):
+    with pytest.raises(DataError, match=r"expected an array 'label', but .*x.npz holds images, labels"):
         read(path + ":label")
 
 
@@ -528,7 +528,7 @@ def test_objects_are_not_unpickled(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{}], object))
     np.savez(tmp_path / "x.npz", a=np.array([{}], object))
     for name in ("x.npy", "x.npz"):
-        with pytest.raises(DataError, match=f"expected a readable file, but .*{name}: .*allow_pickle"):
+        with pytest.raises(DataError, match=f"expected a readable file, but .*{name}: it holds objects of Python"):
             read(str(tmp_path / name))
 
 
@@ -826,7 +826,7 @@ TENSOR = coordinates((2, 2, 2), (0, 1, 1, 1.0))
         ("x.tns", np.float64(1).reshape(()), "expected real numbers"),
         ("x.npy", np.array(["a"]), "expected numbers or bool"),
         ("x.npz", coordinates((2, 2), (0, 1, 1.0), dtype="float16"), "float16"),
-        ("no/x.npy", np.ones(2), "expected to write .*No such file or directory"),
+        ("no/x.npy", np.ones(2), "cannot be written: No such file or directory"),
     ],
 )
 def test_wrong_writes(tmp_path, name, data, message):

@@ -414,8 +414,11 @@ def test_validation_again_sees_what_has_changed(monkeypatch):
 
 def test_wrong_arguments_are_told(tmp_path):
     tensor = spfgen.pack(DENSE, "csr")
+    (tmp_path / "t.txt").write_text("no archive")
+    with pytest.raises(DataError, match=r"t\.txt cannot be read: it is no \.npz"):
+        spfgen.load_tensor(tmp_path / "t.txt")
     for wrong in (lambda: tensor.save(3), lambda: spfgen.load_tensor(3)):
-        with pytest.raises(UsageError, match="expected the path of a file, but this is a int"):
+        with pytest.raises(UsageError, match="expected the path of a file, but this is an int"):
             wrong()
     twice = (([0, 0], [1, 1]), [1.0, 2.0])
     for function in (lambda a: a, np.sqrt, np.divmod, 3, "most"):

@@ -216,3 +216,45 @@ def test_results_of_runs_come_run_by_run(text: str, layouts: dict[str, str]) -> 
         return found.total
 
     assert taken(12) == taken(3)
+
+
+NESTED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "s = max(i: min(j: max(k: A[i,j,k])))": (lambda a: a.max(2).min(1).max(), np.array),
+    "s = max(i: sum(j: max(k: A[i,j,k])))": (lambda a: a.max(2).sum(1).max(), np.array),
+    "s = sum(i: sqrt(sum(j, k: A[i,j,k])))": (lambda a: np.sqrt(a.sum((1, 2))).sum(), np.array),
+    "s = sum(i: max(j: max(k: A[i,j,k])*B[i,j]))": (lambda a: (a.max(2) * a.sum(2)).max(1).sum(), lambda a: a.sum(2)),
+}
+
+
+@pytest.mark.parametrize("layout", ["csf", "coo", "coo_unsorted"])
+@pytest.mark.parametrize("text", NESTED)
+def test_nested_reductions_meet_what_is_stored(text: str, layout: str) -> None:
+    """Not all places of all indices around them."""
+    meaning, other = NESTED[text]
+
+    def taken(extent: int) -> Effort:
+        rng = np.random.default_rng(8)
+        a = np.zeros((extent, extent, extent))
+        a[tuple(rng.integers(0, 6, (3, 20)))] = rng.integers(1, 9, 20)
+        found = Effort()
+        given = {"A": spfgen.pack(a, layout), **({"B": spfgen.pack(other(a), "dcsr")} if "B[" in text else {})}
+        with by_the_interpreter(found) as ran:
+            result = spfgen.compile(text, A=layout, **({"B": "dcsr"} if "B" in given else {}))(**given)
+        assert ran
+        assert result == pytest.approx(meaning(a))
+        return found
+
+    small, large = taken(7), taken(20)
+    assert replace(small, cells=0) == replace(large, cells=0)
+    assert small.total < 400
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 0), (3, 0, 2), (0, 3, 2)])
+@pytest.mark.parametrize("text", ["y[i] = min(j: max(k: A[i,j,k]))", "y[i] = max(j: sum(k: A[i,j,k]))"])
+def test_nested_reductions_of_nothing(text: str, shape: tuple[int, ...]) -> None:
+    """Where there is nothing to combine, what comes out is what leaves everything as it is."""
+    outer, inner = (np.minimum, np.maximum) if "min" in text else (np.maximum, np.add)
+    start = {np.minimum: np.inf, np.maximum: -np.inf, np.add: 0.0}
+    wanted = outer.reduce(inner.reduce(np.zeros(shape), 2, initial=start[inner]), 1, initial=start[outer])
+    found = spfgen.compile(text, A="csf", y="dense")(A=spfgen.pack(np.zeros(shape), "csf"))
+    np.testing.assert_array_equal(found, wanted)

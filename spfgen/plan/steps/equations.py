@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import Var, conjuncts
+from spfgen.facts.formula import ZERO, Compare, Var, conjunction, conjuncts
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -15,13 +15,17 @@ from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation
-from spfgen.space.typed import Scalar
+from spfgen.space.typed import Holds, Scalar
 
 
 class Equations(Hoisting):
     """Equations: region by region, each point once."""
 
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
+        if eq.value is not None and not env.known and not env.point_by_point:
+            lines, value, needed = self.nested(eq.value, env)
+            if lines:
+                return self.unless_empty(eq, lines, value, needed, env)
         if eq.value is not None:
             first, value = self.made_once(eq.value, eq.indices, env)
             if first:
@@ -69,6 +73,15 @@ class Equations(Hoisting):
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
         return [*parts, *self.passes(found, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+    def unless_empty(self, eq: Equation, lines: list[Plan], value: Any, needed: list[str], env: Env) -> list[Plan]:
+        """The equation with tables of its reductions; where an extent is 0 that has to have something, without."""
+        fast = [*lines, *self.equation(replace(eq, value=value), env)]
+        if not needed:
+            return fast
+        some = conjunction([Compare("<", ZERO, self.extents[i]) for i in dict.fromkeys(needed)])
+        rest = self.equation(eq, replace(env, point_by_point=True))
+        return [If(Holds(some), Block(tuple(fast)), Block(tuple(rest)))]
 
     def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
         """A target that stores some points only: those drive."""

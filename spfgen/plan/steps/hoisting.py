@@ -10,8 +10,8 @@ from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Block, Collect, Emptied, Entry, If, Plan, Scan
-from spfgen.plan.steps.env import Env, accumulator, cast, number_of
+from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Plan, Scan, Segment
+from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
 from spfgen.plan.steps.reductions import outermost
 from spfgen.plan.steps.stores import Stores
 from spfgen.space.own import entries_of, own_tensor
@@ -60,12 +60,7 @@ class Hoisting(Stores):
             self.conditions(node) or not self.has_power(node)
         ):
             return False
-        env = Env(frozenset(known), parallel=False)
-        labels = set(self.labels)
-        empty = Block(())
-        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
-        self.labels = labels
-        return any(self.looks_everywhere(n) for nest in nests for n in walk(nest, Plan))
+        return any(self.looks_everywhere(n) for nest in self.tried(node, found) for n in walk(nest, Plan))
 
     def repeats(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether a nest of the equation runs over all values of the indices that the reduction speaks of, in a loop
@@ -101,6 +96,55 @@ class Hoisting(Stores):
     def equation(self, eq: Equation, env: Env) -> list[Plan]:
         """What is done for an equation: equations.py."""
         raise NotImplementedError
+
+    def nested(self, value: Any, env: Env) -> tuple[list[Plan], Any, list[str]]:
+        """Reductions within reductions whose entries would have to be looked for, at points that are mostly not stored,
+        become tables of the points that are; the indices over which a point has to have something, for its fill to be
+        that of what it combines."""
+        lines: list[Plan] = []
+        needed: list[str] = []
+
+        def rule(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce):
+                return None
+            inner = outermost(within, node.value)
+            return node if inner == node.value else replace(node, value=inner)
+
+        def within(node: Any) -> Any:
+            if not isinstance(node, lang.Reduce):
+                return None
+            inner = outermost(within, node.value)
+            node = node if inner == node.value else replace(node, value=inner)
+            found, free = self.regions.of(node.value), tuple(sorted(self.free(node)))
+            if not found or not free or not self.is_looked_for(node, found):
+                return node
+            more, access, fills = self.as_table(node, free, found, env.again)
+            lines.extend(more)
+            needed.extend(node.indices if fills else ())
+            return access
+
+        result = outermost(rule, value)
+        return lines, result, needed
+
+    def is_looked_for(self, node: lang.Reduce, found: Sequence[Region]) -> bool:
+        """Whether a reduction can be a table, and has to look for its entries where the indices around are known."""
+        if node.op in ("argmin", "argmax") or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+            return False
+        fill, neutral = self.regions.fill(node.value), self.types.identity(node)
+        operator = lang.Apply(node.op, (), node.span, node.function).operator
+        if fill is None or neutral is None:
+            return False
+        if fill != neutral and (self.conditions(node) or not operator.is_idempotent(self.types.reduced(node))):
+            return False
+        return any(isinstance(n, Find | Segment) for nest in self.tried(node, found) for n in walk(nest, Plan))
+
+    def tried(self, node: lang.Reduce, found: Sequence[Region]) -> list[Plan]:
+        """The nests of a reduction where the indices around are known, with nothing in them."""
+        labels, env = set(self.labels), Env(frozenset(self.free(node)), parallel=False)
+        empty = Block(())
+        nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
+        self.labels = labels
+        return nests
 
     def is_of_a_step(self, node: Any) -> bool:
         """Whether it is a scalar of a `let`, which steps may change."""
@@ -178,7 +222,7 @@ class Hoisting(Stores):
             found = self.regions.of(node.value)
             if not free or not free <= set(eq.indices) or not found or neutral is None or fill != neutral:
                 return None
-            more, access = self.as_table(node, tuple(sorted(free)), found, env.again)
+            more, access, _ = self.as_table(node, tuple(sorted(free)), found, env.again)
             parts.extend(more)
             return access
 
@@ -187,28 +231,64 @@ class Hoisting(Stores):
 
     def as_table(
         self, node: lang.Reduce, indices: tuple[str, ...], found: Sequence[Region], again: bool
-    ) -> tuple[list[Plan], lang.Access]:
-        """A table of the points at which a reduction has anything to combine."""
-        kind, neutral = self.types.reduced(node), self.types.identity(node)
-        name = self.fresh(accumulator(node.op))
-        layout = own_tensor(name, kind.name, [self.extent_name(i) for i in indices])
-        self.tensors[name] = entries_of(name, replace(layout, layout=replace(layout.layout, fill=neutral)))
-        self.kinds[name] = kind.name
-        self.labels.add(name)
-        self.tables[name] = name
+    ) -> tuple[list[Plan], lang.Access, bool]:
+        """A table of the points at which a reduction has anything to combine; whether its fill is that of what is
+        combined, which is so where there is anything: then how many points were combined is counted, and the fill is
+        combined last where it was not all of them."""
+        kind, neutral, fill = self.types.reduced(node), self.types.identity(node), self.regions.fill(node.value)
+        fills = neutral != fill
+        table = self.new_table(accumulator(node.op), kind.name, indices, fill if fills else neutral)
+        counts = self.new_table("visited", "int64", indices, 0) if fills else ""
         subscripts = tuple(Var(i) for i in indices)
         operator = lang.Apply(node.op, (), node.span, node.function)
 
+        def entry(name: str, kind: str, start: Any, new: Any) -> Plan:
+            old = Scalar(self.fresh("before"), kind)
+            value = cast(replace(new, arguments=(old, *new.arguments)), kind)
+            return Entry(name, kind, subscripts, value, old.name, number_of(start, kind).value)
+
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(node.value, inner)
-            old = Scalar(self.fresh("before"), kind.name)
-            new = replace(operator, arguments=(old, cast(value, kind.name)))
-            number = number_of(neutral, kind.name).value
-            return Block((*lines, Entry(name, kind.name, subscripts, cast(new, kind.name), old.name, number)))
+            done = [entry(table, kind.name, neutral, replace(operator, arguments=(cast(value, kind.name),)))]
+            if counts:
+                done.append(entry(counts, "int64", 0, lang.Apply("add", (lang.Constant(1),))))
+            return Block((*lines, *done))
 
-        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, Env(parallel=False))
+        alone = Env(parallel=False)
+        body = self.passes(found, (*indices, *node.indices), self.conditions(node), leaf, alone)
         why = f"{node.op} at the points at which there is anything to combine"
-        if again:
-            self.before.append(Collect(name, kind.name, len(indices), Block(()), why))
-            return [Emptied(name), *body], lang.Access(name, subscripts)
-        return [Collect(name, kind.name, len(indices), Block(tuple(body)), why)], lang.Access(name, subscripts)
+        total = lang.Access(table, subscripts)
+        made: list[Plan] = []
+        names = [(table, kind.name), *([(counts, "int64")] if counts else [])]
+        if again or counts:
+            self.before += [Collect(name, own, len(indices), Block(()), why) for name, own in names]
+            made += [*(Emptied(name) for name, _ in names), *body] if again else body
+        else:
+            made.append(Collect(table, kind.name, len(indices), Block(tuple(body)), why))
+        if counts:
+            made += self.nests((lang.Access(counts, subscripts),), (), (), self.completing(node, total, counts), alone)
+        return made, total, fills
+
+    def completing(self, node: lang.Reduce, total: lang.Access, counts: str) -> Leaf:
+        """What is done for an entry that has not combined all points: the others have the fill."""
+        kind, fill = self.types.reduced(node), self.regions.fill(node.value)
+        operator = lang.Apply(node.op, (), node.span, node.function)
+
+        def leaf(inner: Env) -> Plan:
+            seen = inner.values[key_of(lang.Access(counts, total.subscripts))]
+            old = Scalar(self.fresh("before"), kind.name)
+            value = cast(replace(operator, arguments=(old, number_of(fill, kind.name))), kind.name)
+            last = Entry(total.tensor, kind.name, total.subscripts, value, old.name, number_of(fill, kind.name).value)
+            return If(lang.Apply("less", (seen, lang.Index(self.whole(node.indices)))), last)
+
+        return leaf
+
+    def new_table(self, wanted: str, kind: str, indices: Sequence[str], fill: Any) -> str:
+        """A table of entries at values of the indices, empty at first."""
+        name = self.fresh(wanted)
+        layout = own_tensor(name, kind, [self.extent_name(i) for i in indices])
+        self.tensors[name] = entries_of(name, replace(layout, layout=replace(layout.layout, fill=fill)))
+        self.kinds[name] = kind
+        self.labels.add(name)
+        self.tables[name] = name
+        return name

@@ -172,6 +172,57 @@ def test_parallel_kernels_have_no_races(made: Callable[[], list[Case]], tmp_path
     assert not problems, "\n".join(problems[:3])
 
 
+FUNCTIONS = {
+    "s = max(i, j: A[i,j]*x[j])": ("csr", "csc", "coo_unsorted", "bcsr(R=2, C=2)", "csr_rle"),
+    "s = sum(i, j: abs(A[i,j]))": ("csr", "csc", "dia"),
+    "y[j] = max(i: A[i,j])": ("csr", "csc", "coo_unsorted", "ell"),
+    "z[i] = max(j: A[i,j] - x[j])": ("csr", "csc", "dcsr"),
+    "C[i,j] = max(A[i,j], A[i,j+1])": ("csr", "bcsr(R=2, C=2)", "coo"),
+    "C[i,j] = exp(A[i,j])/sum(k: exp(A[i,k]))": ("csr", "csc"),
+    "s = max(i: min(j: A[i,j]))": ("dcsr", "coo"),
+}
+"""Totals and copies of arrays for each thread, merges, lookups, tables."""
+
+
+def functions() -> tuple[Build, list[Call]]:
+    """Values that are more than sums of products; what comes out is what the serial kernel of level 0 gives."""
+    rng = np.random.default_rng(4)
+    a = np.where(rng.random((13, 12)) < 0.4, rng.integers(1, 9, (13, 12)), 0).astype(float)
+    sources, arguments, calls = {}, {}, []
+    for text, layouts in FUNCTIONS.items():
+        for layout in layouts:
+            number = len(sources)
+            packed = a if layout != "csr_rle" else np.repeat(a[:, ::3], 3, 1)
+            names = {"A": layout, **{n: "dense" for n in "xyzCs" if f"{n}[" in text or text.startswith(f"{n} ")}}
+            given = {"A": spfgen.pack(packed, layout), **({"x": np.arange(12.0)} if "x" in names else {})}
+            declared = " ".join(f"tensor {n} : {own}" for n, own in names.items())
+            kernel = spfgen.parse(f"kernel kernel_{number} {{ {declared} {text} }}").kernels[f"kernel_{number}"]
+            wanted = np.asarray(kernel.compile(optimize=0)(**given))
+            program = kernel.compile(threads=3)
+            tensors, expected = [], {}
+            for k, own in enumerate(program.generated.program.tensors):
+                held = given.get(own.name, np.zeros_like(wanted))
+                tensor = held if own.name == "A" else spfgen.pack(held, f"dense(rank={own.layout.rank})")
+                sizes = [tensor.sizes[n] for n in (*own.layout.parameters, *own.layout.sizes)]
+                tensors.append((sizes, [tensor.arrays[n] for n in own.layout.arrays]))
+                if own.is_output:
+                    expected[k, 0] = wanted
+            sources[number] = eager_source(program.generated.whole).replace("work < 12.0 * (double)places", "work < 0")
+            arguments[number] = len(tensors), 0
+            calls.append(Call(number, 3, (), tensors, expected, f"{text} of {layout}"))
+    return Build(sources, arguments, together=True), calls
+
+
+def test_functions_have_no_races(tmp_path: Path) -> None:
+    build, calls = functions()
+    assert sum("#pragma omp parallel" in text for text in build.sources.values()) > 15
+    built = compile_program(build, command(), tmp_path)
+    code, output = run(built, calls, tmp_path, environment())
+    assert code == 0, told(calls, output)
+    problems = differences(calls, tmp_path / "results")
+    assert not problems, "\n".join(problems[:3])
+
+
 def test_checks_have_no_races(tmp_path: Path) -> None:
     """The first instance that does not hold is found whichever thread meets it."""
     build, calls = checks(threads=4, small=10, large=3)

@@ -178,7 +178,7 @@ FUNCTIONS = {
     "y[j] = max(i: A[i,j])": ("csr", "csc", "coo_unsorted", "ell"),
     "z[i] = max(j: A[i,j] - x[j])": ("csr", "csc", "dcsr"),
     "C[i,j] = max(A[i,j], A[i,j+1])": ("csr", "bcsr(R=2, C=2)", "coo"),
-    "C[i,j] = exp(A[i,j])/sum(k: exp(A[i,k]))": ("csr", "csc"),
+    "C[i,j] = (1 + A[i,j])/sum(k: 1 + abs(A[i,k]))": ("csr", "csc"),
     "s = max(i: min(j: A[i,j]))": ("dcsr", "coo"),
 }
 """Totals and copies of arrays for each thread, merges, lookups, tables."""

@@ -52,7 +52,6 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.sampled(33)
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_follow_the_pipeline(path: Path) -> None:
     place = path.relative_to(PACKAGE).parts

@@ -59,7 +59,7 @@ RANGES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("bounds", "added"), RANGES)
 def test_a_place_for_each_key_needs_a_declared_range(bounds: str, added: str) -> None:
     expected, idx = RANGES[bounds, added]

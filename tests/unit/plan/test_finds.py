@@ -58,7 +58,6 @@ PROPERTIES: dict[str, tuple[frozenset[str], tuple[bool, bool] | None, list[int]]
 X = np.arange(1.0, 7.0)
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("properties", PROPERTIES)
 def test_what_is_allowed_follows_the_properties(properties: str) -> None:
     expected, _, _ = PROPERTIES[properties]
@@ -145,7 +144,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("within", WITHIN)
 def test_segments_must_be_those_that_are_searched(within: str) -> None:
     """Sorted within the segments of another array says nothing of these."""

@@ -118,7 +118,7 @@ def sabotaged(step: Pass[Any, Any], change: Callable[[Plan], Plan], changed: lis
     return replace(step, rewrite=made)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", [p.name for p in PASSES if p.name not in ("measure",)])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_what_a_pass_does_wrong_is_refused(name: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,6 @@ def test_what_a_pass_does_wrong_is_refused(name: str, kernel: str, monkeypatch: 
         assert f"after the pass `{name}`" in found if any(changed) else not found, what
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [p.name for p in expression.PASSES])
 def test_what_a_pass_of_expressions_does_wrong_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for what, change in SABOTAGE.items():
@@ -142,7 +141,7 @@ def test_what_a_pass_of_expressions_does_wrong_is_refused(name: str, monkeypatch
         assert f"after the pass `{name}`" in found if any(changed) else not found, what
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [p.name for p in PASSES if p.level])
 def test_what_is_not_proved_is_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no example of what a pass does wrong: the program is right without, and `explain` says so."""

@@ -269,7 +269,7 @@ WEAK = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("properties", WEAK)
 def test_only_sorted_rows_are_followed(properties: str) -> None:
     walks, backward = WEAK[properties]

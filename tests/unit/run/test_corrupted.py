@@ -65,7 +65,7 @@ def corrupted(arrays: dict[str, Array], name: str, random: np.random.Generator) 
     return {**arrays, name: array}, f"{name}({', '.join(map(str, place))})"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=label)
 def test_each_property_when_it_is_broken(layout: Layout) -> None:
     random = np.random.default_rng(17)

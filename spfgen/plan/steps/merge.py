@@ -172,8 +172,9 @@ class Merging(Tables):
         before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
         along = [n for n in after if isinstance(n, Scan)]
         given: list[Formula] = []
-        while before and isinstance(before[0], Guard):
-            given += before.pop(0).conditions
+        while before and isinstance(outermost := before[0], Guard):
+            given += outermost.conditions
+            del before[0]
         plain = all(isinstance(n, Load | Locate | Guard) for n in after if n not in along)
         if not plain or not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
             return None

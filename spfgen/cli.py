@@ -461,7 +461,7 @@ def tune_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Measure schedules of a kernel on your data and keep the fastest; or measure layouts of its operands.
+    """Measure schedules of a kernel, keep the fastest.
 
     The fastest schedule is stored. `run`, `generate` and Python then use it for kernels with the same statements,
     layouts and number of threads that have no schedule of their own. SPFGEN_TUNED=off ignores it. Ctrl-C ends the
@@ -565,7 +565,7 @@ def whole_number(option: str, text: str) -> int:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def check(file: str, seed: int, as_json: bool) -> None:
-    """Check the layouts and kernels of a file: proofs, contradictions, and runs on random data.
+    """Check the layouts and kernels of a file.
 
     For a layout: whether its properties can hold together, whether a coordinate may be stored twice, whether data can
     be packed into it, and what is unused. Then C runs on random data, under sanitizers if the compiler has them, and
@@ -602,7 +602,9 @@ def check(file: str, seed: int, as_json: bool) -> None:
 @click.option("--as", "form", type=click.Choice(["relation", "levels", "taco"]), help="The layout in that notation.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool) -> None:
-    """List the layouts that come with spfgen, or those of a file; or show one. Levels, as in MLIR, are layouts, too.
+    """List layouts, or show one.
+
+    The layouts are those that come with spfgen, or those of a file. Levels, as in MLIR, are layouts, too.
 
     \b
     spfgen layouts
@@ -680,7 +682,9 @@ def taco(
 @click.argument("folder", metavar="[DIR]", default=".", shell_complete=files)
 @click.option("--force", is_flag=True, help="Overwrite files that exist and differ.")
 def example(folder: str, force: bool) -> None:
-    """Write the files that the pages of the documentation use: specs, and a matrix.
+    """Write the files that the documentation uses.
+
+    They are spec files and a matrix.
 
     kernels.spf has kernels for layouts that come with spfgen, mine.spf a layout of one's own; matrix.mtx.gz is
     HB/bcsstk09 of the SuiteSparse Matrix Collection (J. Lewis, 1982; CC-BY 4.0).
@@ -698,7 +702,9 @@ def example(folder: str, force: bool) -> None:
 @command.command()
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def doctor(as_json: bool) -> None:
-    """Show versions, C compiler, OpenMP and cache folder: what a bug report needs.
+    """Show versions, C compiler, OpenMP, cache folder.
+
+    Put its output into a bug report.
 
     \b
     spfgen doctor
@@ -815,7 +821,9 @@ def inspect(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show facts about a matrix or tensor, and how much memory each layout needs.
+    """Show facts about a matrix or tensor.
+
+    Among them is the memory that it needs in each layout.
 
     Files as for `run`: .mtx and .tns (also .gz, .xz, .bz2), .npy, .npz of scipy, of Tensor.save, or of arrays (one of
     several: file.npz:NAME).
@@ -852,7 +860,9 @@ def inspect(
 @click.option("-o", "--output", metavar="FILE.svg", shell_complete=files, help="Default: LAYOUT.svg; `-` is stdout.")
 @click.option("--force", is_flag=True, help="Overwrite a picture that exists.")
 def draw(layout: str, spec: str | None, data: str | None, shape: str | None, output: str | None, force: bool) -> None:
-    """Draw a layout: its arrays, with arrows to the places of the tensor that they stand for.
+    """Draw the arrays of a layout.
+
+    An arrow goes from each stored value to its place in the tensor.
 
     All of it follows from the relation. Without data a small example is drawn.
 

@@ -26,10 +26,14 @@ class NoPlace(DataError):
 
 
 def _why(layout: Layout, sizes: Mapping[str, int], coordinate: tuple[int, ...]) -> tuple[str, ...]:
-    """The fewest conditions of the relation that no position satisfies at this coordinate."""
-    known = {n: sizes[n] for n in layout.parameters} | dict(zip(layout.coordinates, coordinate, strict=True))
+    """The fewest conditions of the relation that no position satisfies at this coordinate, or at any with these
+    extents."""
+    extents = {n: sizes[n] for n in layout.parameters}
+    known = extents | dict(zip(layout.coordinates, coordinate, strict=True))
     needed = list(conjuncts(layout.relation))
-    if not _contradict(needed, known):
+    if _contradict(needed, extents):
+        known = extents
+    elif not _contradict(needed, known):
         return ()
     for part in tuple(needed):
         fewer = [p for p in needed if p is not part]
@@ -39,7 +43,8 @@ def _why(layout: Layout, sizes: Mapping[str, int], coordinate: tuple[int, ...]) 
     needed = [substitute(p, unnamed) for p in needed]
     text = " and ".join(f"({show(p)})" if isinstance(p, Or) else show(p) for p in needed)
     values = ", ".join(f"{n} = {v}" for n, v in known.items() if n not in unnamed)
-    return (f"for {values} no position satisfies the relation's `{text}`",)
+    why = f"for {values} no position satisfies the relation's `{text}`"
+    return (f"{why}: with these extents nothing can be stored" if known is extents else why,)
 
 
 def _contradict(parts: list[Formula], known: Mapping[str, int]) -> bool:

@@ -26,7 +26,7 @@ from spfgen.plan.build.drivers import steps_in_order
 from spfgen.plan.nodes import PLANS, Ahead, Do, Load, Locate, Plan, Scan, chain
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Change, Instance, Operand, Read
 from spfgen.space.transform import changed
 
@@ -59,7 +59,9 @@ def blocked(instance: Instance, steps: Sequence[Step]) -> tuple[Instance, list[S
 
 
 def _runs_along(instance: Instance, steps: Sequence[Step], subscript: Var, scans: Sequence[Step]) -> bool:
-    """Whether the innermost loop runs along the target, place by place, and the others only shift where it begins."""
+    """Whether the innermost loop runs along the target, place by place, and the others only shift where it begins: each
+    time it is as long as an extent. Where an index array says how long it is, it may be short, and each block would go
+    through all of them."""
     inner = scans[-1]
     if any(isinstance(e, Num) for e in inner.high):
         return False
@@ -69,11 +71,15 @@ def _runs_along(instance: Instance, steps: Sequence[Step], subscript: Var, scans
         expr = rewrite(lambda n: values.get(n.name) if isinstance(n, Var) else None, expr)
     try:
         along = linear(expr)
+        lows, highs = ([linear(with_floors(e)) for e in bounds] for bounds in (inner.low, inner.high))
     except NotAffine:
+        return False
+    sizes = {*instance.sizes}
+    if not all(any((high - low).names() <= sizes for low in lows) for high in highs):
         return False
     names = along.names()
     shifting = {s.dim for s in steps if isinstance(s.value, Call) and inner.dim not in variables(s.value)}
-    return abs(along.coefficient(inner.dim)) == 1 and names <= {inner.dim, *shifting, *instance.sizes}
+    return abs(along.coefficient(inner.dim)) == 1 and names <= {inner.dim, *shifting, *sizes}
 
 
 def fetched(plan: Plan) -> Plan:

@@ -64,7 +64,10 @@ def packed_example(layout: Layout) -> Tensor:
     """A small tensor in the layout. Raises Unsupported when the layout cannot be packed."""
     best: tuple[float, Tensor] | None = None
     apart = all(one_coordinate(layout, v).proved for v in layout.values)
-    for dense in _candidates(layout):
+    candidates = [*_candidates(layout)]
+    for number, dense in enumerate((*candidates, *(c[(slice(-1),) * c.ndim] for c in candidates))):
+        if number == len(candidates) and best is not None and best[0] > 0:
+            break  # what follows has odd extents: for layouts that hold nothing of the others
         if apart and layout.rank:  # else equal values show what stands for several coordinates
             dense = np.where(dense != 0, np.cumsum(dense != 0).reshape(dense.shape) + FIRST - 1, 0)
         dense = (dense != 0).astype(float) if layout.is_pattern else dense

@@ -440,3 +440,14 @@ def test_what_cannot_be_packed_can_be_given():
     with pytest.raises(Unsupported, match="nothing says which `q` an entry has") as caught:
         pack(layout, (2, 2), (np.array([0]), np.array([1])), np.ones(1))
     assert "spfgen.tensor(layout, shape=..., cnt=..., start=..., col=..., a=...)" in caught.value.notes[-1]
+
+
+def test_extents_for_which_nothing_can_be_stored():
+    text = """layout even(n) {
+        relation { [p] -> [i] : exists k : n = 2*k and 0 <= p < n and i = p }  value val[n] at [p] }"""
+    layout = layout_of(parse_tree(text).layouts["even"], {})
+    assert pack(layout, (2,), (np.arange(2),), np.ones(2)).arrays["val"].tolist() == [1, 1]
+    with pytest.raises(DataError) as caught:
+        pack(layout, (3,), (np.arange(3),), np.ones(3))
+    assert "for n = 3 no position" in str(caught.value)
+    assert "with these extents nothing can be stored" in str(caught.value)

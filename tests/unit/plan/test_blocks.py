@@ -28,6 +28,8 @@ def loops(kernel: spfgen.Kernel) -> list[str]:
         (STATEMENT, {"A": "csc", "x": "dense", "y": "dense"}, False),  # the places come in no order
         (STATEMENT, {"A": "diagonal", "x": "dense", "y": "dense"}, False),  # gone through once
         ("y[j] = A[i,j]*x[i]", {"A": "dia", "x": "dense", "y": "dense"}, True),
+        ("y[j] = A[i,j]*x[i]", {"A": "vbl", "x": "dense", "y": "dense"}, False),  # runs of any length
+        ("y[j] = A[i,j]*x[i]", {"A": "row_interval", "x": "dense", "y": "dense"}, False),
         ("C[i,k] = A[i,j]*B[j,k]", {"A": "dia", "B": "dense", "C": "dense"}, False),  # rows, not places
         ("s = A[i,j]*x[j]", {"A": "dia", "x": "dense"}, False),
     ],

@@ -144,3 +144,16 @@ def test_positions_keep_their_names() -> None:
 def test_pictures_are_small() -> None:
     band = spfgen.pack(np.tri(24, k=1) - np.tri(24, k=-2), "dia")
     assert len(svg(diagram(band))) < 100 * cells_of(band)
+
+
+def test_an_example_holds_an_entry_where_extents_are_odd() -> None:
+    """LAPACK's rectangular full packed format."""
+    layout = spfgen.parse(
+        "layout rfp(n, m) { size h relation { [r, c] -> [i, j] :\n"
+        "  m = n and n = 2*h - 1 and 0 <= c < h and c <= r < n and i = r and j = c\n"
+        "  or m = n and n = 2*h - 1 and 0 <= r < c < h and i = c + h - 1 and j = r + h }\n"
+        "value ar[h, n] at [c, r] }"
+    ).layouts["rfp"]
+    found = example(layout.layout())
+    assert found.shape == (3, 3)
+    assert np.count_nonzero(found.to_numpy())

@@ -169,7 +169,10 @@ class IndexExtents:
     def by_slice(self, index: str) -> Expr | None:
         if index not in self.normal.slices:
             return None
-        base, start, stop, step = self.normal.slices[index]
+        return self.of_slice(*self.normal.slices[index])
+
+    def of_slice(self, base: Any, start: Expr | None, stop: Expr | None, step: int) -> Expr:
+        """How many places a slice of a tensor, or of an index, has."""
         whole = self.tensor(base[1], base[2]) if isinstance(base, tuple) else None
         if isinstance(base, str):
             return _length(start or ZERO, stop or ZERO, step)
@@ -279,6 +282,10 @@ class IndexExtents:
             other = viewed or (None if named[1] else self.made_of(index))
             if other is not None and named[0] != other:
                 yield named[0], self.sizes(other), viewed is not None and not is_part
+        for index, made in self.normal.further:
+            one, other = self.of_slice(*self.normal.slices[index]), self.of_slice(*made)
+            if one != other:
+                yield self.sizes(one), self.sizes(other), True
         yield from self.by_links()
 
     def by_links(self) -> Iterator[tuple[Expr, Expr, bool]]:

@@ -34,6 +34,8 @@ class Normal:
     links: list[Link] = field(default_factory=list)
     collapsed: set[str] = field(default_factory=set)
     slices: dict[str, tuple[Any, Expr | None, Expr | None, int]] = field(default_factory=dict)
+    further: list[tuple[str, tuple[Any, Expr | None, Expr | None, int]]] = field(default_factory=list)
+    """Other slices of the same index, which have to be as long."""
     concats: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     called: dict[str, str] = field(default_factory=dict)
     """What each index was written as."""
@@ -197,8 +199,9 @@ class Normal:
         for k, subscript in enumerate(access.subscripts):
             match subscript:
                 case lang.Range(index, start, stop, by):
-                    if names[index] not in self.slices:
-                        self.slices[names[index]] = (("tensor", access.tensor, k), start, stop, by)
+                    made = (("tensor", access.tensor, k), start, stop, by)
+                    if self.slices.setdefault(names[index], made) != made:
+                        self.further.append((names[index], made))
                     subscripts.append(_affine(names[index], start, by, (access.tensor, k)))
                 case Expr():
                     subscripts.append(rename(subscript, names))

@@ -260,6 +260,22 @@ def test_the_extents_of_an_index_agree_within_a_statement() -> None:
         spfgen.evaluate("y[i] = x[i] + b[i]", x=x, b=b)
 
 
+@pytest.mark.parametrize(
+    "text", ["y[i] = x[i(1:4)] + b[i(0:2)]", "y[i] = b[i(0:2)] + x[i(1:4)]", "s = sum(i: x[i(1:4)]*b[i(0:2)])"]
+)
+@pytest.mark.parametrize("layout", ["dense", "sv"])
+def test_slices_of_an_index_are_as_long_as_each_other(text: str, layout: str) -> None:
+    """As numpy demands; else one of them would be read behind its end."""
+    x, b = np.arange(1.0, 6), np.arange(1.0, 8)
+    kernel = spfgen.compile(text, x=layout, b=layout)
+    operands = {"x": x, "b": b} if layout == "dense" else {"x": spfgen.pack(x, layout), "b": spfgen.pack(b, layout)}
+    with pytest.raises(DataError, match="expected extents that agree"):
+        kernel(**operands)
+    equal = spfgen.compile(text.replace("0:2", "2:5"), x=layout, b=layout)
+    wanted = x[1:4] * b[2:5] if "sum" in text else x[1:4] + b[2:5]
+    np.testing.assert_array_equal(np.asarray(equal(**operands)), wanted.sum() if "sum" in text else wanted)
+
+
 @pytest.mark.parametrize("text", ["y[i] = a[i] - b[i]", "y[i] = -a[i]", "y[i] = sum(j: m[i, j] - a[j])"])
 def test_booleans_have_no_difference(text: str) -> None:
     flags = {"a": np.ones(2, bool), "b": np.ones(2, bool), "m": np.ones((2, 2), bool)}

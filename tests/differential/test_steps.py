@@ -265,6 +265,44 @@ def test_the_choice_goes_with_the_property() -> None:
     assert "by binary search" not in unsorted
 
 
+SLICED = {
+    "rows": ("1:7", "", "2:8", ""),
+    "windows": ("2:6", "1:7", "3:7", "3:9"),
+    "strides": ("0:8:2", "1:10:3", "1:9:2", "0:9:3"),
+    "strides that reach the end": ("::3", "::4", "::3", "::4"),
+    "the last ones": ("-3:", "-4:", "-3:", "2:6"),
+    "of whole rows": ("", "1:", "", ":-1"),
+}
+
+
+@pytest.mark.parametrize("name", SLICED)
+@pytest.mark.parametrize("operator", ["+", "max"])
+def test_slices_are_merged(name: str, operator: str) -> None:
+    """Moved coordinates are in order, too; what is outside is passed over, and rows that are outside are empty."""
+    rng = np.random.default_rng(17)
+    a, b = (np.where(rng.random((8, 10)) < 0.5, rng.integers(-5, 5, (8, 10)), 0) * 1.0 for _ in range(2))
+    own = [f"{index}({part})" if part else index for index, part in zip("ijij", SLICED[name], strict=True)]
+    first, second = f"A[{own[0]}, {own[1]}]", f"B[{own[2]}, {own[3]}]"
+    text = f"C[i, j] = {first} + {second}" if operator == "+" else f"C[i, j] = max({first}, {second})"
+    parts = [slice(*(int(n) if n else None for n in p.split(":"))) if p else slice(None) for p in SLICED[name]]
+    x, y = a[parts[0], parts[1]], b[parts[2], parts[3]]
+    for out in ("csr", "dense"):
+        kernel = spfgen.compile(text, A="csr", B="csr", C=out)
+        assert "they are merged" in kernel.explain()
+        found = kernel(A=spfgen.pack(a, "csr"), B=spfgen.pack(b, "csr"))
+        wanted = x + y if operator == "+" else np.maximum(x, y)
+        np.testing.assert_array_equal(found.to_numpy() if out == "csr" else found, wanted)
+    assert "they are merged" not in spfgen.compile(text, A="csr", B="csr_unsorted", C="dense").explain()
+
+
+def test_a_slice_that_runs_down_is_not_merged() -> None:
+    text = "c[i] = a[i(::-1)] + b[i]"
+    kernel = spfgen.compile(text, a="sv", b="sv", c="dense")
+    assert "they are merged" not in kernel.explain()
+    a, b = np.array([1.0, 0, 2, 3]), np.array([0.0, 4, 5, 0])
+    np.testing.assert_array_equal(kernel(a=spfgen.pack(a, "sv"), b=spfgen.pack(b, "sv")), a[::-1] + b)
+
+
 def test_merges_go_with_the_order() -> None:
     """Rows that are proved to be sorted are merged, others are looked for one in the other."""
     text = "C[i,j] = maximum(A[i,j], B[i,j])"

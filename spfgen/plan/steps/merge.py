@@ -7,6 +7,9 @@ are there have a value, all others their fill. The code grows with the number of
 A position may also store an interval of coordinates, a run or a block, of which each is proved to end before the next
 one begins. Then the merge goes from one end of an interval to the next: in between all streams stay where they are, so
 that what does not move with the coordinate is done once (as the looplets of Ahrens et al. 2023, section 5).
+
+A slice is a stream whose coordinates are moved. What of it lies outside is passed over; where the other indices are
+outside, the stream is empty.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from spfgen.facts.formula import (
     Expr,
     Formula,
     Not,
+    Or,
     Var,
     conjunction,
     rename,
@@ -43,6 +47,7 @@ from spfgen.plan.nodes import (
     Break,
     Define,
     Do,
+    Find,
     Guard,
     If,
     Let,
@@ -70,9 +75,10 @@ LAST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Stream:
-    """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along those for which all `tests`
-    hold. `before` is what is read or computed first. With a `stop` a position stores all coordinates from `coordinate`
-    to before it."""
+    """Positions from `low` to before `high` of a tensor: `coordinate` rises strictly along them. `before` is what is
+    read or computed first. With a `stop` a position stores all coordinates from `coordinate` to before it. Positions at
+    which `inside` does not hold do not belong to it. Unless `given` holds nothing does: `high` is a scalar then, which
+    becomes `top` where it holds."""
 
     access: lang.Access
     before: tuple[Plan, ...]
@@ -82,7 +88,9 @@ class Stream:
     coordinate: Expr
     read: Read
     stop: Expr | None = None
-    tests: tuple[Formula, ...] = ()
+    given: tuple[Formula, ...] = ()
+    inside: tuple[Formula, ...] = ()
+    top: Expr = ZERO
 
     @property
     def end(self) -> Expr:
@@ -144,7 +152,8 @@ class Merging(Tables):
 
     def stream(self, access: lang.Access, index: str, env: Env) -> Stream | None:
         """An access as a stream of the index, the others known."""
-        if index in env.known or sum(index in variables(s) for s in access.subscripts) != 1:
+        own = [s for s in access.subscripts if index in variables(s)]
+        if len(own) != 1 or index in env.known or set(variables(own[0])) & self.indices != {index}:
             return None
         try:
             instances = list(self.instances((access,), (index,), (), env))
@@ -157,24 +166,29 @@ class Merging(Tables):
         scans = [s for s in steps if s.kind == "scan"]
         if not scans or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
             return None
-        nodes = list(chain(simplify(self.arranged(instance, env, None), (index, *sorted(env.known)))))
+        arranged = simplify(self.arranged(instance, env, None), (index, *sorted(env.known)))
+        nodes = [part for node in chain(arranged) for part in opened(node)]
         found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
         if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Do):
             return None
         before, scan, after, does = nodes[: found[0]], nodes[found[0]], nodes[found[0] + 1 : -1], nodes[-1]
         along = [n for n in after if isinstance(n, Scan)]
-        inner = Load | Locate if along else Load | Locate | Guard
-        if not all(isinstance(n, inner) for n in after if n not in along):
-            return None
-        if not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
+        given: list[Formula] = []
+        while before and isinstance(outermost := before[0], Guard):
+            given += outermost.conditions
+            del before[0]
+        plain = all(isinstance(n, Load | Locate | Guard) for n in after if n not in along)
+        if not plain or not all(isinstance(n, Load | Locate | Segment) and not _is_kept(n) for n in before):
             return None
         values: dict[str, Expr] = {}
-        tests: list[Formula] = []
+        inside: list[Formula] = []
         for node in after:
             if isinstance(node, Load | Locate):
                 values[node.dim] = substitute(node.call if isinstance(node, Load) else node.value, values)
             elif isinstance(node, Guard):
-                tests += [substitute(c, values) for c in node.conditions]
+                inside += [substitute(c, values) for c in node.conditions]
+        if along and (given or inside):
+            return None
         assert isinstance(scan, Scan)
         assert isinstance(does.value, lang.Apply)
         (coordinate,) = does.target.place
@@ -194,8 +208,13 @@ class Merging(Tables):
             position = self.fresh(f"{access.tensor}_{index}")
             moved = {index: position}
             coordinate, read = rename(coordinate, moved), read if along else rename(read, moved)
-            stop, tests = None if stop is None else rename(stop, moved), [rename(c, moved) for c in tests]
-        return Stream(access, tuple(before), position, low, high, coordinate, read, stop, tuple(tests))
+            stop, inside = None if stop is None else rename(stop, moved), [rename(c, moved) for c in inside]
+        stream = Stream(access, tuple(before), position, low, high, coordinate, read, stop, tuple(given), tuple(inside))
+        if not given:
+            return stream
+        if names_of(before) & {v.name for e in (coordinate, *inside, read) for v in walk(e) if isinstance(v, Var)}:
+            return None  # read where nothing may be read
+        return replace(stream, high=Var(self.fresh(f"{access.tensor}_end")), top=high)
 
     def advancing(
         self,
@@ -207,16 +226,17 @@ class Merging(Tables):
         env: Env,
     ) -> Plan:
         """The streams gone through together, the other indices known. Of several `regions` one has to be there."""
-        outside, loads = env, {n.dim for s in streams for n in s.before if isinstance(n, Load | Locate)}
+        outside = env
+        loads = {n.dim for s in streams if not s.given for n in s.before if isinstance(n, Load | Locate)}
         env = replace(env, loaded=env.loaded | loads)
         if any(s.stop is not None for s in streams):
-            return self.around(
-                streams, self.interval_by_interval(streams, regions, index, conditions, leaf, env), outside
-            )
+            merge = self.interval_by_interval(streams, regions, index, conditions, leaf, env)
+            return self.around(streams, merge, outside)
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
-            turn += _passed(s)
+            if s.inside:
+                turn.append(_passing(s, _outside(s)))
             turn.append(If(Holds(_left(s)), _least(following, lang.Index(s.coordinate))))
         turn.append(_all_have_run_out(following))
         turn.append(Define(index, Var(following.name)))
@@ -244,9 +264,8 @@ class Merging(Tables):
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
         for s in streams:
-            turn += _passed(s)
-            over = And((_left(s), Compare("<=", s.end, Bin("max", Var(at.name), s.coordinate))))
-            turn.append(Repeat(If(Holds(over), _forward(s), Break()), f"what {s.access.tensor} has passed"))
+            passed: Formula = Compare("<=", s.end, Bin("max", Var(at.name), s.coordinate))
+            turn.append(_passing(s, Or((passed, _outside(s))) if s.inside else passed))
             first = lang.Apply("maximum", (at, lang.Index(s.coordinate)))
             turn.append(If(Holds(_left(s)), _least(following, first)))
         turn += [_all_have_run_out(following), Assign(at.name, "int64", following)]
@@ -293,12 +312,24 @@ class Merging(Tables):
 
     def around(self, streams: Sequence[Stream], merge: Plan, env: Env) -> Plan:
         """The merge with what is known before it."""
-        lines = [Let(s.position, "int64", lang.Index(s.low)) for s in streams]
+        lines: list[Plan] = []
+        around = [n for s in streams if not s.given for n in s.before]
+        known = set(env.loaded) | {n.dim for n in around if isinstance(n, Load | Locate)}
+        for s in streams:
+            if not s.given:
+                lines.append(Let(s.position, "int64", lang.Index(s.low)))
+                continue
+            assert isinstance(s.high, Var)
+            lines += [Let(name, "int64", lang.Constant(0)) for name in (s.position, s.high.name)]
+            first = Assign(s.position, "int64", lang.Index(s.low))
+            bounds: Plan = Block((first, Assign(s.high.name, "int64", lang.Index(s.top))))
+            for node in reversed(s.before):
+                bounds = with_body(node, bounds)
+            lines.append(If(Holds(conjunction(s.given)), _once(bounds, known)))
         result: Plan = Block((*lines, merge))
-        done: set[str] = set(env.loaded)
-        for node in reversed([n for s in streams for n in s.before]):
+        for node in reversed(around):
             result = with_body(node, result)
-        return _once(result, done)
+        return _once(result, set(env.loaded))
 
 
 def _once(plan: Plan, done: set[str]) -> Plan:
@@ -307,6 +338,20 @@ def _once(plan: Plan, done: set[str]) -> Plan:
         inner = _once(plan.body, done | {plan.dim})
         return inner if plan.dim in done else with_body(plan, inner)
     return with_body(plan, _once(plan.body, done)) if isinstance(plan, Segment) else plan
+
+
+def opened(node: Plan) -> list[Plan]:
+    """A find without a key as what it is: a loop over all positions, with conditions on what it loads."""
+    if not isinstance(node, Find) or node.key is not None or node.miss is not None:
+        return [node]
+    loads: list[Plan] = [Load(n.dim, n.call, node.hit) for n in node.loads]
+    return [Scan(node.dim, node.low, node.high, node.hit), *loads, Guard(node.conditions, node.hit)]
+
+
+def names_of(nodes: Sequence[Plan]) -> set[str]:
+    """What they read, compute and find."""
+    found = {n.dim for n in nodes if isinstance(n, Load | Locate | Segment)}
+    return found | {name for n in nodes if isinstance(n, Segment) for name in (n.start, n.end)}
 
 
 def _offset(place: Expr, dim: str, nodes: Sequence[Plan]) -> Expr | None:
@@ -355,12 +400,14 @@ def _reason(streams: Sequence[Stream], index: str) -> str:
     return f"{names} deliver {index} in order: they are merged"
 
 
-def _passed(stream: Stream) -> list[Plan]:
-    """What a stream stores elsewhere is passed over."""
-    if not stream.tests:
-        return []
-    other = And((_left(stream), Not(conjunction(stream.tests))))
-    return [Repeat(If(Holds(other), _forward(stream), Break()), f"what {stream.access.tensor} stores elsewhere")]
+def _passing(stream: Stream, over: Formula) -> Plan:
+    """A stream goes on while that is so."""
+    why = f"what of {stream.access.tensor} is {'outside' if stream.inside else 'passed'}"
+    return Repeat(If(Holds(And((_left(stream), over))), _forward(stream), Break()), why)
+
+
+def _outside(stream: Stream) -> Formula:
+    return Not(conjunction(stream.inside))
 
 
 def _left(stream: Stream) -> Formula:

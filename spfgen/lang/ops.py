@@ -309,6 +309,7 @@ def _extremes() -> list[Operator]:
         _function("fmin", 2, identity=(("biu", GREATEST), ("f", nan)), known=_both(LEAST, "biuf"), **order,
                   code=(("b", "&&"), rt)),
         _function("clip", 3, code=(("biufc", "rt"),)),
+        _function("bitwise_count", 1, code=(("biu", "rt"),)),
     ]  # fmt: skip
 
 

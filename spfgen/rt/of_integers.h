@@ -43,6 +43,13 @@ static inline VALUE spfgen_reciprocal_TYPE(VALUE a) {
     return a == 1 || a == -1 ? a : 0;
 }
 
+/* The bits of the absolute value of a that are 1. */
+static inline uint8_t spfgen_bitwise_count_TYPE(VALUE a) {
+    uint8_t count = 0;
+    for (UNSIGNED b = a < 0 ? (UNSIGNED)(0 - (UNSIGNED)a) : (UNSIGNED)a; b != 0; b &= (UNSIGNED)(b - 1)) count++;
+    return count;
+}
+
 /* The greatest common divisor. */
 static inline VALUE spfgen_gcd_TYPE(VALUE a, VALUE b) {
     UNSIGNED x = (UNSIGNED)(a < 0 ? -a : a), y = (UNSIGNED)(b < 0 ? -b : b);

@@ -33,6 +33,13 @@ static inline VALUE spfgen_reciprocal_TYPE(VALUE a) {
     return a == 1;
 }
 
+/* The bits of a that are 1. */
+static inline uint8_t spfgen_bitwise_count_TYPE(VALUE a) {
+    uint8_t count = 0;
+    for (; a != 0; a &= (VALUE)(a - 1)) count++;
+    return count;
+}
+
 /* The greatest common divisor. */
 static inline VALUE spfgen_gcd_TYPE(VALUE a, VALUE b) {
     while (a != 0) {

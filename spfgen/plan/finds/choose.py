@@ -22,13 +22,9 @@ from spfgen.plan.finds.segment import segmented
 from spfgen.plan.nodes import Bound, Find, Plan, Reach, Rejected, Scan, Variant, chain, with_body
 from spfgen.space.nodes import ForcedFind, Instance
 
-ALGORITHMS = {
-    loop.NAME: loop.ALGORITHM,
-    search.NAME: search.ALGORITHM,
-    sequential.NAME: sequential.ALGORITHM,
-    sequential.GALLOP: sequential.GALLOPING,
-    **table.ALGORITHMS,
-}
+BY_KEY = (search, sequential, table)
+"""The files of this folder that look for a key: each has `ALGORITHMS` and `propose`."""
+ALGORITHMS = {loop.NAME: loop.ALGORITHM} | {n: words for found in BY_KEY for n, words in found.ALGORITHMS.items()}
 """What a schedule calls an algorithm, and what it is called in words."""
 TESTED = (search.NAME, loop.NAME)
 """Algorithms that look through the whole range."""
@@ -120,7 +116,7 @@ def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found
     with recorded() as asked:
         if query.keys and (context.level or forced is not None):
             key = query.keys[0]
-            offers = [search.propose(query, key), *sequential.propose(query, key), *table.propose(query, key)]
+            offers = [offer for algorithms in BY_KEY for offer in algorithms.propose(query, key)]
     if forced is not None or not any(isinstance(o, Proposal) for o in offers):
         offers.append(loop.propose(query))
     if forced is not None:

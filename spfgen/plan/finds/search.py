@@ -16,12 +16,13 @@ from spfgen.plan.nodes import Key, Rejected
 
 NAME = "search"
 ALGORITHM = "binary search"
+ALGORITHMS = {NAME: ALGORITHM}
 
 
-def propose(query: Query, key: Known) -> Offer:
+def propose(query: Query, key: Known) -> list[Offer]:
     order = query.order(key)
     if order.descending is None:
-        return Rejected(NAME, order.doubt)
+        return [Rejected(NAME, order.doubt)]
     find = replace(
         query.find,
         algorithm=ALGORITHM,
@@ -30,10 +31,5 @@ def propose(query: Query, key: Known) -> Offer:
         parallel=False,
         because=f"{order.words} (by Z3 from the declared properties)",
     )
-    return Proposal(
-        NAME,
-        find,
-        query.total(
-            plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(query.length)))
-        ),
-    )
+    each = plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(query.length)))
+    return [Proposal(NAME, find, query.total(each))]

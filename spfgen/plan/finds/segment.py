@@ -40,7 +40,7 @@ def _segment(query: Query, key: Known, number: int, context: Context) -> list[Se
     needed = _needed(query, key)
     above = next((d for d in query.loops if needed <= query.known_above(d)), find.dim)
     outside = query if above == find.dim else query.above(above)
-    offers = [search.propose(outside, key), *sequential.propose(outside, key)]
+    offers = [*search.propose(outside, key), *sequential.propose(outside, key)]
     proved = [o for o in offers if isinstance(o, Proposal) and o.name != sequential.GALLOP]
     if not proved:
         return []

@@ -24,7 +24,7 @@ from spfgen.sets.bounds import bounds
 from spfgen.sets.named import Constraint
 
 NAME, GALLOP = "sequential", "gallop"
-ALGORITHM, GALLOPING = "sequential iteration", "galloping"
+ALGORITHMS = {NAME: "sequential iteration", GALLOP: "galloping"}
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def _offer(query: Query, key: Known) -> str | tuple[Offer, ...]:
     )
     setup = (Setup(above, state),)
     frugal = not state.extents
-    walking = Proposal(NAME, replace(find, algorithm=ALGORITHM), plus(walked, steps), setup, frugal)
+    walking = Proposal(NAME, replace(find, algorithm=ALGORITHMS[NAME]), plus(walked, steps), setup, frugal)
     if backward:
         return walking, Rejected(GALLOP, "it would run backwards")
-    return walking, Proposal(GALLOP, replace(find, algorithm=GALLOPING), jumps, setup, frugal)
+    return walking, Proposal(GALLOP, replace(find, algorithm=ALGORITHMS[GALLOP]), jumps, setup, frugal)
 
 
 def _kept(query: Query, key: Known) -> _Kept | str:

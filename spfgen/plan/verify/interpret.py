@@ -80,12 +80,10 @@ from spfgen.space.nodes import Group, Operand, Program, Read, Tensor, Value, siz
 from spfgen.space.own import AT
 
 Env = Mapping[str, Any]
-SORTED = frozenset({"binary search", "sequential iteration", "galloping"})
-"""Algorithms that need a sorted array."""
 MOVING = frozenset({"sequential iteration", "galloping"})
-"""Those that keep a state."""
+"""Algorithms that keep a state."""
 TABLES = frozenset({"hash map", "position array", "bitmap", "scatter"})
-"""Those that look the key up in a table."""
+"""Those that look the key up in a table: all others need a sorted array."""
 
 
 class Held(Protocol):
@@ -470,7 +468,7 @@ class _Interpreter:
         value = self.number(plan, key.value, env)
         values = [self.number(plan, call, {**env, plan.dim: p}) for p in positions]
         found = [p for p, v in zip(positions, values, strict=True) if v == value]
-        if plan.algorithm in SORTED:
+        if plan.algorithm not in TABLES:
             self.sorted(plan, values, key.descending, key.unique)
         elif key.unique and len(found) > 1:
             raise WrongPlan(plan, f"{value} stands at {found}, but each value stands once")

@@ -237,7 +237,7 @@ def test_segments_of_three_coordinates(order: list[str]) -> None:
 def test_without_a_proof_there_is_no_segment(monkeypatch) -> None:
     """As when the solver has no time: then the find looks at all positions for both keys."""
     none = Rejected("search", "no time")
-    monkeypatch.setattr(segment.search, "propose", lambda query, key: none)
+    monkeypatch.setattr(segment.search, "propose", lambda query, key: [none])
     monkeypatch.setattr(segment.sequential, "propose", lambda query, key: [none])
     kernel = spfgen.compile("C[r, c] = A[r, c]*B[r, c]", order=["r", "c"], A="dense", B="coo", C="dense")
     assert not of_kind(kernel, Segment)

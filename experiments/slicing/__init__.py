@@ -1,12 +1,13 @@
 """C = A[slice] + B[slice] of two matrices in csr with patterns of their own, as in Henry et al. 2021.
 
 A window of 500 x 500, a quarter of the rows, all but the first and the last row, and every second, fourth and eighth
-row and column. The result is in csr, its pattern computed (ours), or dense (`ours-dense`). scipy and PyData/Sparse copy
-the slices first, with one thread.
+row and column. The result is in csr, its pattern computed (ours), or dense where that is not too large (`ours-dense`).
+scipy and PyData/Sparse copy the slices first, with one thread.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -25,6 +26,8 @@ from experiments.peers.kernels import in_csr, measured, returning
 
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 5.0
 WINDOW = 500
+MOST_DENSE = 10_000_000
+"""Elements of a dense result; more of them are only memory."""
 TARGETS = (
     Target("scipy, windows", ("scipy",), 2.25, part="window"),
     Target("scipy, strides", ("scipy",), 1.47, part="stride"),
@@ -90,12 +93,16 @@ def pair(size: int, per_row: int) -> Pair:
 def case(name: str, size: int, per_row: int, threads: int) -> Case:
     """One kind of slice."""
     parts = slices(size)[name]
+    elements = math.prod(len(range(*part.indices(size))) for part in parts[0])
+    dense = [Contestant("ours-dense", partial(prepare_ours, parts=parts, out="dense", threads=threads))]
+    if elements > MOST_DENSE:
+        dense = []
     return Case(
         label=f"{name}, {size} rows, {per_row} a row, {threads} thread{'s' if threads > 1 else ''}",
         data=partial(pair, size, per_row),
         ours=partial(prepare_ours, parts=parts, out="csr", threads=threads),
         peers=(
-            Contestant("ours-dense", partial(prepare_ours, parts=parts, out="dense", threads=threads)),
+            *dense,
             Contestant("scipy", partial(prepare_scipy, parts=parts), "1 thread"),
             Contestant("sparse", partial(prepare_sparse, parts=parts), "1 thread"),
         ),

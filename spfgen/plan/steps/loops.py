@@ -13,7 +13,6 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
-from spfgen.layout.intervals import intervals_of
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
@@ -47,7 +46,12 @@ class Loops(Equations):
     @property
     def axes(self) -> dict[str, int]:
         """Along which coordinate results can be packed by intervals."""
-        found = {t.name: intervals_of(t.assembled) for t in self.program.tensors if t.assembled is not None}
+        assembled = [(t.name, t.assembled) for t in self.program.tensors if t.assembled is not None]
+        if not assembled:
+            return {}
+        from spfgen.layout.intervals import intervals_of  # with numpy, which dense results do not need
+
+        found = {name: intervals_of(layout) for name, layout in assembled}
         return {name: own.axis for name, own in found.items() if own is not None}
 
     def step(self, step: Any, env: Env) -> list[Plan]:

@@ -106,10 +106,22 @@ def run(arguments: list[str]) -> int:
         except MemoryError as error:
             message(f"expected data that fit in memory, but {error or 'they do not'}", DataError.title)
             return DataError.exit_code
-        except Exception:
-            return _our_bug()
+        except Exception as error:
+            if not _is_of_interrupt(error):
+                return _our_bug()
+            message("interrupted")
+            _drop_half_made(error)
+            return INTERRUPTED
         finally:
             sys.unraisablehook = dropped
+
+
+def _is_of_interrupt(error: BaseException) -> bool:
+    """Whether an error came of an interrupt: a library that is being imported may raise another one."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 def _not_lost(lost: sys.UnraisableHookArgs) -> None:

@@ -489,6 +489,7 @@ def test_a_full_disk() -> None:
 def test_interrupted(moment: float) -> None:
     code = f"""
 import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which what runs in the background ignores
 from spfgen.cli import run
 threading.Timer({moment}, os.kill, (os.getpid(), signal.SIGINT)).start()
 sizes = ["--size=i=2000", "--size=j=2000", "--size=k=2000"]
@@ -496,7 +497,7 @@ data = ["--data=A=random:0.3", "--data=B=random", "--data=D=random"]
 sys.exit(run(["run", {KERNELS!r}, "-k", "sddmm", *data, *sizes]))
 """
     one = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (one.returncode, one.stdout) == (130, "")
+    assert (one.returncode, one.stdout) == (130, ""), one.stderr
     assert one.stderr.strip().endswith("spfgen: interrupted")
 
 
@@ -824,3 +825,19 @@ def test_layouts_tell_how_facts_are_checked(run) -> None:
     checks = json.loads(run("layouts", "sv_unsorted", "--json")[1])["index"]["idx"]["checks"]
     assert checks["0 <= idx(p) < n"] == "checked one by one"
     assert checks["injective"].startswith("checked for pairs that follow one another among equal keys: proved")
+
+
+def test_an_error_that_an_interrupt_made_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of a library whose import was interrupted."""
+
+    def main(*_: object, **more: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ImportError("half a library") from None
+
+    monkeypatch.setattr(cli.command, "main", main)
+    assert cli.run(["layouts"]) == 130
+    assert capsys.readouterr().err == "spfgen: interrupted\n"

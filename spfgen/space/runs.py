@@ -32,7 +32,9 @@ def is_about_runs(statement: lang.Statement, layouts: Mapping[str, Layout], comp
 def _is_constant(access: lang.Access, index: str, layouts: Mapping[str, Layout]) -> bool:
     layout = layouts.get(access.tensor)
     moving = [k for k, s in enumerate(access.subscripts) if index in variables(s)]
-    if layout is None or len(moving) != 1 or access.subscripts[moving[0]] != Var(index):
+    if layout is None or len(access.subscripts) != layout.rank:  # which is refused later
+        return False
+    if len(moving) != 1 or access.subscripts[moving[0]] != Var(index):
         return False
     return is_constant_along(layout, layout.coordinates[moving[0]])
 

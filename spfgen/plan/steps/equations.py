@@ -39,10 +39,13 @@ class Equations(Hoisting):
         if eq.target in self.assembled or eq.target in self.collected:
             return self.to_entries(eq, env)
         access = lang.Access(eq.target, eq.subscripts, eq.span)
-        if eq.target not in self.dense or eq.within:
-            return self.within(eq, access, env)
         reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
         some = eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
+        if eq.target not in self.dense or eq.within:
+            if some and reads:
+                return self.from_copy(eq, env)
+            first = self.emptied(eq.target) if some else []
+            return [*first, *self.within(eq, access, env)]
         if reads - {(eq.target, eq.subscripts)} or (some and reads):
             return self.from_copy(eq, env)
         if some:

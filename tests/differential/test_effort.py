@@ -258,3 +258,33 @@ def test_nested_reductions_of_nothing(text: str, shape: tuple[int, ...]) -> None
     wanted = outer.reduce(inner.reduce(np.zeros(shape), 2, initial=start[inner]), 1, initial=start[outer])
     found = spfgen.compile(text, A="csf", y="dense")(A=spfgen.pack(np.zeros(shape), "csf"))
     np.testing.assert_array_equal(found, wanted)
+
+
+HALVES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("y[i] = max(j: A[i,j])", "antisym_csr"): lambda a, x: a.max(1),
+    ("y[i] = min(j: A[i,j] + x[j])", "sym_csr fill inf"): lambda a, x: (a + x).min(1),
+    ("y[i] = max(j: A[i,j]*x[j])", "antisym_csr"): lambda a, x: (a * x).max(1),
+}
+
+
+@pytest.mark.parametrize(("text", "layout"), HALVES)
+def test_half_of_each_row_is_stored_in_other_rows(text: str, layout: str) -> None:
+    """That half is not looked for in all rows that come later: rows and entries count, nothing else."""
+
+    def taken(n: int) -> int:
+        rng = np.random.default_rng(n)
+        fill, sign = (np.inf, 1) if "inf" in layout else (0.0, -1)
+        a, x = np.full((n, n), fill), np.arange(1.0, n + 1)
+        for i, j, value in rng.integers(0, n, (2 * n, 3)):
+            if i != j:
+                a[i, j], a[j, i] = value, sign * value
+        found = Effort()
+        given = {"x": x} if "x[" in text else {}
+        with by_the_interpreter(found) as ran:
+            kernel = spfgen.compile(text, A=layout, y="dense", **dict.fromkeys(given, "dense"))
+            result = kernel(A=spfgen.pack(a, layout.split()[0], fill=fill), **given)
+        assert ran
+        np.testing.assert_array_equal(result, HALVES[text, layout](a, x))
+        return found.total
+
+    assert taken(80) <= 6 * taken(20)

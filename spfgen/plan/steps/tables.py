@@ -114,10 +114,11 @@ class Tables(Nests):
         return everything and (isinstance(node, Scan) or node.key is None)
 
     def looks_everywhere(self, node: Plan) -> bool:
+        """Whether a loop goes over all values of an index, or all beyond another's, to look for entries at each."""
         if isinstance(node, Find) and node.key is None:
             return True
-        if not isinstance(node, Scan):
+        if not isinstance(node, Scan) or not any(isinstance(n, Find | Segment) for n in walk(node.body, Plan)):
             return False
-        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
-        sized = bounds <= {*self.program.size_of, *self.program.parameters, *self.sizes}
-        return sized and any(isinstance(n, Find | Segment) for n in walk(node.body, Plan))
+        sizes = {*self.program.size_of, *self.program.parameters, *self.sizes}
+        ends = [{v for e in side for v in variables(e)} for side in (node.low, node.high)]
+        return all(end <= sizes | set(self.extents) for end in ends) and any(end <= sizes for end in ends)

@@ -12,7 +12,8 @@
 | print   | text   | NAME.c and NAME.h                           | cir/tree/print.py        |                        |
 
 Sums of products take this road. Kernels that are more than that (any function, fill values, views, steps such as `for`
-and `if`) part from it in `join` and meet it again in `print`:
+and `if`), and sums that would compare all that one tensor stores with all that another does, part from it in `join` and
+meet it again in `print`:
 
 | pass    | result | what it is                                  | where                    | verified by            |
 |---------|--------|---------------------------------------------|--------------------------|------------------------|
@@ -30,7 +31,7 @@ optimisation (lang/optimization.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -52,6 +53,7 @@ from spfgen.lang.uses import accesses_in
 from spfgen.layout.checked import layout_of
 from spfgen.layout.nodes import SCALAR, Layout
 from spfgen.plan import expression, left_out
+from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.limits import limits_of
 from spfgen.plan.context import check_met, context_of
 from spfgen.plan.from_space import plan_group
@@ -62,7 +64,8 @@ from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
-from spfgen.space.from_lang import join
+from spfgen.space.from_lang import is_sums, join
+from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program
 
 LOGGER = logging.getLogger(__name__)
@@ -104,15 +107,42 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
         recorded() as answers,
         left_out.recorded() as left,
     ):
-        program = join(kernel, layouts)
-        check_program(program)
-        check_declared(kernel, program)
         last = stop_after if stop_after in C_PASSES else ""
-        plans = make_plans(program, "" if last else stop_after)
+        program, plans = _planned(kernel, layouts, "" if last else stop_after)
         made = replace(print_kernel(program, plans, unique(answers), last), left_out=tuple(left))
     asked = len(made.obligations)
     LOGGER.debug("%.2f s: C of `%s`, %d questions to Z3", perf_counter() - start, kernel.name, asked)
     return made
+
+
+def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> tuple[Program, tuple[Plan, ...]]:
+    """The iteration spaces and their plans. Where sums of products would compare all that one tensor stores with all
+    that another does, they are steps as all else is, which look entries up in hash tables."""
+    program = _joined(kernel, layouts)
+    plans = make_plans(program, stop_after)
+    if kernel.is_scheduled or not _compares_all(program, plans) or not is_sums(kernel, layouts):
+        return program, plans
+    try:
+        other = _joined(kernel, layouts, join_steps)
+    except SpfgenError:
+        return program, plans
+    found = make_plans(other, stop_after)
+    return (program, plans) if _compares_all(other, found) else (other, found)
+
+
+def _joined(
+    kernel: Kernel,
+    layouts: Mapping[str, Layout],
+    by: Callable[[Kernel, Mapping[str, Layout]], Program] = join,
+) -> Program:
+    program = by(kernel, layouts)
+    check_program(program)
+    check_declared(kernel, program)
+    return program
+
+
+def _compares_all(program: Program, plans: Sequence[Plan]) -> bool:
+    return bool(program.level) and compares_all(plans, context_of(program).stored)
 
 
 def _to_report(kernel: Kernel) -> tuple[str, ...]:

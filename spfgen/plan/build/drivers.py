@@ -7,7 +7,7 @@ rough count of its work, every find for the price of one look-up, is far below t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from spfgen import tuning
 from spfgen.errors import SpfgenError
@@ -20,7 +20,7 @@ from spfgen.plan.analyse.work import work
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import Bound, Do, Find, Plan, chain
+from spfgen.plan.nodes import Bound, Do, Find, Plan, Scan, chain
 from spfgen.sets.named import Space
 from spfgen.space.nodes import Instance, Operand
 
@@ -38,30 +38,72 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
-    between = _intersected(instance, best, context)
     tried = {tuple(s.dim for s in best)}
     first = next((s.dim for s in best if s.kind == "scan"), "")
-    alike = {_form(o) for o in instance.reads if first in o.positions}
+    leads = {_form(o) for o in instance.reads if first in o.positions}
+    alike: set[tuple[object, ...]] = set()
     cost = rough(instance, best)
+    between = [(_intersected(instance, best, context), cost)]
     for operand in instance.reads:
-        leading = operand.positions[:1] if operand.sparse else ()
-        if not leading or leading[0] in context.forced or _form(operand) in alike:
+        form = _form(operand)
+        if not operand.sparse or not operand.positions or context.forced.keys() & {*operand.positions} or form in alike:
             continue
-        alike.add(_form(operand))
-        try:
-            dims = _ordered(instance, context, leading)
-        except SpfgenError:
+        alike.add(form)
+        # Its outermost loop comes first; or all of its own, before those of others.
+        for wanted in (operand.positions,) if form in leads else (operand.positions[:1], operand.positions):
+            other = _in_order_of(instance, wanted, context, tried)
+            if other is None:
+                continue
+            price = rough(instance, other)
+            between.append((_intersected(instance, other, context), price))
+            if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
+                best, cost = other, price
+    for wanted in _inside_out(instance, context) if _looks_everywhere(instance, best) else ():
+        other = _in_order_of(instance, wanted, context, tried)
+        if other is None:
             continue
-        if dims in tried:
-            continue
-        tried.add(dims)
-        other = steps_in_order(instance, dims)
-        between = between or _intersected(instance, other, context)
-        price = rough(instance, other)
+        price = rough(instance, other, context)
         if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
             best, cost = other, price
     found = [best] if best is first_of_all else [best, first_of_all]
-    return found if between is None else [between, *found]
+    for steps, price in between:
+        if steps is not None and mean_ratio(price, cost, context.stored) <= tuning.DRIVER_GAIN:
+            return [steps, *found]
+    return found
+
+
+def _in_order_of(
+    instance: Instance, wanted: Sequence[str], context: Context, tried: set[tuple[str, ...]]
+) -> list[Step] | None:
+    """The steps of this order, if there is one that was not tried yet."""
+    try:
+        dims = _ordered(instance, context, wanted)
+    except SpfgenError:
+        return None
+    if dims in tried:
+        return None
+    tried.add(dims)
+    return steps_in_order(instance, dims)
+
+
+def _looks_everywhere(instance: Instance, steps: Sequence[Step]) -> bool:
+    """Whether a loop over all values of a dimension stands within another loop, and something is looked for in it."""
+    loops = [n for n in chain(with_finds(_nest(instance, steps))) if isinstance(n, Scan | Find)]
+    sizes = set(instance.sizes)
+    return any(
+        isinstance(n, Scan) and {v for e in (*n.low, *n.high) for v in variables(e)} <= sizes
+        for k, n in enumerate(loops)
+        if k and any(isinstance(f, Find) for f in loops[k:])
+    )
+
+
+def _inside_out(instance: Instance, context: Context) -> Iterator[tuple[str, ...]]:
+    """Orders in which one operand drives, and of the others the innermost position comes first: it can be found among
+    all that are stored, and those around it by where it lies."""
+    sparse = [o for o in instance.reads if o.sparse and o.positions and not context.forced.keys() & {*o.positions}]
+    for operand in sparse:
+        others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
+        yield (*operand.positions, *others)
 
 
 def _intersected(instance: Instance, steps: Sequence[Step], context: Context) -> list[Step] | None:
@@ -80,10 +122,8 @@ def _intersected(instance: Instance, steps: Sequence[Step], context: Context) ->
             found = steps_in_order(instance, _ordered(instance, context, (*outer, *others, steps[along].dim)))
         except SpfgenError:
             continue
-        body: Plan = Do(instance.target, "+=", instance.value)
-        for step in reversed(found):
-            body = wrapped(step, body)
-        sought = Counter(n.dim for n in chain(narrowed(instance, body, found, context)) if isinstance(n, Bound))
+        nest = narrowed(instance, _nest(instance, found), found, context)
+        sought = Counter(n.dim for n in chain(nest) if isinstance(n, Bound))
         if all(sought[dim] == 2 for dim in others):
             return found
     return None
@@ -131,13 +171,22 @@ def _form(operand: Operand) -> tuple[object, ...]:
     return positions, operand.array, operand.subscripts
 
 
-def rough(instance: Instance, steps: list[Step]) -> Expr:
-    """About how many nanoseconds, whatever the algorithms of the finds are."""
-    body: Plan = Do(instance.target, "+=", instance.value)
-    for step in reversed(steps):
-        body = wrapped(step, body)
+def rough(instance: Instance, steps: Sequence[Step], context: Context | None = None) -> Expr:
+    """About how many nanoseconds, whatever the algorithms of the finds are. With a context, loops over positions that
+    are found by their bounds are as short as they will be."""
+    body = _nest(instance, steps)
+    if context is not None:
+        body = narrowed(instance, body, steps, context)
 
     def price(find: Find, length: Expr) -> Expr:
         return Num(tuning.LOOKUP_NS) if _quick(instance, find) else length
 
     return work(Counts(instance), with_finds(body), price).nanoseconds
+
+
+def _nest(instance: Instance, steps: Sequence[Step]) -> Plan:
+    """The loops, with nothing said about who runs them."""
+    body: Plan = Do(instance.target, "+=", instance.value)
+    for step in reversed(steps):
+        body = wrapped(step, body)
+    return body

@@ -60,8 +60,8 @@ from spfgen.plan.nodes import (
     chain,
     with_body,
 )
+from spfgen.plan.steps.driving import Driving
 from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
-from spfgen.plan.steps.tables import Tables
 from spfgen.plan.transform.simplify import simplify
 from spfgen.sets.affine import NotAffine, expression
 from spfgen.sets.uf import linear
@@ -97,8 +97,13 @@ class Stream:
         """The first coordinate behind what the position stores."""
         return Bin("+", self.coordinate, ONE) if self.stop is None else self.stop
 
+    def reads(self) -> set[str]:
+        """The names that decide where it begins and ends."""
+        first = [e for n in self.before for s in n.computed() for e in (*s.exprs, *s.low, *s.high)]
+        return {v for e in (*first, self.low, self.top if self.given else self.high) for v in variables(e)}
 
-class Merging(Tables):
+
+class Merging(Driving):
     """Merges of streams."""
 
     def merged(
@@ -128,6 +133,8 @@ class Merging(Tables):
             streams = self.streams(accesses, index, here)
             if streams is None or not (alone or any(s.stop is not None for s in streams)):
                 continue
+            if outer and any(s.inside and not s.reads() & set(outer) for s in streams):
+                continue  # all that the tensor stores would be passed over for each of the others
             inside = [c for c in conditions if index in self.indices_of(c)]
             around = tuple(c for c in conditions if c not in inside)
             if not all(self.is_affine(c) for c in around):

@@ -105,13 +105,9 @@ class Tables(Nests):
             self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
         return self.tables[name]
 
-    def compares(self, node: Plan) -> bool:
-        """Whether a loop looks at everything that a tensor stores."""
-        if not isinstance(node, Find | Scan):
-            return False
-        bounds = {v for e in (*node.low, *node.high) for v in variables(e)}
-        everything = bool(bounds) and bounds <= {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
-        return everything and (isinstance(node, Scan) or node.key is None)
+    def stores(self) -> set[str]:
+        """The sizes that say how much tensors and tables store."""
+        return {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
 
     def looks_everywhere(self, node: Plan) -> bool:
         """Whether a loop goes over all values of an index, or all beyond another's, to look for entries at each."""

@@ -12,6 +12,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
+from spfgen.plan.analyse.comparisons import looks_at_all
 from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
@@ -161,7 +162,9 @@ class Values(Merging):
         found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
         if access.tensor in self.collected.values():
             return self.probed(access, env)
-        if access.tensor not in self.written and any(self.compares(n) for p in found for n in walk(p, Plan)):
+        if access.tensor not in self.written and any(
+            looks_at_all(n, self.stores()) for p in found for n in walk(p, Plan)
+        ):
             return self.probed(access, env)
         plain = self.plainly(found, name)
         if plain is not None:

@@ -50,6 +50,7 @@ from spfgen.lang.oracle.names import Names
 from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of, used_in
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
+from spfgen.lang.uses import leaves_the_rest
 
 Array = npt.NDArray[Any]
 
@@ -186,7 +187,7 @@ class Run(Values):
     def clear(self, step: n.Statement, result: Array, frame: Frame, scalars: Any) -> None:
         """The places that the statement has not computed get the fill value."""
         subscripts = step.target.subscripts
-        if step.within or any(isinstance(s, n.Range) for s in subscripts):
+        if step.within or leaves_the_rest(step):
             return
         if any(not isinstance(s, Expr) for s in subscripts) and (frame.indices or self.repeating):
             return

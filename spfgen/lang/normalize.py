@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from spfgen.errors import SpecError
 from spfgen.facts.formula import TRUE, Formula, conjunction, conjuncts, variables
@@ -49,25 +50,29 @@ def _step(step: Step, around: frozenset[str]) -> Step:
 def _as_update(statement: Statement) -> Statement:
     """`y = y + v` as `y += v`, where v does not read y: the term y is no sum, whatever the condition says."""
     terms = list(_added(statement.value))
-    rest = [t for t in terms if t != statement.target]
+    rest = [t for t in terms if t != (statement.target, True)]
     name = statement.target.tensor
-    others = (n for t in rest for n in walk(t) if isinstance(n, Access) and n.tensor == name)
+    others = (n for t, _ in rest for n in walk(t) if isinstance(n, Access) and n.tensor == name)
     if statement.op != "=" or len(rest) != len(terms) - 1 or not rest or any(others):
         return statement
-    value = rest[0]
-    for term in rest[1:]:
-        value = Apply("add", (value, term))
-    return replace(statement, op="+=", value=value)
+    added, taken = [t for t, positive in rest if positive], [t for t, positive in rest if not positive]
+    if not added:
+        return replace(statement, op="subtract", value=reduce(_sum, taken))
+    return replace(statement, op="+=", value=reduce(lambda a, b: Apply("subtract", (a, b)), taken, reduce(_sum, added)))
 
 
-def _added(value: Value) -> Iterator[Value]:
-    """The terms of a sum; a difference is one term."""
+def _sum(one: Value, other: Value) -> Value:
+    return Apply("add", (one, other))
+
+
+def _added(value: Value, positive: bool = True) -> Iterator[tuple[Value, bool]]:
+    """The terms of a sum, and whether they are added: else they are subtracted."""
     match value:
-        case Apply("add", (left, right), function=None):
-            yield from _added(left)
-            yield from _added(right)
+        case Apply("add" | "subtract" as op, (left, right), function=None):
+            yield from _added(left, positive)
+            yield from _added(right, positive == (op == "add"))
         case _:
-            yield value
+            yield value, positive
 
 
 def _statement(statement: Statement, around: frozenset[str]) -> Statement:

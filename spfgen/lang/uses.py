@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spfgen.ir import walk
-from spfgen.lang.nodes import Access, For, If, Let, Set, Statement, While
+from spfgen.lang.nodes import Access, For, If, Let, Range, Set, Statement, While
 
 
 def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
@@ -17,6 +17,13 @@ def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
 def statements_in(steps: Sequence[Any]) -> Iterator[Statement]:
     """All equations."""
     return (n for s in steps for n in walk(s) if isinstance(n, Statement))
+
+
+def leaves_the_rest(step: Statement) -> bool:
+    """Whether the points of the target that an equation does not reach stay as they are: it is about a slice, or its
+    value reads the target at the point itself."""
+    own = any(n == step.target for n in walk(step.value))
+    return own or any(isinstance(s, Range) for s in step.target.subscripts)
 
 
 def read_first(steps: Sequence[Any], in_loops: bool) -> set[str]:

@@ -21,6 +21,7 @@ from spfgen.facts.formula import (
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
+from spfgen.lang.uses import leaves_the_rest
 from spfgen.lang.values import indices_of
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
 
@@ -130,7 +131,7 @@ class Normal:
             tuple(at),
             None if step.where is None else rename(step.where, inside),
             step.within,
-            any(isinstance(s, lang.Range) for s in target.subscripts),
+            leaves_the_rest(step),
             show_statement(step),
             step.span,
         )

@@ -94,7 +94,7 @@ class Equation:
     """`target op value` at every point of the `indices`, which no step around binds, where the condition holds.
     `subscripts` are those of the target; one that is a value has a name in `at`. `updates`: the operator that combines
     the old value and the new one; None where it is stored. `within`: only where the target stores something. `selects`:
-    a slice of the target is meant, all else of it stays as it is."""
+    what is not reached of the target stays as it is."""
 
     target: str
     subscripts: tuple[Expr, ...]

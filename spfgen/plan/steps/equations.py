@@ -14,7 +14,7 @@ from spfgen.plan.nodes import Block, Emptied, If, Let, Plan
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
 from spfgen.space.regions import Region
-from spfgen.space.steps import Equation
+from spfgen.space.steps import Chosen, Equation
 from spfgen.space.typed import Holds, Scalar
 
 
@@ -31,6 +31,9 @@ class Equations(Hoisting):
             if first:
                 return [*first, *self.equation(replace(eq, value=value), env)]
         target = self.tensors[eq.target]
+        if eq.selects and eq.where is not None and eq.target in self.collected and eq.updates is None:
+            old = lang.Access(self.collected[eq.target], eq.subscripts, eq.span)
+            return self.equation(replace(eq, value=Chosen(eq.where, eq.value, old), where=None), env)
         if eq.indices and any(a.tensor == self.collected.get(eq.target) for a in accesses_of(eq.value)):
             return self.from_table_before(eq, env)
         if eq.at:
@@ -42,9 +45,13 @@ class Equations(Hoisting):
         reads = {(a.tensor, a.subscripts) for a in accesses_of(eq.value) if a.tensor == eq.target}
         some = eq.updates is None and not eq.selects and not env.known and not _writes_all(eq)
         if eq.target not in self.dense or eq.within:
-            if some and reads:
+            emptied = eq.updates is None and not eq.selects and not eq.within and (some or eq.where is not None)
+            if emptied and reads:
                 return self.from_copy(eq, env)
-            first = self.emptied(eq.target) if some else []
+            if emptied and some:
+                return [*self.emptied(eq.target), *self.within(eq, access, env)]
+            fill = lang.Constant(target.layout.fill)
+            first = self.filled(eq, access, fill, env) if emptied else []
             return [*first, *self.within(eq, access, env)]
         if reads - {(eq.target, eq.subscripts)} or (some and reads):
             return self.from_copy(eq, env)
@@ -64,10 +71,10 @@ class Equations(Hoisting):
                 found = None
         elif found is None or fill is None:
             found = None
-            if conditions:
+            if conditions and not eq.selects:
                 parts += self.filled(eq, access, lang.Constant(0), env)
         else:
-            parts += self.filled(eq, access, lang.Constant(fill), env)
+            parts += self.filled(eq, access, lang.Constant(fill), env, conditions if eq.selects else ())
         if found is None:
             found = [Region((access,))]
 
@@ -107,7 +114,7 @@ class Equations(Hoisting):
             if neutral is not None and self.regions.fill(eq.value) == neutral:
                 found = self.regions.of(eq.value)
         parts: list[Plan] = []
-        if eq.updates is None and not env.known and not env.again:
+        if eq.updates is None and not env.known and not env.again and not eq.selects:
             if eq.target in self.collected:
                 parts += [Emptied(self.collected[eq.target])]
             elif eq.target not in self.assembled:
@@ -196,7 +203,7 @@ class Equations(Hoisting):
         whole = (
             eq.updates is None and eq.where is None and len(spoken) == len(eq.subscripts) and spoken <= {*eq.indices}
         )
-        again = eq.updates is None and not whole and not (env.known & set(self.extents)) <= spoken
+        again = eq.updates is None and not whole and (eq.selects or not (env.known & set(self.extents)) <= spoken)
         everywhere = found is None or not same or again
         conditions = () if eq.where is None else tuple(conjuncts(eq.where))
 
@@ -211,7 +218,7 @@ class Equations(Hoisting):
 
         regions = [Region(())] if everywhere else found or []
         emptied: list[Plan] = []
-        if kept and (whole or (eq.updates is None and not env.known)):
+        if kept and (whole or (eq.updates is None and not env.known and not eq.selects)):
             emptied = [Emptied(self.collected[eq.target])]
         if kept:  # one thread adds to a table
             env = replace(env, parallel=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import Var
+from spfgen.facts.formula import Formula, Var
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Append, Block, Entry, Plan, Store
 from spfgen.plan.steps.env import Env, cast, key_of, number_of
@@ -58,13 +59,15 @@ class Stores(Reductions):
 
         return self.nests((access,), indices, (), leaf, Env())
 
-    def filled(self, eq: Equation, access: lang.Access, value: Any, env: Env) -> list[Plan]:
-        """Every point of the target becomes the value."""
+    def filled(
+        self, eq: Equation, access: lang.Access, value: Any, env: Env, conditions: Sequence[Formula] = ()
+    ) -> list[Plan]:
+        """Every point of the target at which the conditions hold becomes the value."""
 
         def leaf(inner: Env) -> Plan:
             return Block(tuple(self.stored(replace(eq, updates=None), access, value, inner)))
 
-        return self.passes([Region((access,))], eq.indices, (), leaf, env, eq.subscripts)
+        return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
 
     def emptied(self, name: str) -> list[Plan]:
         """All of a tensor becomes its fill."""

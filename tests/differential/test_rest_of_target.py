@@ -1,0 +1,75 @@
+"""What a statement does not reach of its target: empty, or as it was where the value reads the target at the point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+
+Y, X = np.array([1.0, 2.0, 3.0, 4.0]), np.array([10.0, 20.0, 30.0, 40.0])
+FIRST = np.arange(4) < 2
+KEPT: dict[str, Callable[[Any, Any], Any]] = {
+    "y[i] = y[i] + x[i] where i < 2": lambda y, x: y + x,
+    "y[i] = y[i] - x[i] where i < 2": lambda y, x: y - x,
+    "y[i] = x[i] - y[i] where i < 2": lambda y, x: x - y,
+    "y[i] = y[i]*x[i] where i < 2": lambda y, x: y * x,
+    "y[i] = y[i] - sin(x[i]) where i < 2": lambda y, x: y - np.sin(x),
+    "y[i] = y[i] + sin(x[i]) - x[i] where i < 2": lambda y, x: y + np.sin(x) - x,
+    "y[i] = sin(x[i]) - y[i] where i < 2": lambda y, x: np.sin(x) - y,
+    "y[i] = sin(y[i]) + x[i] where i < 2": lambda y, x: np.sin(y) + x,
+    "y[i] = maximum(y[i], x[i]/8) where i < 2": lambda y, x: np.maximum(y, x / 8),
+}
+
+
+@pytest.mark.parametrize("layout", ["dense", "sv", "sv_unsorted", "dense fill 7"])
+@pytest.mark.parametrize("text", KEPT)
+def test_what_is_updated_keeps_the_rest(text: str, layout: str) -> None:
+    """The same whatever functions the value has and however the target is stored."""
+    target = spfgen.pack(Y, layout.split()[0], fill=7.0 if "fill" in layout else None)
+    result = spfgen.compile(text, y=layout, x="dense")(y=target, x=X)
+    np.testing.assert_allclose(np.asarray(result), np.where(FIRST, KEPT[text](Y, X), Y))
+
+
+@pytest.mark.parametrize("layout", ["dense", "coo", "csr"])
+@pytest.mark.parametrize("text", ["C[i,i] = C[i,i]*2", "C[i,i] = sin(C[i,i])"])
+def test_what_is_updated_on_a_diagonal_keeps_the_rest(text: str, layout: str) -> None:
+    c = np.arange(1.0, 10.0).reshape(3, 3)
+    new = np.diag(c) * 2 if "*2" in text else np.sin(np.diag(c))
+    result = spfgen.compile(text, C=layout)(C=spfgen.pack(c, layout))
+    np.testing.assert_allclose(np.asarray(result), np.where(np.eye(3, dtype=bool), np.diag(new), c))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sv", "sv_unsorted"])
+@pytest.mark.parametrize(
+    "text", ["y[i] = x[i] where i < 2", "y[i] = sin(x[i]) where i < 2", "y[i] = sin(x[i]) where i < 2 and n < n"]
+)
+def test_what_is_written_empties_the_rest(text: str, layout: str) -> None:
+    spec = spfgen.parse(f"kernel k {{ size n tensor y : {layout} tensor x : dense {text} }}")
+    new = np.sin(X) if "sin" in text else X
+    result = spec.kernels["k"].compile()(y=spfgen.pack(Y, layout), x=X, n=1)
+    np.testing.assert_allclose(np.asarray(result), np.where(FIRST, new, 0) * ("n < n" not in text))
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "dense"])
+def test_a_computed_pattern_is_updated_in_part(layout: str) -> None:
+    """What an update removes from a result is gone, also where its entries are kept in a table."""
+    a, b = np.diag([1.0, 2.0, 3.0]), np.ones((3, 3))
+    b[0, 0] = 0
+    spec = spfgen.parse(
+        f"kernel k {{ tensor A, B : csr tensor C : {layout}"
+        " C[i,j] = maximum(A[i,j], B[i,j])*5  C[i,j] = sqrt(C[i,j]*B[i,j]) where i < 2 }"
+    )
+    result = spec.kernels["k"].compile()(A=spfgen.pack(a, "csr"), B=spfgen.pack(b, "csr"))
+    first = np.maximum(a, b) * 5
+    np.testing.assert_allclose(np.asarray(result), np.where(np.arange(3)[:, None] < 2, np.sqrt(first * b), first))
+
+
+@pytest.mark.parametrize("text", ["y[i(1:3)] = w[i] where i < 1", "y[i(1:3)] = sin(w[i]) where i < 1"])
+def test_a_condition_in_a_slice_keeps_the_rest(text: str) -> None:
+    w = np.array([7.0, 8.0])
+    result = spfgen.compile(text, y="dense", w="dense")(y=Y.copy(), w=w)
+    np.testing.assert_allclose(result, [1, np.sin(7) if "sin" in text else 7, 3, 4])

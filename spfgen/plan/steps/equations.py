@@ -50,8 +50,8 @@ class Equations(Hoisting):
                 return self.from_copy(eq, env)
             if emptied and some:
                 return [*self.emptied(eq.target), *self.within(eq, access, env)]
-            fill = lang.Constant(target.layout.fill)
-            first = self.filled(eq, access, fill, env) if emptied else []
+            empty = lang.Constant(target.layout.fill)
+            first = self.filled(eq, access, empty, env) if emptied else []
             return [*first, *self.within(eq, access, env)]
         if reads - {(eq.target, eq.subscripts)} or (some and reads):
             return self.from_copy(eq, env)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Find, Plan, Scan
+from spfgen.plan.nodes import PLANS, Collect, Find, Plan, Scan
+from spfgen.space.own import COUNT
 
 
 def looks_at_all(node: object, stored: Collection[str]) -> bool:
@@ -20,5 +21,7 @@ def looks_at_all(node: object, stored: Collection[str]) -> bool:
 
 def compares_all(plans: Iterable[Plan], stored: Collection[str]) -> bool:
     """Whether such a loop stands within another loop: all that one tensor stores is compared with all of another."""
-    loops = (n for p in plans for n in walk(p, PLANS) if isinstance(n, Scan | Find))
+    nodes = [n for p in plans for n in walk(p, PLANS)]
+    stored = {*stored, *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}
+    loops = (n for n in nodes if isinstance(n, Scan | Find))
     return any(looks_at_all(n, stored) for loop in loops if loop.inner for n in walk(loop.inner, PLANS))

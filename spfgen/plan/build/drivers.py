@@ -13,6 +13,7 @@ from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
+from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
@@ -21,7 +22,9 @@ from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
 from spfgen.plan.nodes import Bound, Do, Find, Plan, Scan, chain
+from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Space
+from spfgen.sets.uf import comparisons
 from spfgen.space.nodes import Instance, Operand
 
 _ORDERS = ("<", "<=", ">", ">=")
@@ -34,7 +37,9 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
     """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
     order of the text, should the promise not be kept."""
     best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
-    if context.order or not context.level or sum(o.sparse for o in instance.reads) < 2:
+    if context.order or not context.level:
+        return [best]
+    if sum(o.sparse for o in instance.reads) < 2 and not compares_all([_nest(instance, best)], context.stored):
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
@@ -87,11 +92,12 @@ def _in_order_of(
 
 
 def _looks_everywhere(instance: Instance, steps: Sequence[Step]) -> bool:
-    """Whether a loop over all values of a dimension stands within another loop, and something is looked for in it."""
+    """Whether a loop over all values of a dimension, or all beyond another's, stands within another loop, and something
+    is looked for in it."""
     loops = [n for n in chain(with_finds(_nest(instance, steps))) if isinstance(n, Scan | Find)]
     sizes = set(instance.sizes)
     return any(
-        isinstance(n, Scan) and {v for e in (*n.low, *n.high) for v in variables(e)} <= sizes
+        isinstance(n, Scan) and any({v for e in end for v in variables(e)} <= sizes for end in (n.low, n.high))
         for k, n in enumerate(loops)
         if k and any(isinstance(f, Find) for f in loops[k:])
     )
@@ -158,11 +164,14 @@ def steps_in_order(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
 
 
 def _quick(instance: Instance, find: Find) -> bool:
-    """Whether there is hope for more than a plain loop: an order, or a range that does not change."""
+    """Whether there is hope for more than a plain loop: an order, or a value to look for in a range that does not
+    change."""
     call = find.loads[0].call
     compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
     ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
-    return ordered or all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
+    fixed = all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
+    about = comparisons(find.conditions)
+    return ordered or (fixed and any(single_value(about, loaded.dim) is not None for loaded in find.loads))
 
 
 def _form(operand: Operand) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ class Driving(Tables):
         with all that another does, one drives alone, if that spares the comparison."""
         labels = set(self.labels)
         usual = super().driven_by(region, indices, conditions, leaf, env, distinct)
-        if len(region.accesses) < 2 or region.links or not compares_all(usual, self.stores()):
+        if len(region.accesses) < 2 or region.links or not compares_all(usual, self.nest_context.stored):
             return usual
         for access in region.accesses:
             others = [a for a in region.accesses if a is not access]
@@ -42,7 +42,7 @@ class Driving(Tables):
             found = self.driven_by_one(
                 replace(region, accesses=(access,)), others, indices, conditions, leaf, env, distinct
             )
-            if not compares_all(found, self.stores()):
+            if not compares_all(found, self.nest_context.stored):
                 return found
         return usual
 

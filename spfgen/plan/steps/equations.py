@@ -186,8 +186,8 @@ class Equations(Hoisting):
         tensor = self.tensors[eq.target]
         if eq.target in self.collected:
             env = replace(env, parallel=False)  # one table, which grows
-        first, eq = self.hoisted(eq, env)
-        more, eq = self.tabled(eq, env)
+        first, eq = self.tabled(eq, env)
+        more, eq = self.hoisted(eq, env)
         first += more
         fill = tensor.layout.fill
         found, fill_of_value = self.regions.of(eq.value), self.regions.fill(eq.value)

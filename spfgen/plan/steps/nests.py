@@ -255,7 +255,8 @@ class Nests(State):
         """Who drives, and the nest in which what is to be found is: the first order in which nothing is compared with
         everything."""
         best: Plan | None = None
-        for steps in driven(instance, self.context):
+        context = self.nest_context
+        for steps in driven(instance, context):
             parallel = self.parallel(instance, steps, distinct, env) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
             body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
@@ -264,8 +265,8 @@ class Nests(State):
                 body = Guard(conditions, body, "the place in the value array could not be proved to lie within it")
             for step in reversed(steps):
                 body = wrapped(step, body, parallel)
-            body = with_finds(narrowed(instance, body, steps, self.context, around=env.known))
-            nest = choose_finds(instance, body, steps, self.context)[0].body
+            body = with_finds(narrowed(instance, body, steps, context, around=env.known))
+            nest = choose_finds(instance, body, steps, context)[0].body
             check_nest(instance, nest)
             best = best or nest
             if not any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan)):

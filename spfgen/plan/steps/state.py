@@ -17,7 +17,7 @@ from spfgen.plan.steps.env import POINT, Env
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.uf import linear
 from spfgen.space.nodes import Program, Read, Tensor
-from spfgen.space.own import own_tensor
+from spfgen.space.own import COUNT, own_tensor
 from spfgen.space.regions import Regions, is_everywhere
 from spfgen.space.steps import Equation, Link, Linked, Steps
 from spfgen.space.typed import Types
@@ -90,6 +90,12 @@ class State:
         found = fresh(wanted, self.names)
         self.names.add(found)
         return found
+
+    @property
+    def nest_context(self) -> Context:
+        """The context of a nest: it may read tables."""
+        counts = {f"{t}.{COUNT}": self.tensors[t].extents for t in self.tables.values()}
+        return replace(self.context, stored={**self.context.stored, **counts})
 
     def settled(self, env: Env) -> Env:
         """Without what was read of tensors that steps write."""

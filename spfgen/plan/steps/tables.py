@@ -14,7 +14,7 @@ from spfgen.plan.nodes import Block, Collect, Entry, Find, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, accesses_of, key_of, number_of
 from spfgen.plan.steps.nests import Nests
 from spfgen.space.nodes import Program
-from spfgen.space.own import COUNT, entries_of
+from spfgen.space.own import entries_of
 from spfgen.space.steps import Equation, Steps
 from spfgen.space.typed import Scalar
 
@@ -104,10 +104,6 @@ class Tables(Nests):
             why = f"the entries of {name}, each coordinate once"
             self.before.append(Collect(table, tensor.value_type, tensor.layout.rank, body, why))
         return self.tables[name]
-
-    def stores(self) -> set[str]:
-        """The sizes that say how much tensors and tables store."""
-        return {*self.context.stored, *(f"{t}.{COUNT}" for t in self.tables.values())}
 
     def looks_everywhere(self, node: Plan) -> bool:
         """Whether a loop goes over all values of an index, or all beyond another's, to look for entries at each."""

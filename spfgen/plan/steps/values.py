@@ -163,7 +163,7 @@ class Values(Merging):
         if access.tensor in self.collected.values():
             return self.probed(access, env)
         if access.tensor not in self.written and any(
-            looks_at_all(n, self.stores()) for p in found for n in walk(p, Plan)
+            looks_at_all(n, self.nest_context.stored) for p in found for n in walk(p, Plan)
         ):
             return self.probed(access, env)
         plain = self.plainly(found, name)

@@ -13,7 +13,6 @@ from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, variables
 from spfgen.ir import walk
-from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
@@ -33,21 +32,23 @@ MOST_DIMENSIONS = 48
 blocks with bit masks)."""
 
 
-def driven(instance: Instance, context: Context) -> list[list[Step]]:
+def driven(instance: Instance, context: Context, again: bool = False) -> list[list[Step]]:
     """The steps of the order that the schedule wants, or of the one that promises the least work; then those of the
-    order of the text, should the promise not be kept."""
+    order of the text, should the promise not be kept. What runs `again` and again, within loops that are not the
+    instance's, is not to build a table of all that a tensor stores."""
     best = first_of_all = steps_in_order(instance, _ordered(instance, context, context.order))
     if context.order or not context.level:
         return [best]
-    if sum(o.sparse for o in instance.reads) < 2 and not compares_all([_nest(instance, best)], context.stored):
+    sparse = [o for o in instance.reads if o.sparse]
+    first = next((s.dim for s in best if s.kind == "scan"), "")
+    if not sparse or (len(sparse) == 1 and first in sparse[0].positions):
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
     tried = {tuple(s.dim for s in best)}
-    first = next((s.dim for s in best if s.kind == "scan"), "")
     leads = {_form(o) for o in instance.reads if first in o.positions}
     alike: set[tuple[object, ...]] = set()
-    cost = rough(instance, best)
+    cost = rough(instance, best, again)
     between = [(_intersected(instance, best, context), cost)]
     for operand in instance.reads:
         form = _form(operand)
@@ -59,15 +60,15 @@ def driven(instance: Instance, context: Context) -> list[list[Step]]:
             other = _in_order_of(instance, wanted, context, tried)
             if other is None:
                 continue
-            price = rough(instance, other)
+            price = rough(instance, other, again)
             between.append((_intersected(instance, other, context), price))
             if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
                 best, cost = other, price
-    for wanted in _inside_out(instance, context) if _looks_everywhere(instance, best) else ():
+    for wanted in _inside_out(instance, context) if not again and _looks_everywhere(instance, best) else ():
         other = _in_order_of(instance, wanted, context, tried)
         if other is None:
             continue
-        price = rough(instance, other, context)
+        price = rough(instance, other, again, context)
         if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
             best, cost = other, price
     found = [best] if best is first_of_all else [best, first_of_all]
@@ -163,15 +164,17 @@ def steps_in_order(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
     return scan_steps(instance, domain, dims)
 
 
-def _quick(instance: Instance, find: Find) -> bool:
+def _quick(instance: Instance, find: Find, again: bool) -> bool:
     """Whether there is hope for more than a plain loop: an order, or a value to look for in a range that does not
-    change."""
+    change, of which a table is built once."""
     call = find.loads[0].call
     compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
     ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
     fixed = all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
+    if ordered or again or not fixed:
+        return ordered
     about = comparisons(find.conditions)
-    return ordered or (fixed and any(single_value(about, loaded.dim) is not None for loaded in find.loads))
+    return any(single_value(about, loaded.dim) is not None for loaded in find.loads)
 
 
 def _form(operand: Operand) -> tuple[object, ...]:
@@ -180,7 +183,7 @@ def _form(operand: Operand) -> tuple[object, ...]:
     return positions, operand.array, operand.subscripts
 
 
-def rough(instance: Instance, steps: Sequence[Step], context: Context | None = None) -> Expr:
+def rough(instance: Instance, steps: Sequence[Step], again: bool, context: Context | None = None) -> Expr:
     """About how many nanoseconds, whatever the algorithms of the finds are. With a context, loops over positions that
     are found by their bounds are as short as they will be."""
     body = _nest(instance, steps)
@@ -188,7 +191,7 @@ def rough(instance: Instance, steps: Sequence[Step], context: Context | None = N
         body = narrowed(instance, body, steps, context)
 
     def price(find: Find, length: Expr) -> Expr:
-        return Num(tuning.LOOKUP_NS) if _quick(instance, find) else length
+        return Num(tuning.LOOKUP_NS) if _quick(instance, find, again) else length
 
     return work(Counts(instance), with_finds(body), price).nanoseconds
 

@@ -169,7 +169,7 @@ class Merging(Driving):
         if len(instances) != 1 or instances[0].guards:
             return None
         instance = self.pointed(instances[0], (index,))
-        steps = driven(instance, self.nest_context)[0]
+        steps = driven(instance, self.nest_context, bool(env.known))[0]
         scans = [s for s in steps if s.kind == "scan"]
         if not scans or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
             return None

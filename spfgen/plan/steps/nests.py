@@ -256,7 +256,7 @@ class Nests(State):
         everything."""
         best: Plan | None = None
         context = self.nest_context
-        for steps in driven(instance, context):
+        for steps in driven(instance, context, bool(env.known)):
             parallel = self.parallel(instance, steps, distinct, env) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
             body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))

@@ -168,6 +168,11 @@ def variables(node: Expr | Formula) -> set[str]:
     return {n.name for n in walk(node) if isinstance(n, Var)}
 
 
+def other_arguments(call: Call, name: str) -> tuple[Expr, ...]:
+    """The arguments of a call but the one that is this variable."""
+    return tuple(a for a in call.arguments if a != Var(name))
+
+
 def calls(node: Expr | Formula) -> list[Call]:
     """All calls that occur, outer ones before those in their arguments."""
     return [n for n in walk(node) if isinstance(n, Call)]

@@ -301,6 +301,11 @@ PAIRS = [
     ("s = A[i,j]*B[i,j]", "blocks_anywhere", "blocks_anywhere", "scalar"),
     ("C[i,j] = A[i(1:),j(1:)]*B[i(:-1),j(:-1)]", "from_both_sides", "from_both_sides", "coo"),
     ("C[i,j] = maximum(A[i,j], B[i,j])", "row_interval", "csc", "coo"),
+    ("C[i,j] = A[i,k]*B[k,j]", "sym_csr", "sym_csr", "coo"),
+    ("C[i,j] = A[i,k]*B[k,j]", "band", "csc", "coo"),
+    ("C[i,j] = A[i,k]*B[k,j]", "band", "coo_unsorted", "coo"),
+    ("C[i,j] = sqrt(sum(k: A[i,k]*B[k,j]))", "csc", "csr", "coo"),
+    ("y[i] = max(j: A[i,j]*B[i,j])", "repeated_rows", "csr", "dense"),
 ]
 
 

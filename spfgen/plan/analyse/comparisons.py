@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from spfgen.facts.formula import variables
+from spfgen.facts.formula import calls, other_arguments, variables
 from spfgen.ir import walk
-from spfgen.plan.nodes import PLANS, Collect, Find, Plan, Scan
+from spfgen.plan.nodes import PLANS, Collect, Find, Load, Plan, Scan
 from spfgen.space.own import COUNT
 
 
@@ -20,8 +20,29 @@ def looks_at_all(node: object, stored: Collection[str]) -> bool:
 
 
 def compares_all(plans: Iterable[Plan], stored: Collection[str]) -> bool:
-    """Whether such a loop stands within another loop: all that one tensor stores is compared with all of another."""
+    """Whether such a loop stands within a loop over what another tensor stores: all is compared with all."""
     nodes = [n for p in plans for n in walk(p, PLANS)]
     stored = {*stored, *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}
-    loops = (n for n in nodes if isinstance(n, Scan | Find))
-    return any(looks_at_all(n, stored) for loop in loops if loop.inner for n in walk(loop.inner, PLANS))
+    loops = [n for n in nodes if isinstance(n, Scan | Find)]
+    for loop in loops:
+        around = _owners(loop, stored)
+        if not around or loop.inner is None:
+            continue
+        inside = (n for n in walk(loop.inner, PLANS) if isinstance(n, Scan | Find) and looks_at_all(n, stored))
+        if any(_is_alone(n) and around - _owners(n, stored) for n in inside):
+            return True
+    return False
+
+
+def _owners(loop: Scan | Find, stored: Collection[str]) -> set[str]:
+    """The tensors of which the loop goes through what they store."""
+    bounds = (*loop.low, *loop.high)
+    names = {v for e in bounds for v in variables(e) if v in stored} | {c.function for e in bounds for c in calls(e)}
+    return {n.partition(".")[0] for n in names}
+
+
+def _is_alone(loop: Scan | Find) -> bool:
+    """Whether what is read at its positions is said by the positions alone: it is no row of several."""
+    loads = loop.loads if isinstance(loop, Find) else [n for n in walk(loop.body, PLANS) if isinstance(n, Load)]
+    own = [n.call for n in loads if loop.dim in variables(n.call)]
+    return not any(variables(e) for call in own for e in other_arguments(call, loop.dim))

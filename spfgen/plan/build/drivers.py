@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from spfgen import tuning
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import Compare, Expr, Num, calls, variables
+from spfgen.facts.formula import Compare, Expr, Num, calls, other_arguments, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.order import scan_order
@@ -48,16 +48,17 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
     tried = {tuple(s.dim for s in best)}
     leads = {_form(o) for o in instance.reads if first in o.positions}
     alike: set[tuple[object, ...]] = set()
+    forced = set(context.forced)
     cost = rough(instance, best, again)
     between = [(_intersected(instance, best, context), cost)]
     for operand in instance.reads:
         form = _form(operand)
-        if not operand.sparse or not operand.positions or context.forced.keys() & {*operand.positions} or form in alike:
+        if not operand.sparse or not operand.positions or form in alike:
             continue
         alike.add(form)
         # Its outermost loop comes first; or all of its own, before those of others.
         for wanted in (operand.positions,) if form in leads else (operand.positions[:1], operand.positions):
-            other = _in_order_of(instance, wanted, context, tried)
+            other = None if forced & {*wanted} else _in_order_of(instance, wanted, context, tried)
             if other is None:
                 continue
             price = rough(instance, other, again)
@@ -107,8 +108,8 @@ def _looks_everywhere(instance: Instance, steps: Sequence[Step]) -> bool:
 def _inside_out(instance: Instance, context: Context) -> Iterator[tuple[str, ...]]:
     """Orders in which one operand drives, and of the others the innermost position comes first: it can be found among
     all that are stored, and those around it by where it lies."""
-    sparse = [o for o in instance.reads if o.sparse and o.positions and not context.forced.keys() & {*o.positions}]
-    for operand in sparse:
+    sparse = [o for o in instance.reads if o.sparse and o.positions]
+    for operand in (o for o in sparse if not context.forced.keys() & {*o.positions}):
         others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
         yield (*operand.positions, *others)
 
@@ -170,7 +171,7 @@ def _quick(instance: Instance, find: Find, again: bool) -> bool:
     call = find.loads[0].call
     compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
     ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
-    fixed = all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *call.arguments[:-1]))
+    fixed = all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *other_arguments(call, find.dim)))
     if ordered or again or not fixed:
         return ordered
     about = comparisons(find.conditions)
@@ -183,7 +184,7 @@ def _form(operand: Operand) -> tuple[object, ...]:
     return positions, operand.array, operand.subscripts
 
 
-def rough(instance: Instance, steps: Sequence[Step], again: bool, context: Context | None = None) -> Expr:
+def rough(instance: Instance, steps: Sequence[Step], again: bool = False, context: Context | None = None) -> Expr:
     """About how many nanoseconds, whatever the algorithms of the finds are. With a context, loops over positions that
     are found by their bounds are as short as they will be."""
     body = _nest(instance, steps)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from spfgen import tuning
 from spfgen.errors import SpecError
-from spfgen.facts.formula import ONE, Bin, Expr, variables
+from spfgen.facts.formula import ONE, Bin, Expr, other_arguments, variables
 from spfgen.facts.prove import Answer, recorded, smaller
 from spfgen.plan.analyse.cost import Counts, cheapest, plus
 from spfgen.plan.analyse.scan import Step, with_quotients
@@ -104,7 +104,7 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         keys = query.keys
         trips[node.dim] = query.matches(keys[0]) if keys else ONE
         if keys and query.order(keys[0]).unique:
-            bounds = (keys[0].value, *query.find.low, *query.find.high, *keys[0].call.arguments[:-1])
+            bounds = (keys[0].value, *query.find.low, *query.find.high, *other_arguments(keys[0].call, node.dim))
             single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spfgen.facts.formula import Compare, Var, variables
+from spfgen.facts.formula import Compare, Var, other_arguments, variables
 from spfgen.plan.analyse.cost import cheapest, over
 from spfgen.plan.context import Context
 from spfgen.plan.finds import search, sequential
@@ -87,5 +87,5 @@ def _within(query: Query, key: Known, segment: Segment) -> Query:
 
 def _needed(query: Query, key: Known) -> set[str]:
     find = query.find
-    exprs = (key.value, *find.low, *find.high, *key.call.arguments[:-1])
+    exprs = (key.value, *find.low, *find.high, *other_arguments(key.call, find.dim))
     return {n for e in exprs for n in variables(e)} - {find.dim}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from spfgen import tuning
-from spfgen.facts.formula import ZERO, Expr, Num, Var, variables
+from spfgen.facts.formula import ZERO, Expr, Num, Var, other_arguments, variables
 from spfgen.plan.analyse.cost import log2, nanoseconds, over, plus, times
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
@@ -129,7 +129,9 @@ def _equal(query: Query, one: str, two: str) -> bool:
 
 def _is_state(query: Query, key: Known, state: list[str], falling: bool) -> str | None:
     """ "" when it is proved; None when the bounds differ, else what is not proved."""
-    bounds = {n for e in (*query.find.low, *query.find.high, *key.call.arguments[:-1]) for n in variables(e)}
+    bounds = {
+        n for e in (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim)) for n in variables(e)
+    }
     if not bounds - {query.find.dim} <= query.determined(state):
         return None
     answer = query.later(key.value, state, ">=" if falling else "<=")

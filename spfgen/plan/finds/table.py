@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, show, variables
+from spfgen.facts.formula import ONE, ZERO, Bin, Compare, Expr, Num, Var, conjuncts, other_arguments, show, variables
 from spfgen.ir import walk
 from spfgen.lang.nodes import Apply
 from spfgen.plan.analyse.cost import nanoseconds, plus, times
@@ -21,6 +21,7 @@ from spfgen.plan.nodes import PLANS, Do, Key, Rejected, Table
 from spfgen.sets.named import Constraint
 from spfgen.sets.uf import comparisons, linear, with_floors
 from spfgen.space.nodes import Operand, Read, Value
+from spfgen.space.own import COUNT
 
 HASH, ARRAY, BITMAP, SCATTER = "hash", "array", "bitmap", "scatter"
 ALGORITHMS = {HASH: "hash map", ARRAY: "position array", BITMAP: "bitmap", SCATTER: "scatter"}
@@ -108,8 +109,10 @@ def _inside(query: Query, key: Known, extent: Expr) -> bool:
 
 def _level(query: Query, key: Known) -> str | None:
     """The outermost loop above which the range is known and may be read."""
-    needed = {n for e in (*query.find.low, *query.find.high, *key.call.arguments[:-1]) for n in variables(e)}
-    needed -= {query.find.dim}
+    exprs = (*query.find.low, *query.find.high, *other_arguments(key.call, query.find.dim))
+    needed = {n for e in exprs for n in variables(e)} - {query.find.dim}
+    if any(n.endswith(f".{COUNT}") for n in needed):
+        return None  # memory is asked for before it is known how much a table of entries holds
     for step in query.steps:
         if step.dim in query.loops and needed <= query.known_above(step.dim) and _readable(query, key, step):
             return step.dim

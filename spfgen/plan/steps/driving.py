@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from spfgen.facts.formula import Expr, Formula
 from spfgen.lang import nodes as lang
@@ -28,23 +29,23 @@ class Driving(Tables):
     ) -> list[Plan]:
         """The leaf at each point that the region has. Where a nest of all accesses compares all that one tensor stores
         with all that another does, one drives alone, if that spares the comparison."""
-        labels = set(self.labels)
-        usual = super().driven_by(region, indices, conditions, leaf, env, distinct)
-        if len(region.accesses) < 2 or region.links or not compares_all(usual, self.nest_context.stored):
-            return usual
+        restore = self.kept()
+        usual = partial(super().driven_by, region, indices, conditions, leaf, env, distinct)
+        found = usual()
+        if len(region.accesses) < 2 or region.links or not compares_all(found, self.nest_context.stored):
+            return found
         for access in region.accesses:
             others = [a for a in region.accesses if a is not access]
-            if any(not self.indices_in(a) <= self.indices_in(access) | env.known for a in others):
+            is_known = key_of(access) in env.values or key_of(access) in env.absent
+            if is_known or any(not self.indices_in(a) <= self.indices_in(access) | env.known for a in others):
                 continue
-            if key_of(access) in env.values or key_of(access) in env.absent:
-                continue
-            self.labels = set(labels)
-            found = self.driven_by_one(
-                replace(region, accesses=(access,)), others, indices, conditions, leaf, env, distinct
-            )
+            restore()
+            alone = replace(region, accesses=(access,))
+            found = self.driven_by_one(alone, others, indices, conditions, leaf, env, distinct)
             if not compares_all(found, self.nest_context.stored):
                 return found
-        return usual
+        restore()
+        return usual()
 
     def driven_by_one(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +85,17 @@ class State:
         self.before.append(Define(name, extent))
         self.sizes[name] = extent
         return name
+
+    def kept(self) -> Callable[[], None]:
+        """What is known now; the result makes it so again, whatever was planned meanwhile."""
+        labels, before, tables = set(self.labels), [*self.before], dict(self.tables)
+        tensors, kinds = dict(self.tensors), dict(self.kinds)
+
+        def restore() -> None:
+            self.labels, self.before, self.tables = set(labels), [*before], dict(tables)
+            self.tensors, self.kinds = dict(tensors), dict(kinds)
+
+        return restore
 
     def fresh(self, wanted: str) -> str:
         found = fresh(wanted, self.names)

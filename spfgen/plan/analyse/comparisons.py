@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from spfgen.facts.formula import calls, other_arguments, variables
 from spfgen.ir import walk
@@ -23,22 +23,25 @@ def compares_all(plans: Iterable[Plan], stored: Collection[str]) -> bool:
     """Whether such a loop stands within a loop over what another tensor stores: all is compared with all."""
     nodes = [n for p in plans for n in walk(p, PLANS)]
     stored = {*stored, *(f"{n.name}.{COUNT}" for n in nodes if isinstance(n, Collect))}
+    arrays = {n.dim: n.call.function for n in nodes if isinstance(n, Load)} | {n: n for n in stored}
     loops = [n for n in nodes if isinstance(n, Scan | Find)]
     for loop in loops:
-        around = _owners(loop, stored)
+        around = _owners(loop, arrays)
         if not around or loop.inner is None:
             continue
         inside = (n for n in walk(loop.inner, PLANS) if isinstance(n, Scan | Find) and looks_at_all(n, stored))
-        if any(_is_alone(n) and around - _owners(n, stored) for n in inside):
+        if any(_is_alone(n) and around - _owners(n, arrays) for n in inside):
             return True
     return False
 
 
-def _owners(loop: Scan | Find, stored: Collection[str]) -> set[str]:
-    """The tensors of which the loop goes through what they store."""
+def _owners(loop: Scan | Find, arrays: Mapping[str, str]) -> set[str]:
+    """The tensors of which the loop goes through what they store: its bounds are sizes or elements of index arrays."""
     bounds = (*loop.low, *loop.high)
-    names = {v for e in bounds for v in variables(e) if v in stored} | {c.function for e in bounds for c in calls(e)}
-    return {n.partition(".")[0] for n in names}
+    found = {arrays[v] for e in bounds for v in variables(e) if v in arrays} | {
+        c.function for e in bounds for c in calls(e)
+    }
+    return {n.partition(".")[0] for n in found}
 
 
 def _is_alone(loop: Scan | Find) -> bool:

@@ -13,6 +13,7 @@ from spfgen import tuning
 from spfgen.errors import SpfgenError
 from spfgen.facts.formula import Compare, Expr, Num, calls, other_arguments, variables
 from spfgen.ir import walk
+from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.cost import Counts, mean_ratio
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
@@ -65,7 +66,7 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
             between.append((_intersected(instance, other, context), price))
             if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
                 best, cost = other, price
-    for wanted in _inside_out(instance, context) if not again and _looks_everywhere(instance, best) else ():
+    for wanted in _inside_out(instance, context) if not again and _looks_everywhere(instance, best, context) else ():
         other = _in_order_of(instance, wanted, context, tried)
         if other is None:
             continue
@@ -93,16 +94,18 @@ def _in_order_of(
     return steps_in_order(instance, dims)
 
 
-def _looks_everywhere(instance: Instance, steps: Sequence[Step]) -> bool:
+def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Context) -> bool:
     """Whether a loop over all values of a dimension, or all beyond another's, stands within another loop, and something
-    is looked for in it."""
-    loops = [n for n in chain(with_finds(_nest(instance, steps))) if isinstance(n, Scan | Find)]
+    is looked for in it; or a loop over all that a tensor stores within one over what another does."""
+    nest = with_finds(_nest(instance, steps))
+    loops = [n for n in chain(nest) if isinstance(n, Scan | Find)]
     sizes = set(instance.sizes)
-    return any(
+    everywhere = any(
         isinstance(n, Scan) and any({v for e in end for v in variables(e)} <= sizes for end in (n.low, n.high))
         for k, n in enumerate(loops)
         if k and any(isinstance(f, Find) for f in loops[k:])
     )
+    return everywhere or compares_all([nest], context.stored)
 
 
 def _inside_out(instance: Instance, context: Context) -> Iterator[tuple[str, ...]]:

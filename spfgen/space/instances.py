@@ -30,7 +30,7 @@ from spfgen.facts.formula import (
     variables,
     within,
 )
-from spfgen.facts.instances import instances
+from spfgen.facts.instances import implications, instances
 from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
@@ -241,7 +241,7 @@ def _pieces(
         used = _used_calls(piece, [c.operand for c in combination], encoder)
         merged, aliases = merge_equal_calls(piece.without(set(encoder.calls) - set(used)), used)
         known = _encoded(facts, merged.space)
-        if merged.intersect(merged.space.of(comparisons(known))).is_empty():
+        if _informed(merged, known, axioms, encoder).is_empty():
             continue
         operands = iter(c.operand for c in combination[1:])
         yield Instance(
@@ -261,6 +261,18 @@ def _pieces(
             tuple(_placed(c.operand, encoder) for c in combination[1:]),
             signed=ranges.signed & set(size_names),
         )
+
+
+def _informed(piece: Piece, known: Sequence[Formula], axioms: Facts, encoder: Encoder) -> Piece:
+    """The piece with what the declared properties say of its points: comparisons, and those that follow from them."""
+    informed = piece.intersect(piece.space.of(comparisons(known)))
+    names = set(piece.space.names)
+    for conditions, conclusions in implications(axioms.formulas, encoder.calls):
+        if all(variables(f) <= names for f in (*conditions, *conclusions)) and all(
+            informed.implies(c) for c in comparisons(conditions)
+        ):
+            informed = informed.with_constraints(comparisons(conclusions))
+    return informed
 
 
 def _axioms(used: Sequence[Tensor], ranges: Ranges) -> Facts:

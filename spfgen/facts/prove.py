@@ -57,6 +57,8 @@ from spfgen.ir import walk
 
 RESOURCES = 2_000_000
 """Z3's rlimit for one obligation."""
+SECONDS = 20
+"""When to give up: not all that Z3 does is counted as resources. Such verdicts are not kept."""
 SEED = 0
 SMALL = (4, 64)
 """The limits that are tried for the numbers of a counterexample."""
@@ -255,15 +257,22 @@ def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
     z3 = _z3()
     start = perf_counter()
     logic = logic_of(script)
+    # In a context that others have used, answers depend on what was asked before: some questions never end there.
+    own = z3.Context()
     # Without products Z3's core decides it, and its preparations would take longer than the question.
-    solver = z3.SimpleSolver() if logic == LINEAR else z3.SolverFor(logic) if logic else z3.Solver()
+    if logic == LINEAR:
+        solver = z3.SimpleSolver(ctx=own)
+    else:
+        solver = z3.SolverFor(logic, ctx=own) if logic else z3.Solver(ctx=own)
     solver.set("rlimit", RESOURCES)
+    solver.set("timeout", 1000 * SECONDS)
     solver.set("random_seed", SEED)
     solver.set("ctrl_c", False)  # Z3 would take an interrupt for itself and answer `unknown`
     solver.from_string(script)
     word = str(solver.check())
     if word != "sat":
-        return Verdict(word, seconds=perf_counter() - start), "memory" not in solver.reason_unknown()
+        seconds = perf_counter() - start
+        return Verdict(word, seconds=seconds), seconds < SECONDS and "memory" not in solver.reason_unknown()
     found = solver.model()
     names = {d.name(): d for d in found.decls()}
     model = tuple(sorted((variable_name(n), found[d].as_long()) for n, d in names.items() if d.arity() == 0))
@@ -279,11 +288,11 @@ def _value_of(call: Call, model: Any) -> int | None:
         return int(model.eval(term, model_completion=True).as_long())
 
     def value(function: str, arguments: tuple[int, ...]) -> int:
-        kinds = [z3.IntSort()] * (len(arguments) + 1)
-        return number(z3.Function(function_symbol(function), *kinds)(*map(z3.IntVal, arguments)))
+        kinds = [z3.IntSort(model.ctx)] * (len(arguments) + 1)
+        return number(z3.Function(function_symbol(function), *kinds)(*(z3.IntVal(a, model.ctx) for a in arguments)))
 
     try:
-        return int(evaluate(call, lambda name: number(z3.Int(variable_symbol(name))), value))
+        return int(evaluate(call, lambda name: number(z3.Int(variable_symbol(name), model.ctx)), value))
     except (ZeroDivisionError, AttributeError):  # no number in this model
         return None
 

@@ -546,6 +546,15 @@ def test_a_value_whose_pattern_is_not_computed() -> None:
         spfgen.compile("C[i,j] = A[i,j]/B[i,j]", A="csr", B="csr", C="csr")
 
 
+@pytest.mark.parametrize("layout", ["sym_lower", "sym_csr"])
+def test_a_quotient_of_a_mirrored_matrix(layout: str) -> None:
+    """The two parts of the relation come in another order with the divisor than without."""
+    symmetric = SQUARE + SQUARE.T
+    d = np.arange(1.0, 1 + len(symmetric))
+    result = spfgen.evaluate("C[i,j] = A[i,j]/d[i]", out="csr", A=spfgen.pack(symmetric, layout), d=d)
+    np.testing.assert_allclose(result.to_numpy(), symmetric / d[:, None])
+
+
 def misuses() -> Iterable[tuple[str, dict[str, Any], str]]:
     yield "C[i,j] = A[i,j]", {"out": "crs", "A": csr(A)}, "crs"
     yield "C[i,j] = A[i,j]", {"out": "sv", "A": csr(A)}, "2 dimensions"

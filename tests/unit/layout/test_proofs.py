@@ -1,0 +1,40 @@
+"""Questions that are asked of a declaration alone."""
+
+from __future__ import annotations
+
+from spfgen.facts import answers, prove
+from spfgen.lang.parse import parse_layout_use
+from spfgen.lang.spec import parse_tree
+from spfgen.layout.proofs import one_coordinate
+from spfgen.pipeline import layout_of
+
+DIAGONAL_BLOCKS = """
+layout diagonal_blocks(n, m) {
+    size nb, len
+    relation { [b, r, c] -> [i, j] :
+        0 <= b < nb and cut(b) <= r < cut(b + 1) and cut(b) <= c < cut(b + 1) and i = r and j = c }
+    index cut[nb + 1] {
+        range 0 <= cut(b) <= n
+        property strictly increasing
+        property cut(0) = 0
+        property cut(nb) = n
+    }
+    index off[nb + 1] {
+        range 0 <= off(b) <= len
+        property increasing
+        property off(0) = 0
+        property forall b : off(b + 1) = off(b) + (cut(b + 1) - cut(b))*(cut(b + 1) - cut(b))
+    }
+    value val[len] at [off(b) + (r - cut(b))*(cut(b + 1) - cut(b)) + c - cut(b)]
+}
+"""
+
+
+def test_an_answer_does_not_depend_on_what_was_asked_before(monkeypatch) -> None:
+    """Two questions are asked. In the context of Z3 that the first one had used, the second one took without end."""
+    monkeypatch.setattr(answers, "load", lambda key: None)
+    monkeypatch.setattr(answers, "save", lambda key, verdict: None)
+    prove._verdict.cache_clear()
+    declaration, settings = parse_tree(DIAGONAL_BLOCKS, "a.spf").resolve(parse_layout_use("diagonal_blocks"))
+    layout = layout_of(declaration, settings)
+    assert one_coordinate(layout, layout.values[0]).word == "refuted"

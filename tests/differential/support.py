@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from spfgen.lang.spec import SpecTree
 from spfgen.lang.types import FINDS
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack
+from spfgen.layout.refusals import NoPlace
 from spfgen.pipeline import Generated, generate, resolve
 from spfgen.plan.nodes import Choose, Clear, Find, Plan, Scan, Seq
 from spfgen.run.calls.call import Bound
@@ -175,7 +177,8 @@ def packed(layout: Layout, dense: Array) -> Tensor:
 
 @cache
 def storable_pattern(layout: Layout, shape: tuple[int, ...], density: float, seed: int) -> Array:
-    """A random pattern that the layout can store: random coordinates are taken while packing allows it."""
+    """A random pattern that the layout can store: random coordinates are taken while packing allows it, many at once
+    where it allows many."""
     rng = np.random.default_rng([seed, *shape])
     wanted = rng.random(shape) < density
     for trial in (wanted, mirrored(wanted)):
@@ -184,11 +187,15 @@ def storable_pattern(layout: Layout, shape: tuple[int, ...], density: float, see
     pattern = np.zeros(shape, dtype=bool)
     places = np.argwhere(wanted)
     rng.shuffle(places)
-    for place in places:
+    waiting = [places]
+    while waiting:
+        some = waiting.pop()
         trial = pattern.copy()
-        trial[tuple(place)] = True
+        trial[tuple(some.T)] = True
         if _can_store(layout, trial):
             pattern = trial
+        elif len(some) > 1:
+            waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
     return pattern
 
 
@@ -204,10 +211,11 @@ def mirrored(array: Array) -> Array:
 
 
 def _can_store(layout: Layout, pattern: Array) -> bool:
-    try:
-        packed(layout, pattern.astype(np.float64))
-    except SpfgenError:
-        return False
+    with patch.object(NoPlace, "explained", lambda error: error):  # nobody reads why not
+        try:
+            packed(layout, pattern.astype(np.float64))
+        except SpfgenError:
+            return False
     return True
 
 

@@ -108,12 +108,14 @@ def implied(
 ) -> Answer:
     """Whether the assumptions and facts imply the goal for all integers; `about` says in words why that is asked.
 
-    Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones.
+    Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones, and
+    then at these, too.
     """
-    answer = _ask(assumptions, facts, goal, about, new_calls=False)
-    if thorough and not answer.proved:
-        first, answer = answer, _ask(assumptions, facts, goal, about, new_calls=True)
-        answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
+    answer = _ask(assumptions, facts, goal, about, rounds=0)
+    for rounds in (1, 2) if thorough else ():
+        if not answer.proved:
+            first, answer = answer, _ask(assumptions, facts, goal, about, rounds=rounds)
+            answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
     _note(answer)
     return answer
 
@@ -181,11 +183,14 @@ def unique(found: Iterable[Answer]) -> tuple[Answer, ...]:
 # --- asking ---------------------------------------------------------------------------------------------
 
 
-def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, new_calls: bool) -> Answer:
+def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, rounds: int) -> Answer:
+    """Facts are instantiated with new calls that often: those of a round are among the calls of the next one."""
     start = perf_counter()
     asked = [*assumptions, Not(goal)]
     occurring, bound = _calls_and_bound(asked)
-    instances = instantiate(facts, occurring, new_calls)
+    instances = instantiate(facts, occurring, new_calls=rounds > 0)
+    for _ in range(1, rounds):
+        instances = instantiate(facts, {**occurring, **_forward(instances)})
     script = smt_script([*asked, *instances])
     # The value of a call makes a counterexample clear, unless a quantified variable is in it.
     shown = tuple(c for c in occurring if not bound or not bound & variables(c))
@@ -229,6 +234,15 @@ def _calls_and_bound(formulas: Iterable[Formula]) -> tuple[dict[Call, None], set
             elif isinstance(node, Exists | Forall):
                 bound.update(node.variables)
     return found, bound
+
+
+def _forward(instances: Iterable[Formula]) -> dict[Call, None]:
+    """The calls of instances without those a step back, `f(p - 1)`: with them there is always another one."""
+    return {c: None for c in _calls_and_bound(instances)[0] if not any(_is_difference(n) for n in walk(c))}
+
+
+def _is_difference(node: Any) -> bool:
+    return isinstance(node, Bin) and node.op == "-"
 
 
 _TURN = threading.RLock()

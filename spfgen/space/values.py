@@ -214,6 +214,8 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
 
 def _same_points(alone: Instance, both: Instance) -> bool:
     """Whether each point of the first is one of the second for some values of the dimensions that it has more."""
+    if not set(alone.domain.space.names) <= set(both.domain.space.names):
+        return False
     shown = [n for n in both.domain.space.names if n in both.sizes or n in alone.domain.space.position]
     hidden = [n for n in both.domain.space.names if n not in shown]
     space = Space((*shown, *hidden))

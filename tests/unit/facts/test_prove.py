@@ -126,13 +126,13 @@ def test_a_search_without_end_is_given_up_and_not_kept(monkeypatch) -> None:
     assert (answer.word, kept) == ("unknown", [])
 
 
-def test_thorough_takes_the_time_of_both_questions_and_is_recorded_once(monkeypatch) -> None:
-    seen: list[bool] = []
+def test_thorough_takes_the_time_of_all_questions_and_is_recorded_once(monkeypatch) -> None:
+    seen: list[int] = []
     ask = prove._ask
-    monkeypatch.setattr(prove, "_ask", lambda *a, new_calls: seen.append(new_calls) or ask(*a, new_calls=new_calls))
+    monkeypatch.setattr(prove, "_ask", lambda *a, rounds: seen.append(rounds) or ask(*a, rounds=rounds))
     with recorded() as answers:
         answer = implied(WITHIN, RISING, Compare("<", P, ZERO), thorough=True)
-    assert seen == [False, True]
+    assert seen == [0, 1, 2]
     assert answers == [answer]
     assert not answer.cached
 

@@ -5,7 +5,6 @@ Nothing here knows a layout: what a layout can store is learnt by packing entrie
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import re

@@ -70,10 +70,10 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_compilation() -> Iterator[None]:
-    """Most kernels of the tests are compiled with little optimisation, which takes half the time; those of the folders
+    """Most kernels of the tests are compiled without optimisation, which takes half the time; those of the folders
     whose conftest.py says `as_users_have_it`, and of processes that tests start, as users have them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spfgen.run.compile.OPTIMISED", "-O1")
+        patch.setattr("spfgen.run.compile.OPTIMISED", "-O0")
         patch.setattr("spfgen.run.compile.QUICK", "-O0")
         yield
 

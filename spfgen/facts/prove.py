@@ -57,6 +57,8 @@ from spfgen.ir import walk
 
 RESOURCES = 2_000_000
 """Z3's rlimit for one obligation."""
+SECONDS = 20
+"""When to give up: not all that Z3 does is counted as resources. Such verdicts are not kept."""
 SEED = 0
 SMALL = (4, 64)
 """The limits that are tried for the numbers of a counterexample."""
@@ -106,12 +108,14 @@ def implied(
 ) -> Answer:
     """Whether the assumptions and facts imply the goal for all integers; `about` says in words why that is asked.
 
-    Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones.
+    Facts are first instantiated so that no new calls arise; `thorough` tries again with those that make new ones, and
+    then at these, too.
     """
-    answer = _ask(assumptions, facts, goal, about, new_calls=False)
-    if thorough and not answer.proved:
-        first, answer = answer, _ask(assumptions, facts, goal, about, new_calls=True)
-        answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
+    answer = _ask(assumptions, facts, goal, about, rounds=0)
+    for rounds in (1, 2) if thorough else ():
+        if not answer.proved:
+            first, answer = answer, _ask(assumptions, facts, goal, about, rounds=rounds)
+            answer = replace(answer, seconds=first.seconds + answer.seconds, cached=first.cached and answer.cached)
     _note(answer)
     return answer
 
@@ -179,11 +183,14 @@ def unique(found: Iterable[Answer]) -> tuple[Answer, ...]:
 # --- asking ---------------------------------------------------------------------------------------------
 
 
-def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, new_calls: bool) -> Answer:
+def _ask(assumptions: Sequence[Formula], facts: Facts, goal: Formula, about: str, rounds: int) -> Answer:
+    """Facts are instantiated with new calls that often: those of a round are among the calls of the next one."""
     start = perf_counter()
     asked = [*assumptions, Not(goal)]
     occurring, bound = _calls_and_bound(asked)
-    instances = instantiate(facts, occurring, new_calls)
+    instances = instantiate(facts, occurring, new_calls=rounds > 0)
+    for _ in range(1, rounds):
+        instances = instantiate(facts, {**occurring, **_forward(instances)})
     script = smt_script([*asked, *instances])
     # The value of a call makes a counterexample clear, unless a quantified variable is in it.
     shown = tuple(c for c in occurring if not bound or not bound & variables(c))
@@ -229,6 +236,15 @@ def _calls_and_bound(formulas: Iterable[Formula]) -> tuple[dict[Call, None], set
     return found, bound
 
 
+def _forward(instances: Iterable[Formula]) -> dict[Call, None]:
+    """The calls of instances without those a step back, `f(p - 1)`: with them there is always another one."""
+    return {c: None for c in _calls_and_bound(instances)[0] if not any(_is_difference(n) for n in walk(c))}
+
+
+def _is_difference(node: Any) -> bool:
+    return isinstance(node, Bin) and node.op == "-"
+
+
 _TURN = threading.RLock()
 
 
@@ -255,15 +271,22 @@ def _solved_alone(script: str, shown: tuple[Call, ...]) -> tuple[Verdict, bool]:
     z3 = _z3()
     start = perf_counter()
     logic = logic_of(script)
+    # In a context that others have used, answers depend on what was asked before: some questions never end there.
+    own = z3.Context()
     # Without products Z3's core decides it, and its preparations would take longer than the question.
-    solver = z3.SimpleSolver() if logic == LINEAR else z3.SolverFor(logic) if logic else z3.Solver()
+    if logic == LINEAR:
+        solver = z3.SimpleSolver(ctx=own)
+    else:
+        solver = z3.SolverFor(logic, ctx=own) if logic else z3.Solver(ctx=own)
     solver.set("rlimit", RESOURCES)
+    solver.set("timeout", 1000 * SECONDS)
     solver.set("random_seed", SEED)
     solver.set("ctrl_c", False)  # Z3 would take an interrupt for itself and answer `unknown`
     solver.from_string(script)
     word = str(solver.check())
     if word != "sat":
-        return Verdict(word, seconds=perf_counter() - start), "memory" not in solver.reason_unknown()
+        seconds = perf_counter() - start
+        return Verdict(word, seconds=seconds), seconds < SECONDS and "memory" not in solver.reason_unknown()
     found = solver.model()
     names = {d.name(): d for d in found.decls()}
     model = tuple(sorted((variable_name(n), found[d].as_long()) for n, d in names.items() if d.arity() == 0))
@@ -279,11 +302,11 @@ def _value_of(call: Call, model: Any) -> int | None:
         return int(model.eval(term, model_completion=True).as_long())
 
     def value(function: str, arguments: tuple[int, ...]) -> int:
-        kinds = [z3.IntSort()] * (len(arguments) + 1)
-        return number(z3.Function(function_symbol(function), *kinds)(*map(z3.IntVal, arguments)))
+        kinds = [z3.IntSort(model.ctx)] * (len(arguments) + 1)
+        return number(z3.Function(function_symbol(function), *kinds)(*(z3.IntVal(a, model.ctx) for a in arguments)))
 
     try:
-        return int(evaluate(call, lambda name: number(z3.Int(variable_symbol(name))), value))
+        return int(evaluate(call, lambda name: number(z3.Int(variable_symbol(name), model.ctx)), value))
     except (ZeroDivisionError, AttributeError):  # no number in this model
         return None
 

@@ -91,6 +91,11 @@ class Operator:
     code: tuple[tuple[str, str], ...] = ()
     aliases: tuple[str, ...] = ()
 
+    @property
+    def is_quotient(self) -> bool:
+        """Whether the first argument decides by convention, and the other one does not: a quotient or a remainder."""
+        return bool(self.sparse) and self.annihilators == ((0, 0),)
+
     def is_commutative(self, kind: ElementType) -> bool:
         return _holds(self.commutative, kind)
 

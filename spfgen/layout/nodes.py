@@ -127,6 +127,7 @@ class Layout:
     turned: tuple[Turned, ...] = ()
     """Where some alternatives say what becomes of the value there: all of them."""
     fill_text: str = field(default="0", init=False)
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fill", plain_fill(self.fill))
@@ -137,6 +138,18 @@ class Layout:
                 f"{self.fill_text}",
                 self.span,
             )
+
+    def __hash__(self) -> int:
+        """Found once: much is kept by layout, and each is a tree."""
+        if self._hash is None:
+            compared = tuple(getattr(self, f.name) for f in fields(self) if f.compare)
+            object.__setattr__(self, "_hash", hash(compared))
+        assert self._hash is not None
+        return self._hash
+
+    def __getstate__(self) -> list[Any]:
+        # Texts have other hashes in another process.
+        return [None if f.name == "_hash" else getattr(self, f.name) for f in fields(self)]
 
     def __repr__(self) -> str:
         return f"<spfgen layout {self.title}>"

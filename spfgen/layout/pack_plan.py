@@ -16,7 +16,7 @@ to be, and a pointer array leaves the room that the entries between two of its e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise, product
@@ -190,16 +190,35 @@ class _Progress:
         rule = self.solved[key]
         return (Affine(((rule.name, 1),)), 1) if rule is not None else None
 
+    def value_beside(self, piece: int, name: str, others: Mapping[str, tuple[Affine, int]]) -> Solved | None:
+        """The only value of a dimension, given what is known and others whose values follow from that."""
+        given = self.known | set(others)
+        key = piece, name, frozenset(given)
+        if key not in self.solved:
+            about = self.informed[piece].project(given | {name}).constraints(name)
+            found = single_value(about, name)
+            rule: Solved | None = None
+            if found is not None and found[0].names() <= given:
+                needed = [(o, (Case((), *others[o]),)) for o in sorted(found[0].names() & set(others))]
+                column = f"{name} of alternative {piece} after {len(self.solved)}"
+                rule = Solved(column, (*needed, (name, (Case((), *found),))), Affine(((name, 1),)))
+            self.solved[key] = rule
+        return self.solved[key]
+
     def with_solved(self, steps: Iterable[Rules]) -> tuple[Rules, ...]:
         """The steps, each after the columns that it needs."""
         waiting = {r.name: (k, r) for (k, _, _), r in self.solved.items() if r is not None}
         count = len(self.encoded.pieces)
         result: list[Rules] = []
-        for step in steps:
+
+        def add(step: Rules) -> None:
             for name in sorted({n for r in step if r is not None for n in _needs(r)} & set(waiting)):
                 piece, rule = waiting.pop(name)
-                result.append(tuple(rule if k == piece else None for k in range(count)))
+                add(tuple(rule if k == piece else None for k in range(count)))
             result.append(step)
+
+        for step in steps:
+            add(step)
         return tuple(result)
 
 
@@ -212,7 +231,8 @@ def _needs(rule: Rule) -> set[str]:
             return {n for numerator, _ in values for n in numerator.names()}
         case Widened(_, least):
             return {n for numerator, _ in least for n in numerator.names()}
-    return set()
+        case Solved(_, digits, _):
+            return {n for _, cases in digits for case in cases for n in case.numerator.names()}
 
 
 Digits = tuple[tuple[str, tuple[Case, ...]], ...]
@@ -430,7 +450,8 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
     """The calls at the position whose value is known, and in words why there is none."""
     encoded = progress.encoded
     matter = set(involved(encoded, encoded.pieces[piece]))
-    found = []
+    found: list[tuple[str, tuple[Affine, int]]] = []
+    missing: list[str] = []
     reason = (
         f"nothing says which `{position}` an entry has: it does not follow from the coordinates, "
         f"and no index array with the subscript `{position}` does"
@@ -444,14 +465,31 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
             continue
         value = progress.value(piece, name)
         if value is None:
+            missing.append(name)
             reason = (
                 f"nothing says which `{position}` an entry has: neither it nor `{show(call)}` follows from the "
                 "coordinates"
             )
         else:
             found.append((name, value))
+    found += _beside(progress, piece, found, missing)
     at = [f for f in found if Var(position) in encoded.calls[f[0]].arguments]
     return at or found, reason
+
+
+def _beside(
+    progress: _Progress, piece: int, keys: Sequence[tuple[str, tuple[Affine, int]]], names: Sequence[str]
+) -> list[tuple[str, tuple[Affine, int]]]:
+    """Those of the names whose values follow from the keys, with them: what is left of a coordinate in a block."""
+    found: dict[str, tuple[Affine, int]] = {}
+    before = -1
+    while keys and before != len(found):
+        before = len(found)
+        for name in names:
+            rule = None if name in found else progress.value_beside(piece, name, {**dict(keys), **found})
+            if rule is not None:
+                found[name] = Affine(((rule.name, 1),)), 1
+    return list(found.items())
 
 
 def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
@@ -723,10 +761,14 @@ def _check_built(progress: _Progress) -> None:
     layout = progress.encoded.layout
     for index in layout.indexes:
         if index.name not in progress.built:
+            every = progress.encoded.calls
+            nested = [every[n] for call in every.values() for n in argument_names(call) if n in every]
+            inner = next((show(c) for c in nested if c.function == index.name), "")
             raise Unsupported(
                 f"layout `{layout.name}` cannot be packed: the array `{index.name}` is neither the key nor the "
                 "bounds of a position",
                 index.span or layout.span,
+                (f"make `{inner}` a position of its own: `q = {inner}`, and `q` in its place",) if inner else (),
             )
 
 

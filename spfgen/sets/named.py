@@ -100,7 +100,7 @@ class Piece:
         self.said: dict[tuple[str, frozenset[str]], list[Constraint]] = {}
         self.reduced: dict[frozenset[str], Any] = {}
         """What was found out about dimensions (eliminate.py)."""
-        self._listed: list[Constraint] | None = None
+        self._listed: dict[str | None, list[Constraint]] = {}
 
     def with_constraints(self, constraints: Iterable[Constraint]) -> Piece:
         basic = self.basic
@@ -161,12 +161,6 @@ class Piece:
     def has_floors(self) -> bool:
         """Whether constraints speak of quotients that are no dimensions."""
         return bool(self.basic.dim(isl.dim_type.div))
-
-    def listed(self) -> list[Constraint]:
-        """All constraints; remembered."""
-        if self._listed is None:
-            self._listed = self.constraints()
-        return self._listed
 
     def restrict(self, kept: Iterable[str]) -> Piece:
         """The constraints that are about `kept` dimensions only, as they stand (nothing is derived)."""
@@ -259,6 +253,15 @@ class Piece:
 
     def constraints(self, about: str | None = None) -> list[Constraint]:
         """The constraints, or only those in which dimension `about` occurs."""
+        return [*self.listed(about)]
+
+    def listed(self, about: str | None = None) -> list[Constraint]:
+        """The same, remembered: not to be changed."""
+        if about not in self._listed:
+            self._listed[about] = self._read(about)
+        return self._listed[about]
+
+    def _read(self, about: str | None) -> list[Constraint]:
         found: list[Any] = []
         self.basic.foreach_constraint(found.append)
         divs: dict[int, Floor | None] = {}

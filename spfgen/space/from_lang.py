@@ -6,8 +6,10 @@ For every additive term: the relations of all accesses, with coordinates replace
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from spfgen.facts.formula import variables
+from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.products import first_beyond
 from spfgen.lang.types import promoted
@@ -18,6 +20,7 @@ from spfgen.space.from_steps import join_steps
 from spfgen.space.lost import doubts
 from spfgen.space.names import accesses, check_accesses, check_names, with_scalars
 from spfgen.space.nodes import Group, Program, Tensor
+from spfgen.space.products import has_sum
 from spfgen.space.runs import is_about_runs
 from spfgen.space.schedule import forced_finds, read_schedule
 from spfgen.space.tensors import inputs_and_outputs, make_tensors
@@ -90,6 +93,20 @@ def _recurs(statement: lang.Statement) -> bool:
     return any(a.tensor == statement.target.tensor for a in accesses(statement.value))
 
 
+def _divides_by_sums(statement: lang.Statement, computed: Collection[str]) -> bool:
+    """Whether something is divided by a sum, and the pattern of that is computed or it is summed itself."""
+    value = statement.value
+    found = [n for n in walk(value) if isinstance(n, lang.Apply) and n.op == "divide" and has_sum(n.arguments[1])]
+    sums = [n for n in walk(value) if isinstance(n, lang.Reduce)] if found else []
+    bound = {i for r in sums for i in r.indices} | {v for s in statement.target.subscripts for v in variables(s)}
+    return any(
+        statement.target.tensor in computed
+        or any(quotient is n for r in sums for n in walk(r.value))
+        or any(variables(s) - bound for a in accesses(quotient) for s in a.subscripts)
+        for quotient in found
+    )
+
+
 def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored. What is computed along runs of equal values
@@ -101,6 +118,8 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
     is_free = not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements)
     if is_free and any(is_about_runs(s, layouts, computed) for s in kernel.statements):
+        return False
+    if is_free and any(_divides_by_sums(s, computed) for s in kernel.statements):
         return False
     if is_free and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
         return False

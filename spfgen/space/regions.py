@@ -104,10 +104,10 @@ class Regions:
 
     def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
         """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan
-        for 0*inf."""
+        for 0*inf. A dividend does: where it is not stored, the quotient is 0, whatever the divisor is."""
         found = [(p, r) for p, number, r in self.types.known(value) if fills[p] is not None and fills[p] == number]
         whole = None if not found or any(f is None for f in fills) else self.types.fold(value, fills)
-        return found if whole is None else [(p, r) for p, r in found if r == whole]
+        return found if whole is None or value.operator.is_quotient else [(p, r) for p, r in found if r == whole]
 
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""

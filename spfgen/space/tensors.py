@@ -62,7 +62,7 @@ def make_tensors(
                 owned = dict(owner.arrays)
                 arrays |= {a: owned[a] for a in shared if a in arrays}
                 owned = dict(zip(owner.layout.sizes, owner.sizes, strict=True))
-                sizes |= {s: owned[s] for s in shared if s in sizes}
+                sizes |= {s: owned[s] for s in shared if s in sizes and s in owned}
             value_type, index_types = types_of(d.use, layout)
             result[d.name] = Tensor(
                 d.name,
@@ -121,7 +121,8 @@ def types_of(use: lang.LayoutUse, layout: Layout) -> tuple[str, tuple[tuple[str,
 
 
 def _shared(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layout, owner: Tensor) -> set[str]:
-    """The arrays and sizes that locate the shared coordinates: those in constraints on their positions alone."""
+    """The arrays and sizes that locate the shared coordinates: those in constraints on their positions alone, and
+    everything where all coordinates are shared, as a size that only the extent of a value array has."""
     shares = declaration.shares
     assert shares is not None
     coordinates = _coordinates(kernel, declaration, layout)
@@ -143,6 +144,8 @@ def _shared(kernel: lang.Kernel, declaration: lang.TensorDecl, layout: Layout, o
         if unknown <= located | coordinates:
             shared |= {c.function for c in calls(part)}
             shared |= variables(part) & set(layout.sizes)
+    if not shares.indices:
+        shared |= {a.name for a in layout.indexes} | set(layout.sizes)
     for index in layout.indexes:
         if index.name in shared:
             for extent in index.extents:

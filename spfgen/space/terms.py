@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from spfgen.errors import SpecError, Unsupported
 from spfgen.facts.formula import variables
+from spfgen.facts.prove import smaller
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
@@ -74,7 +75,7 @@ def check_output(statement: lang.Statement, layout: Layout) -> None:
     doubt = as_output(layout)
     if doubt is not None:
         what, answer = doubt
-        example = ", ".join(f"{n} = {v}" for n, v in answer.model or ())
+        example = ", ".join(f"{n} = {v}" for n, v in smaller(answer).model or ())
         raise Unsupported(
             f"`{statement.target.tensor}` cannot be an output in layout `{layout.name}`: it is not proved that {what}",
             statement.target.span,

@@ -79,6 +79,15 @@ class Types:
         absent = [k for k in operator.known_of(kind, stored=False) if k[0] not in literal]
         return (*absent, *(k for k in operator.known_of(kind) if k[0] in literal))
 
+    def conventions(self, value: lang.Apply) -> set[int]:
+        """The arguments that decide only where they are not stored: 0*x is nan for a stored 0 and an infinite x."""
+        operator = value.operator
+        if not operator.sparse and not operator.unstored:
+            return set()
+        kind = self.arguments(value)[0]
+        always = operator.known_of(kind)
+        return {k[0] for k in operator.known_of(kind, stored=False) if k not in always}
+
     def identity(self, value: lang.Reduce) -> Any:
         """What leaves every other value of the reduction as it is; None where there is nothing."""
         if value.op in ("argmin", "argmax"):

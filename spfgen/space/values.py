@@ -202,7 +202,8 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
     indices = (*term.over, *sorted(free(statement, ranges, term.value)))  # of the divisors, too
     alone = list(make_instances(own, plain, tensors, ranges, over=indices))
     both = list(make_instances(own, term.value, tensors, ranges, over=term.over))
-    if len(alone) == len(both) and all(map(_same_points, alone, both)):
+    # The alternatives of a relation come in an order that depends on the other accesses.
+    if len(alone) == len(both) and all(any(_same_points(one, other) for other in both) for one in alone):
         return
     raise Unsupported(
         "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
@@ -213,6 +214,8 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
 
 def _same_points(alone: Instance, both: Instance) -> bool:
     """Whether each point of the first is one of the second for some values of the dimensions that it has more."""
+    if not set(alone.domain.space.names) <= set(both.domain.space.names):
+        return False
     shown = [n for n in both.domain.space.names if n in both.sizes or n in alone.domain.space.position]
     hidden = [n for n in both.domain.space.names if n not in shown]
     space = Space((*shown, *hidden))

@@ -1,8 +1,14 @@
 """Optimisers may break what these kernels say."""
 
+from zlib import crc32
+
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def optimised(as_users_have_it: None) -> None:
-    """As users have them."""
+def optimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users have them in every third case, and in all that are exhaustive: -O3 takes twice the time of -O1."""
+    if request.node.get_closest_marker("exhaustive") or crc32(request.node.nodeid.encode()) % 3 == 0:
+        request.getfixturevalue("as_users_have_it")
+    else:
+        monkeypatch.setattr("spfgen.run.compile.OPTIMISED", "-O1")

@@ -546,6 +546,40 @@ def test_a_value_whose_pattern_is_not_computed() -> None:
         spfgen.compile("C[i,j] = A[i,j]/B[i,j]", A="csr", B="csr", C="csr")
 
 
+@pytest.mark.parametrize("layout", ["sym_lower", "sym_csr"])
+def test_a_quotient_of_a_mirrored_matrix(layout: str) -> None:
+    """The two parts of the relation come in another order with the divisor than without."""
+    symmetric = SQUARE + SQUARE.T
+    d = np.arange(1.0, 1 + len(symmetric))
+    result = spfgen.evaluate("C[i,j] = A[i,j]/d[i]", out="csr", A=spfgen.pack(symmetric, layout), d=d)
+    np.testing.assert_allclose(result.to_numpy(), symmetric / d[:, None])
+
+
+def test_a_quotient_of_parts_that_read_different_arrays() -> None:
+    """Parts of one relation need not have the same dimensions."""
+    text = """layout some_rows(nrow, ncol) {
+        size nd, nnz
+        relation {
+            [t, r, p] -> [i, j] : t = 0 and 0 <= r < nd and 0 <= p < ncol and i = row(r) and j = p ;
+            [t, r, p] -> [i, j] : t = 1 and 0 <= r < nrow and ptr(r) <= p < ptr(r + 1) and i = r and j = col(p) }
+        index row[nd] { range 0 <= row(r) < nrow  property strictly increasing }
+        index ptr[nrow + 1] {
+            range 0 <= ptr(p) <= nnz
+            property increasing
+            property ptr(0) = 0
+            property ptr(nrow) = nnz
+        }
+        index col[nnz] { range 0 <= col(p) < ncol  property strictly increasing within ptr }
+        value full[nd, ncol] at [r, p] when t = 0
+        value rest[nnz] at [p] when t = 1
+    }"""
+    arrays = {"row": [1], "ptr": [0, 1, 1, 3], "col": [2, 0, 1], "full": [[1.0, 2, 3]], "rest": [4.0, 5, 6]}
+    layout = spfgen.parse(text).layouts["some_rows"]
+    operand = spfgen.tensor(layout, shape=(3, 3), **{n: np.array(a) for n, a in arrays.items()})
+    result = spfgen.evaluate("C[i,j] = A[i,j]/d[i]", out="csr", A=operand, d=np.array([1.0, 2, 4]))
+    np.testing.assert_array_equal(result.to_numpy(), [[0, 0, 4], [0.5, 1, 1.5], [1.25, 1.5, 0]])
+
+
 def misuses() -> Iterable[tuple[str, dict[str, Any], str]]:
     yield "C[i,j] = A[i,j]", {"out": "crs", "A": csr(A)}, "crs"
     yield "C[i,j] = A[i,j]", {"out": "sv", "A": csr(A)}, "2 dimensions"

@@ -38,6 +38,52 @@ def test_sums_over_a_pattern_that_another_tensor_shares() -> None:
     np.testing.assert_array_equal(result["y"], a @ x)
 
 
+def test_all_that_a_layout_has_is_shared_also_what_only_lengths_of_values_are() -> None:
+    """The size of a value array follows from no index array that locates a coordinate."""
+    spec = spfgen.parse("""
+    layout profile(n, m) {
+        size nl
+        relation { [a, b] -> [i, j] : 0 <= a < n and ptr(a) <= b < ptr(a + 1) and i = a and j = a + b - ptr(a + 1) }
+        index ptr[n + 1] {
+            range 0 <= ptr(p) <= nl
+            property increasing
+            property ptr(0) = 0
+            property ptr(n) = nl
+            property forall a : ptr(a + 1) - ptr(a) <= a
+        }
+        value val[nl] at [b]
+    }
+    kernel k { tensor A : profile  tensor x : dense  tensor C : profile shares A  C[i,j] = A[i,j]*x[j] }""")
+    a, x = np.tril(matrix((5, 5)), -1), matrix((5,), 1)
+    packed = spfgen.pack(a, spec.layouts["profile"])
+    result = spec.kernels["k"].compile()(A=packed, x=x)
+    np.testing.assert_array_equal(result.to_numpy(), a * x)
+    assert result.arrays["ptr"] is packed.arrays["ptr"]
+
+
+def test_a_pattern_is_shared_with_a_layout_whose_sizes_have_other_names() -> None:
+    spec = spfgen.parse("""
+    layout rows(nrow, ncol) {
+        size entries
+        relation { [a, b] -> [i, j] : 0 <= a < nrow and rowptr(a) <= b < rowptr(a + 1) and i = a and j = colidx(b) }
+        index rowptr[nrow + 1] {
+            range 0 <= rowptr(p) <= entries
+            property increasing
+            property rowptr(0) = 0
+            property rowptr(nrow) = entries
+        }
+        index colidx[entries] {
+            range 0 <= colidx(p) < ncol
+            property strictly increasing within rowptr
+        }
+        value val[entries] at [b]
+    }
+    kernel k { tensor A : csr  tensor C : rows shares A  C[i,j] = 2*A[i,j] }""")
+    a = matrix((5, 6))
+    result = spec.kernels["k"].compile()(A=scipy.sparse.csr_array(a))
+    np.testing.assert_array_equal(result.to_numpy(), 2 * a)
+
+
 def test_ttm_shares_two_levels() -> None:
     """The result has the fibres of A and a last level of its own, given by the caller."""
     spec = spfgen.parse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 from spfgen.errors import InternalError
@@ -104,7 +105,7 @@ class Values(Merging):
                     more, one, env = self.computed(argument, env)
                     lines += more
                     found.append(one)
-                return lines, replace(value, arguments=tuple(found)), env
+                return lines, self.decided(value, replace(value, arguments=tuple(found)), env), env
             case Chosen(condition, then, otherwise):
                 first, one, inner = self.computed(then, env)
                 second, other, _ = self.computed(otherwise, env)
@@ -128,6 +129,57 @@ class Values(Merging):
                 lines, found_value = self.reduction(value, env)
                 return lines, found_value, env
         raise InternalError(f"no plan of {value!r}")
+
+    def decided(self, value: lang.Apply, made: Any, env: Env) -> Any:
+        """What an operator makes of its arguments, or what one of them alone decides by convention where nothing is
+        stored of it: 0 times x is 0 there, also if x is infinite."""
+        by_convention = self.types.conventions(value)
+        if not by_convention:
+            return made
+        kind = self.types.of(value).name
+        for place, result in self.regions.deciding(value, [self.regions.fill(a) for a in value.arguments]):
+            others = [a for k, a in enumerate(value.arguments) if k != place]
+            if place not in by_convention or all(self.is_harmless(value, a) for a in others):
+                continue
+            match self.absent(value.arguments[place], env):
+                case lang.Constant(True):
+                    return number_of(result, kind)
+                case None:
+                    continue
+                case gone:
+                    made = lang.Apply("where", (gone, number_of(result, kind), made), value.span)
+        return made
+
+    def is_harmless(self, value: lang.Apply, other: Any) -> bool:
+        """Whether the operator makes nothing else of the other argument than what the convention says: it is finite,
+        and no divisor that may be 0."""
+        if isinstance(other, lang.Constant):
+            return bool(isfinite(abs(other.value))) and not (value.operator.is_quotient and other.value == 0)
+        return not value.operator.is_quotient and self.types.of(other).kind in "biu"
+
+    def absent(self, value: Any, env: Env) -> Any:
+        """A condition: the value, computed before, is made of nothing that is stored. None where it never is; numbers
+        that someone wrote do not matter."""
+        match value:
+            case lang.Access():
+                flag = env.values.get((f"{value.tensor}?", value.subscripts), lang.Constant(True))
+                if key_of(value) in env.absent:
+                    return lang.Constant(True)
+                return None if flag == lang.Constant(True) else lang.Apply("logical_not", (flag,))
+            case Linked(_, inner):
+                return self.absent(inner, env)
+            case lang.Apply(_, arguments):
+                fills = [self.regions.fill(a) for a in arguments]
+                places = [p for p, _ in self.regions.deciding(value, fills)]
+                alone = [a for p in places if (a := self.absent(arguments[p], env)) is not None]
+                if alone:
+                    return lang.Constant(True) if lang.Constant(True) in alone else joined("logical_or", alone)
+                every = [self.absent(a, env) for a in arguments if not isinstance(a, lang.Constant)]
+                if places or not every or None in every:
+                    return None
+                asked = [a for a in every if a != lang.Constant(True)]
+                return joined("logical_and", asked) if asked else lang.Constant(True)
+        return None
 
     def reduction(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """What is done for a reduction at a point, and its value: reductions.py."""

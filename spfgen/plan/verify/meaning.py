@@ -258,6 +258,8 @@ class _Comparison:
         self.products: list[tuple[str, Compare]] = []
         self.searched: set[str] = set()
         self.segments: dict[str, Segment] = {}
+        self.first: tuple[Piece, dict[str, Expr | None]] = (self.wanted, {})
+        """By which name `named_once` calls each, at those points."""
 
     def compare(self) -> None:
         """Raises Fault where they differ."""
@@ -493,20 +495,29 @@ class _Comparison:
 
     def named_once(self, expr: N) -> N:
         """The expression or condition with the first of all names that are equal at the points that are asked for."""
+        if self.first[0] is not self.wanted:
+            self.first = self.wanted, {}
 
         def rule(node: object) -> Expr | None:
             if not isinstance(node, Var):
                 return None
-            number = single_value(self.wanted.project({node.name}).constraints(node.name), node.name)
-            if number is not None and not number[0].terms:
-                return Num(number[0].constant // number[1])
-            others = (n for n in self.space.names if n != node.name)
-            equal = (n for n in others if self.wanted.implies(comparisons([Compare("=", node, Var(n))])[0]))
-            first = next(equal, node.name)
-            return Var(first) if self.space.position[first] < self.space.position[node.name] else None
+            known = self.first[1]
+            if node.name not in known:
+                known[node.name] = self.first_name(node)
+            return known[node.name]
 
         result: N = rewrite(rule, _without_marks(expr))
         return result
+
+    def first_name(self, name: Var) -> Expr | None:
+        """The number that a name is at the points that are asked for, or the first name that equals it there."""
+        number = single_value(self.wanted.project({name.name}).constraints(name.name), name.name)
+        if number is not None and not number[0].terms:
+            return Num(number[0].constant // number[1])
+        earlier = self.space.names[: self.space.position[name.name]]
+        equal = (n for n in earlier if self.wanted.implies(comparisons([Compare("=", name, Var(n))])[0]))
+        first = next(equal, None)
+        return None if first is None else Var(first)
 
     def same_value(self) -> None:
         """That the same is done: at the same places, where these are in terms of the same names."""

@@ -410,19 +410,26 @@ class Output:
         """Nothing but the fill value, with the extents of the other operands; None when its sizes or index arrays are
         not known."""
         layout, own_name = self.declared.layout, self.declared.name
+        pattern = {a: tensors[o].arrays[held] for a, o, held in self._shared if o != own_name and o in tensors}
+        lengths = {
+            extent.name: length
+            for index in layout.indexes
+            if index.name in pattern
+            for extent, length in zip(index.extents, pattern[index.name].shape, strict=True)
+            if isinstance(extent, Var)
+        }
         own: dict[str, int] = {}
         for name, dim in self._fields:
             value = size_value(self._program, dim, tensors, sizes)
+            value = lengths.get(name) if value is None else value
             if value is None:
                 return None
             own[name] = value
         if self.declared.assembled is not None:
             return pending(self.declared, own, dtype)
-        arrays: dict[str, Any] = {}
-        for array, owner, held in self._shared:
-            if owner == own_name or owner not in tensors:
-                return None
-            arrays[array] = tensors[owner].arrays[held]
+        if len(pattern) < len(self._shared):
+            return None
+        arrays: dict[str, Any] = dict(pattern)
         for value_array in layout.values:
             arrays[value_array.name] = _filled(own_name, extents_of(layout, value_array.name, own), layout.fill, dtype)
         return Tensor(layout, own, arrays)

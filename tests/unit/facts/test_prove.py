@@ -115,13 +115,24 @@ def test_unknown(monkeypatch) -> None:
     assert (answer.word, answer.model, answer.values) == ("unknown", None, ())
 
 
-def test_thorough_takes_the_time_of_both_questions_and_is_recorded_once(monkeypatch) -> None:
-    seen: list[bool] = []
+def test_a_search_without_end_is_given_up_and_not_kept(monkeypatch) -> None:
+    monkeypatch.setattr(prove, "RESOURCES", 1_000_000_000)
+    monkeypatch.setattr(prove, "SECONDS", 1)
+    kept: list[object] = []
+    monkeypatch.setattr(prove.answers, "save", lambda key, verdict: kept.append(verdict))
+    cubes = [Bin("*", Bin("*", v, v), v) for v in (P, Q, N)]
+    assumptions = [*(Compare(">", v, ZERO) for v in (P, Q, N))]
+    answer = implied(assumptions, NOTHING, Compare("!=", Bin("+", cubes[0], cubes[1]), cubes[2]))
+    assert (answer.word, kept) == ("unknown", [])
+
+
+def test_thorough_takes_the_time_of_all_questions_and_is_recorded_once(monkeypatch) -> None:
+    seen: list[int] = []
     ask = prove._ask
-    monkeypatch.setattr(prove, "_ask", lambda *a, new_calls: seen.append(new_calls) or ask(*a, new_calls=new_calls))
+    monkeypatch.setattr(prove, "_ask", lambda *a, rounds: seen.append(rounds) or ask(*a, rounds=rounds))
     with recorded() as answers:
         answer = implied(WITHIN, RISING, Compare("<", P, ZERO), thorough=True)
-    assert seen == [False, True]
+    assert seen == [0, 1, 2]
     assert answers == [answer]
     assert not answer.cached
 

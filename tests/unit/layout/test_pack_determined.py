@@ -209,6 +209,21 @@ layout wrapped_diagonals(nrow, ncol) {
     index off[nd] { range 0 <= off(d) < 8 property strictly increasing }
     value val[nd, nrow] at [d, k]
 }
+layout listed_by_blocks(nrow, ncol) {
+    size nnz
+    relation { [p] -> [i, j] : 0 <= p < nnz and i = 3*up(p) + r(p) and j = 4*left(p) + c(p) }
+    index up[nnz] { range 0 <= 3*up(p) < nrow  property increasing }
+    index left[nnz] { range 0 <= 4*left(p) < ncol  property increasing where up equal }
+    index r[nnz] {
+        range 0 <= r(p) < 3
+        property forall p, q : p < q and up(p) = up(q) and left(p) = left(q) => r(p) <= r(q)
+    }
+    index c[nnz] {
+        range 0 <= c(p) < 4
+        property forall p, q : p < q and up(p) = up(q) and left(p) = left(q) and r(p) = r(q) => c(p) < c(q)
+    }
+    value val[nnz] at [p]
+}
 layout remainders(nrow, ncol) {
     size nnz
     relation { [p] -> [i, j] : 0 <= p < nnz and i = z(p) mod 3 and j = z(p) mod 5 }
@@ -474,6 +489,31 @@ def test_positions_that_begin_behind_others() -> None:
     assert arrays(layout(BEHIND_THE_DIAGONAL, "made"), [[5, 0, 6], [0, 0, 0], [7, 8, 9]]) == {
         "ptr": [4, 5, 5, 7], "col": [-1, -1, -1, -1, 2, 0, 1], "val": [5, 0, 9, 0, 6, 7, 8],
     }  # fmt: skip
+
+
+def test_what_is_left_of_a_coordinate_is_a_key_beside_the_block() -> None:
+    """`r(p)` follows from `up(p)`, which is a key of the same position."""
+    dense = np.zeros((5, 5))
+    dense[[0, 1, 2, 4], [1, 0, 4, 4]] = 1, 2, 3, 4
+    found = arrays(layout(KEYS, "listed_by_blocks"), dense)
+    assert [found[n] for n in ("up", "left", "r", "c")] == [[0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 2, 1], [1, 0, 0, 0]]
+
+
+def test_an_array_within_another_call_is_told_to_be_a_position() -> None:
+    text = """layout fibres(n, m) {
+        size nf, nnz
+        relation { [p] -> [i, j] : 0 <= p < nnz and i = row(fibre(p)) and j = col(p) }
+        index fibre[nnz] { range 0 <= fibre(p) < nf  property increasing }
+        index row[nf] { range 0 <= row(f) < n  property strictly increasing }
+        index col[nnz] { range 0 <= col(p) < m  property strictly increasing where fibre equal }
+        value val[nnz] at [p]
+    }"""
+    with pytest.raises(Unsupported, match="`fibre` is neither") as caught:
+        pack_plan(layout(text, "fibres"))
+    assert "`q = fibre(p)`" in caught.value.notes[0]
+    better = text.replace("[p] -> [i, j] :", "[q, p] -> [i, j] : 0 <= q < nf and q = fibre(p) and")
+    dense = np.array([[0, 1, 2], [0, 0, 0], [3, 0, 0]])
+    assert arrays(layout(better.replace("row(fibre(p))", "row(q)"), "fibres"), dense)["fibre"] == [0, 0, 1]
 
 
 def test_one_array_for_bounds_and_keys() -> None:

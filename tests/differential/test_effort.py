@@ -306,6 +306,8 @@ PAIRS = [
     ("C[i,j] = A[i,k]*B[k,j]", "band", "coo_unsorted", "coo"),
     ("C[i,j] = sqrt(sum(k: A[i,k]*B[k,j]))", "csc", "csr", "coo"),
     ("y[i] = max(j: A[i,j]*B[i,j])", "repeated_rows", "csr", "dense"),
+    ("y[i] = argmax(j: A[i,j] + B[i,j])", "csr", "csc", "dense"),
+    ("y[i] = argmin(j: A[i,j] - B[i,j])", "sym_csr", "csc", "dense"),
 ]
 
 

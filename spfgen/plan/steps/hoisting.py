@@ -10,14 +10,16 @@ from spfgen.facts.formula import Var
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Plan, Scan, Segment
+from spfgen.plan.nodes import Block, Collect, Emptied, Entry, Find, If, Let, Plan, Scan, Segment
 from spfgen.plan.steps.env import Env, Leaf, accumulator, cast, key_of, number_of
-from spfgen.plan.steps.reductions import outermost
+from spfgen.plan.steps.reductions import one_index, outermost
 from spfgen.plan.steps.stores import Stores
 from spfgen.space.own import entries_of, own_tensor
 from spfgen.space.regions import Region
 from spfgen.space.steps import Equation, Gathered
 from spfgen.space.typed import Scalar
+
+ARGUMENTS = ("argmin", "argmax")
 
 
 class Hoisting(Stores):
@@ -34,7 +36,8 @@ class Hoisting(Stores):
             if not isinstance(node, lang.Reduce):
                 return None
             if self.is_scattered(node, eq):
-                more, access = self.of_all_points(node, env.again)
+                all_points = self.arguments if node.op in ARGUMENTS else self.of_all_points
+                more, access = all_points(node, env.again)
             elif self.repeats(node, eq):
                 more, access = self.in_memory(node, env)
             else:
@@ -48,7 +51,7 @@ class Hoisting(Stores):
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
         over everything."""
-        if node.op in ("argmin", "argmax") or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+        if any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
             return False
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
@@ -56,9 +59,11 @@ class Hoisting(Stores):
         found = self.regions.of(node.value)
         if not found or self.regions.fill(node.value) is None:
             return False
-        if self.types.identity(node) != self.regions.fill(node.value) and (
-            self.conditions(node) or not self.has_power(node)
-        ):
+        if node.op in ARGUMENTS:
+            counts = True
+        else:
+            counts = self.types.identity(node) != self.regions.fill(node.value)
+        if counts and (self.conditions(node) or not (node.op in ARGUMENTS or self.has_power(node))):
             return False
         return any(self.looks_everywhere(n) for nest in self.tried(node, found) for n in walk(nest, Plan))
 
@@ -128,7 +133,7 @@ class Hoisting(Stores):
 
     def is_looked_for(self, node: lang.Reduce, found: Sequence[Region]) -> bool:
         """Whether a reduction can be a table, and has to look for its entries where the indices around are known."""
-        if node.op in ("argmin", "argmax") or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+        if node.op in ARGUMENTS or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
             return False
         fill, neutral = self.regions.fill(node.value), self.types.identity(node)
         operator = lang.Apply(node.op, (), node.span, node.function).operator
@@ -208,6 +213,51 @@ class Hoisting(Stores):
 
             parts += self.passes([Region((count,))], indices, (), last, Env(), subscripts)
         return parts, total
+
+    def arguments(self, node: lang.Reduce, again: bool) -> tuple[list[Plan], lang.Access]:
+        """`argmin` or `argmax` at all points of the indices around it: the best value so far and its place are in
+        memory, and how many were looked at."""
+        indices = tuple(sorted(self.free(node)))
+        index = one_index(node)
+        kind = self.types.of(node.value).name
+        names = [self.extent_name(i) for i in indices]
+        subscripts = tuple(Var(i) for i in indices)
+        kept: list[lang.Access] = []
+        for wanted, own, start in (("best", kind, 0), (node.op, "int64", -1), ("visited", "int64", 0)):
+            name = self.fresh(wanted)
+            self.own(name, own, start, names)
+            kept.append(lang.Access(name, subscripts))
+        best, at, visited = kept
+
+        def put(access: lang.Access, value: Any, env: Env, updates: lang.Apply | None = None) -> list[Plan]:
+            return self.stored(Equation(access.tensor, subscripts, (), None, updates), access, value, env)
+
+        def leaf(inner: Env) -> Plan:
+            lines, value = self.point_value(node.value, inner)
+            first, old, inner = self.computed(best, inner)
+            second, place, inner = self.computed(at, inner)
+            here = lang.Index(Var(index))
+            taken = Block((*put(best, cast(value, kind), inner), *put(at, here, inner)))
+            count = put(visited, lang.Constant(1), inner, lang.Apply("add", ()))
+            return Block((*lines, *first, *second, If(self.is_better(node, value, here, old, place), taken), *count))
+
+        def last(inner: Env) -> Plan:
+            first, old, inner = self.computed(best, inner)
+            second, place, inner = self.computed(at, inner)
+            third, seen, inner = self.computed(visited, inner)
+            found = Scalar(self.fresh("found"), "int64")
+            rest = self.first_of_the_rest(node, old, found, seen, inner)
+            return Block((*first, *second, *third, Let(found.name, "int64", place), *rest, *put(at, found, inner)))
+
+        parts: list[Plan] = []
+        for access, start in ((at, -1), (visited, 0)) if again else ():
+            eq = Equation(access.tensor, subscripts, indices, None)
+            parts += self.filled(eq, access, number_of(start, "int64"), Env())
+        found = self.regions.of(node.value)
+        assert found is not None
+        parts += self.passes(found, (*indices, *node.indices), (), leaf, Env(), subscripts)
+        parts += self.passes([Region((visited,))], indices, (), last, Env(), subscripts)
+        return parts, at
 
     def tabled(self, eq: Equation, env: Env) -> tuple[list[Plan], Equation]:
         """Reductions that are their identity at most points become tables of the others."""

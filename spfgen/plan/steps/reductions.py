@@ -12,7 +12,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
-from spfgen.plan.nodes import Assign, Block, If, Let, Plan
+from spfgen.plan.nodes import Assign, Block, Break, If, Let, Plan
 from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
 from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
 from spfgen.plan.steps.shortened import shortened
@@ -107,36 +107,16 @@ class Reductions(Values):
 
     def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in
-        numpy. What no region has counts only where it could be the one: then all points are looked at."""
-        if len(node.indices) != 1:
-            raise SpecError(f"expected one index of `{node.op}`, but there are {len(node.indices)}", node.span)
-        (index,) = node.indices
+        numpy. What no region has counts only where it could be the one: then the first of them is looked for."""
+        index = one_index(node)
         kind = self.types.of(node.value)
-        fill, found = self.regions.fill(node.value), self.regions.of(node.value)
+        found = self.regions.of(node.value)
         conditions = self.conditions(node)
         best, at = Scalar(self.fresh("best"), kind.name), Scalar(self.fresh(node.op), "int64")
         lines: list[Plan] = [
             Let(best.name, kind.name, number_of(0, kind.name)),
             Let(at.name, "int64", lang.Constant(-1)),
         ]
-        less = "less" if node.op == "argmin" else "greater"
-
-        def better(value: Any, place: Any) -> Any:
-            def both(*parts: Any) -> Any:
-                return joined("logical_and", parts)
-
-            def either(*parts: Any) -> Any:
-                return joined("logical_or", parts)
-
-            sooner = lang.Apply("less", (place, at))
-            same = both(lang.Apply("equal", (value, best)), sooner)
-            found = either(lang.Apply(less, (value, best)), same)
-            if kind.kind in "fc":
-                nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
-                known = lang.Apply("logical_not", (old,))
-                found = either(both(nan, either(known, sooner)), both(known, found))
-            return either(lang.Apply("less", (at, lang.Constant(0))), found)
-
         counted = Scalar(self.fresh("visited"), "int64") if found is not None and not conditions else None
         if counted is not None:
             lines.append(Let(counted.name, "int64", lang.Constant(0)))
@@ -150,27 +130,53 @@ class Reductions(Values):
             count: list[Plan] = []
             if counted is not None:
                 count = [Assign(counted.name, "int64", lang.Apply("add", (counted, lang.Constant(1))))]
-            return Block((*more, If(better(value, place), taken), *count))
+            return Block((*more, If(self.is_better(node, value, place, best, at), taken), *count))
 
-        inner = replace(env, parallel=False)
-        lines += self.passes(found or [], node.indices, conditions, leaf, inner)
+        lines += self.passes(found or [], node.indices, conditions, leaf, replace(env, parallel=False))
         if counted is not None:
-            number = number_of(fill, kind.name)
-            other = lang.Apply("less" if node.op == "argmin" else "greater", (best, number))
-            decided = joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
-            if kind.kind in "fc":
-                decided = joined("logical_or", (decided, lang.Apply("isnan", (best,))))
-            open_ = joined(
-                "logical_and",
-                (
-                    lang.Apply("less", (counted, lang.Index(self.extents[index]))),
-                    lang.Apply("logical_not", (decided,)),
-                ),
-            )
-            counted = None
-            again = self.passes([Region(())], node.indices, (), leaf, inner)
-            lines.append(If(open_, Block(tuple(again))))
+            lines += self.first_of_the_rest(node, best, at, counted, env)
         return lines, at
+
+    def is_better(self, node: lang.Reduce, value: Any, place: Any, best: Any, at: Any) -> Any:
+        """Whether a value at a place is to be taken instead of the best one so far."""
+
+        def both(*parts: Any) -> Any:
+            return joined("logical_and", parts)
+
+        def either(*parts: Any) -> Any:
+            return joined("logical_or", parts)
+
+        less = "less" if node.op == "argmin" else "greater"
+        sooner = lang.Apply("less", (place, at))
+        same = both(lang.Apply("equal", (value, best)), sooner)
+        found = either(lang.Apply(less, (value, best)), same)
+        if self.types.of(node.value).kind in "fc":
+            nan, old = lang.Apply("isnan", (value,)), lang.Apply("isnan", (best,))
+            known = lang.Apply("logical_not", (old,))
+            found = either(both(nan, either(known, sooner)), both(known, found))
+        return either(lang.Apply("less", (at, lang.Constant(0))), found)
+
+    def first_of_the_rest(self, node: lang.Reduce, best: Any, at: Scalar, counted: Any, env: Env) -> list[Plan]:
+        """What is done after all that regions have: where none of that is better than the fill, the first index with
+        the fill is the one."""
+        index = one_index(node)
+        kind, fill = self.types.of(node.value), self.regions.fill(node.value)
+        number = number_of(fill, kind.name)
+        other = lang.Apply("less" if node.op == "argmin" else "greater", (best, number))
+        decided = joined("logical_and", (lang.Apply("greater_equal", (at, lang.Constant(0))), other))
+        if kind.kind in "fc":
+            decided = joined("logical_or", (decided, lang.Apply("isnan", (best,))))
+        rest = lang.Apply("less", (counted, lang.Index(self.extents[index])))
+        open_ = joined("logical_and", (rest, lang.Apply("logical_not", (decided,))))
+
+        def leaf(inner: Env) -> Plan:
+            more, value = self.point_value(node.value, inner)
+            hit = lang.Apply("isnan", (value,)) if fill != fill else lang.Apply("equal", (value, number))
+            taken = Block((Assign(at.name, "int64", lang.Index(Var(index))), Break()))
+            return Block((*more, If(hit, taken, None, "nothing is better than what is not stored")))
+
+        again = self.passes([Region(())], node.indices, (), leaf, replace(env, parallel=False))
+        return [If(open_, Block(tuple(again)))]
 
     def conditions(self, node: lang.Reduce) -> tuple[Formula, ...]:
         """Where the points of a reduction are: its condition, and that accesses lie within their tensors. In a sum what
@@ -192,6 +198,13 @@ class Reductions(Values):
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (cast(fill, kind), cast(count, kind)), node.span)
+
+
+def one_index(node: lang.Reduce) -> str:
+    """The index of `argmin` or `argmax`."""
+    if len(node.indices) != 1:
+        raise SpecError(f"expected one index of `{node.op}`, but there are {len(node.indices)}", node.span)
+    return node.indices[0]
 
 
 def direct(value: Any) -> Iterator[lang.Access]:

@@ -57,6 +57,8 @@ validation."""
 
 LOOKUP_NS = 5
 """Nanoseconds to find a position, with the algorithms that are better than comparing with all. Estimate for spmspv."""
+TABLE_NS = 5
+"""Nanoseconds for each position to build a table of all. Estimate, as LOOKUP_NS."""
 STATEMENT_NS = 3
 """Nanoseconds to read the operands, and to add. One more iteration of a loop takes one. Estimate for spmv."""
 BY_VECTORS_TENTHS, ITERATION_BY_VECTORS_TENTHS = 7, 2

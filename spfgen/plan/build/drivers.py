@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from spfgen import tuning
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import Compare, Expr, Num, calls, other_arguments, variables
-from spfgen.ir import walk
+from spfgen.facts.formula import ZERO, Compare, Expr, Num, calls, other_arguments, variables
+from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.comparisons import compares_all
-from spfgen.plan.analyse.cost import Counts, mean_ratio
+from spfgen.plan.analyse.cost import Counts, mean_ratio, plus, times
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
 from spfgen.plan.analyse.work import work
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
-from spfgen.plan.nodes import Bound, Do, Find, Plan, Scan, chain
+from spfgen.plan.nodes import PLANS, Bound, Do, Find, Key, Plan, Scan, chain
 from spfgen.sets.bounds import single_value
 from spfgen.sets.named import Space
 from spfgen.sets.uf import comparisons
@@ -42,7 +43,7 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         return [best]
     sparse = [o for o in instance.reads if o.sparse]
     first = next((s.dim for s in best if s.kind == "scan"), "")
-    if not sparse or (len(sparse) == 1 and first in sparse[0].positions):
+    if not sparse or (len(sparse) == 1 and (first in sparse[0].positions or context.named)):
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
@@ -105,7 +106,13 @@ def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Contex
         for k, n in enumerate(loops)
         if k and any(isinstance(f, Find) for f in loops[k:])
     )
-    return everywhere or compares_all([nest], context.stored)
+
+    def rule(node: object) -> Plan | None:
+        if not isinstance(node, Find) or not _quick(instance, node):
+            return None
+        return replace(node, key=Key(node.dim, ZERO))
+
+    return everywhere or compares_all([rewrite(rule, nest, PLANS)], context.stored)
 
 
 def _inside_out(instance: Instance, context: Context) -> Iterator[tuple[str, ...]]:
@@ -168,15 +175,23 @@ def steps_in_order(instance: Instance, dims: tuple[str, ...]) -> list[Step]:
     return scan_steps(instance, domain, dims)
 
 
-def _quick(instance: Instance, find: Find, again: bool) -> bool:
-    """Whether there is hope for more than a plain loop: an order, or a value to look for in a range that does not
-    change, of which a table is built once."""
+def _quick(instance: Instance, find: Find) -> bool:
+    """Whether there is hope for more than a plain loop."""
+    return _is_ordered(instance, find) or _has_table(instance, find)
+
+
+def _is_ordered(instance: Instance, find: Find) -> bool:
+    """Whether something is declared of the order of what is compared."""
     call = find.loads[0].call
     compared = (n for f in instance.axioms.formulas for n in walk(f) if isinstance(n, Compare) and n.op in _ORDERS)
-    ordered = any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
-    fixed = all(variables(e) <= set(instance.sizes) for e in (*find.low, *find.high, *other_arguments(call, find.dim)))
-    if ordered or again or not fixed:
-        return ordered
+    return any({c.function for c in calls(n)} == {call.function} and len(calls(n)) == 2 for n in compared)
+
+
+def _has_table(instance: Instance, find: Find) -> bool:
+    """Whether there is a value to look for, in a range that does not change: a table of it is built once."""
+    bounds = (*find.low, *find.high, *other_arguments(find.loads[0].call, find.dim))
+    if not all(variables(e) <= set(instance.sizes) for e in bounds):
+        return False
     about = comparisons(find.conditions)
     return any(single_value(about, loaded.dim) is not None for loaded in find.loads)
 
@@ -193,11 +208,17 @@ def rough(instance: Instance, steps: Sequence[Step], again: bool = False, contex
     body = _nest(instance, steps)
     if context is not None:
         body = narrowed(instance, body, steps, context)
+    tables: list[Expr] = []
 
     def price(find: Find, length: Expr) -> Expr:
-        return Num(tuning.LOOKUP_NS) if _quick(instance, find, again) else length
+        if _is_ordered(instance, find):
+            return Num(tuning.LOOKUP_NS)
+        if again or not _has_table(instance, find):
+            return length
+        tables.append(times(Num(tuning.TABLE_NS), length))
+        return Num(tuning.LOOKUP_NS)
 
-    return work(Counts(instance), with_finds(body), price).nanoseconds
+    return plus(work(Counts(instance), with_finds(body), price).nanoseconds, *tables)
 
 
 def _nest(instance: Instance, steps: Sequence[Step]) -> Plan:

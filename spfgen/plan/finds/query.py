@@ -105,8 +105,8 @@ class Query:
         result = []
         given = {n for f in self.find.given if isinstance(f, Compare) and f.op == "=" for n in variables(f.left)}
         for dim, call in self.find.loads:
-            others = other_arguments(call, self.find.dim)
-            if dim in given or len(others) + 1 != len(call.arguments) or self.find.dim in _names(others):
+            others = other_arguments(call, self.find.dim)  # the positions lie side by side
+            if dim in given or call.arguments[-1] != Var(self.find.dim) or self.find.dim in _names(others):
                 continue
             about = self.domain.project({*self.outer, dim}).constraints(dim)
             single = single_value(about, dim)

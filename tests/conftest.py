@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -32,8 +34,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test that is `sampled(n)` n cases run always, evenly spread over all: the first and the last among them. The
-    others are exhaustive."""
+    """Of a test that is `sampled(n)` n cases run always, the others are exhaustive."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled") and not item.get_closest_marker("exhaustive"):
@@ -41,11 +42,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for found in cases.values():
         marker = found[0].get_closest_marker("sampled")
         assert marker is not None
-        (wanted,) = marker.args
-        kept = {round(k * (len(found) - 1) / max(1, wanted - 1)) for k in range(wanted)}
-        for number, item in enumerate(found):
-            if number not in kept:
-                item.add_marker("exhaustive")
+        for item in left_out(found, *marker.args):
+            item.add_marker("exhaustive")
+
+
+def left_out(cases: list[pytest.Item], wanted: int) -> list[pytest.Item]:
+    """All but so many of them, which are the same in each run, and have as many values of each parameter as they can,
+    each as often as others."""
+    left = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))
+    values = {item: [*map(repr, item.callspec.params.items())] for item in left}  # type: ignore[attr-defined]
+    held: Counter[str] = Counter()
+    for _ in range(min(wanted, len(left))):
+        best = min(left, key=lambda item: sorted(held[value] for value in values[item]))
+        held.update(values[best])
+        left.remove(best)
+    return left
 
 
 def pytest_collection_finish() -> None:

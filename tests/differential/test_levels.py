@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -68,17 +69,23 @@ def doubled(made: Generated) -> Generated:
     return replace(made, source=source)
 
 
-@pytest.fixture(scope="module", params=[keen, listed, doubled])
-def batch(request: pytest.FixtureRequest) -> Batch:
+@cache
+def generated() -> tuple[list[Program], list[Generated]]:
     programs = []
     for number, text in enumerate(TEXTS):
         vectors = dict.fromkeys("XB" if text == ROWS else "xb", "dense")
         for layout in LAYOUTS if number < 2 else (LAYOUTS[number - 2], LAYOUTS[number]):
             programs.append(Program(text, {**vectors, "L": layout}))
-    made = [request.param(p.generated(f"kernel_{n}")) for n, p in enumerate(programs)]
-    return Batch(programs, ("-O1",), eager=True, generated=made)
+    return programs, [p.generated(f"kernel_{n}") for n, p in enumerate(programs)]
 
 
+@pytest.fixture(scope="module", params=[keen, listed, doubled])
+def batch(request: pytest.FixtureRequest) -> Batch:
+    programs, made = generated()
+    return Batch(programs, ("-O1",), eager=True, generated=[request.param(m) for m in made])
+
+
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("size", "density"), [(0, 0.5), (1, 0.5), (40, 0.0), (40, 0.3), (90, 0.01), (90, 1.0)])
 def test_threads_do_not_change_a_bit(batch: Batch, size: int, density: float) -> None:
     dense = matrix(size, density)

@@ -54,7 +54,7 @@ class Rank:
 
     kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
             "counts": in [begin, begin + other);  "slots": counted in each group, a*position <= e for all `highs`
-            (a, e);
+            (a, e), or without any, below what an array says that is made later;
             "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
             is the most that a group with these e has;
             "write": there is no position, the array is written at places that are known; "most", "least": the same, it
@@ -506,13 +506,20 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
             return found
     first = [-(e.constant // a) for a, e in lower if not e.terms]
     ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
-    if not first or not ends:
+    if not first or not (ends or _is_counted_by_call(progress, highs)):
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
     others = {tuple(a for a in encoded.calls[k].arguments if shift(a, position) is None) for k in keys}
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
     return Rank(position, keys, "slots", low=max(first), highs=ends)
+
+
+def _is_counted_by_call(progress: _Progress, highs: Iterable[Affine]) -> bool:
+    """Whether an array that is not made yet says how many positions there are: it is made as large as they need."""
+    names = [_only_call(high, progress.encoded.calls) for high in highs]
+    every = [progress.encoded.calls[n] for n in names if n is not None]
+    return any(c.function not in progress.built and argument_names(c) <= progress.known for c in every)
 
 
 def bounds_of(progress: _Progress, piece: int, position: str) -> tuple[int, tuple[tuple[int, Affine], ...]] | None:

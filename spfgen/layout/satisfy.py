@@ -7,6 +7,7 @@ their variables, are what the prover gets. For layouts that cannot be packed, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -104,10 +105,7 @@ def _satisfying(
     layout: Layout, sizes: Mapping[str, int], facts: Sequence[Property], seed: int | None
 ) -> dict[str, Array] | None:
     shapes = {a.name: shape_of(a.extents, sizes) for a in layout.indexes}
-    data = Data(layout, sizes, {n: np.zeros(s, np.int64) for n, s in shapes.items()})
-    wanted: list[Formula] = []
-    for fact in facts:
-        wanted += _written_out(data, fact.formula)
+    wanted = _all_written_out(layout, tuple(sizes.items()), tuple(f.formula for f in facts))
     elements = [_element(n, at) for n, s in shapes.items() for at in product(*map(range, s))]
     random = np.random.default_rng(seed)
     fixed: list[Formula] = []
@@ -128,6 +126,16 @@ def _satisfying(
         n: np.array([found.get(_element(n, at).name, 0) for at in product(*map(range, s))], np.int64).reshape(s)
         for n, s in shapes.items()
     }
+
+
+@lru_cache(maxsize=8)
+def _all_written_out(
+    layout: Layout, sizes: tuple[tuple[str, int], ...], formulas: tuple[Formula, ...]
+) -> tuple[Formula, ...]:
+    """The formulas over elements. Several arrays are drawn for the same sizes."""
+    known = dict(sizes)
+    data = Data(layout, known, {a.name: np.zeros(shape_of(a.extents, known), np.int64) for a in layout.indexes})
+    return tuple(part for formula in formulas for part in _written_out(data, formula))
 
 
 def _element(array: str, at: Sequence[int]) -> Var:

@@ -73,13 +73,13 @@ def first_position(name: str, rank: int) -> str:
 
 
 def cases(rank: int, number: int, everything: bool) -> Iterator[Case]:
-    """One statement in all layouts, each provable algorithm forced in turn; or in each third, another third for the
-    next statement, with every other algorithm, the others in the next layout."""
+    """One statement in all layouts, each provable algorithm forced in turn; or in each fourth, other ones for the next
+    statement, with every other algorithm, the others in the next layout."""
     text, layouts, order = TEXTS[rank][number]
     names = [*unseen_layouts(rank), *(n for n in unseen.MAKERS if n in known_layouts(rank))]
     chosen = 0
     for k, name in enumerate(dict.fromkeys(names)):
-        if not everything and rank == 2 and (k + number) % 3:
+        if not everything and rank == 2 and (k + number) % 4:
             continue
         own = order.replace("A", f"A.{first_position(name, rank)}")
         case = made(text, {**layouts, "A": name}, own, rank)

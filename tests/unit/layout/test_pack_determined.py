@@ -209,6 +209,16 @@ layout wrapped_diagonals(nrow, ncol) {
     index off[nd] { range 0 <= off(d) < 8 property strictly increasing }
     value val[nd, nrow] at [d, k]
 }
+layout columns_of_slots(nrow, ncol) {
+    size width
+    relation { [a, s] -> [i, j] : 0 <= a < nrow and 0 <= s < len(a) and i = a and j = col(s, a) }
+    index len[nrow] { range 0 <= len(a) <= width }
+    index col[width, nrow] {
+        range 0 <= col(s, a) < ncol
+        property forall s, t, a : s < t and t < len(a) => col(s, a) < col(t, a)
+    }
+    value val[width, nrow] at [s, a]
+}
 layout listed_by_blocks(nrow, ncol) {
     size nnz
     relation { [p] -> [i, j] : 0 <= p < nnz and i = 3*up(p) + r(p) and j = 4*left(p) + c(p) }
@@ -497,6 +507,12 @@ def test_what_is_left_of_a_coordinate_is_a_key_beside_the_block() -> None:
     dense[[0, 1, 2, 4], [1, 0, 4, 4]] = 1, 2, 3, 4
     found = arrays(layout(KEYS, "listed_by_blocks"), dense)
     assert [found[n] for n in ("up", "left", "r", "c")] == [[0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 2, 1], [1, 0, 0, 0]]
+
+
+def test_lengths_are_as_large_as_their_entries_need() -> None:
+    """As in ELLPACK-R: slots are counted up to an array that says how many there are."""
+    found = arrays(layout(KEYS, "columns_of_slots"), [[0, 5, 6], [0, 0, 0], [7, 0, 0]])
+    assert [found[n] for n in ("len", "col")] == [[2, 0, 1], [[1, 0, 0], [2, 1, 1]]]
 
 
 def test_an_array_within_another_call_is_told_to_be_a_position() -> None:

@@ -13,10 +13,25 @@ from dataclasses import dataclass, replace
 from spfgen.facts.formula import Expr, Num, Var, variables
 from spfgen.ir import walk
 from spfgen.plan.analyse.cost import plus
-from spfgen.plan.nodes import PLANS, Append, Find, Gather, Load, Locate, Partition, Plan, Scan, Seq, chain, with_body
+from spfgen.plan.nodes import (
+    PLANS,
+    Append,
+    Choose,
+    Find,
+    Gather,
+    Load,
+    Locate,
+    Partition,
+    Plan,
+    Scan,
+    Seq,
+    Table,
+    chain,
+    with_body,
+)
 from spfgen.space.nodes import Tensor
 
-OUTSIDE = Scan | Load | Locate
+OUTSIDE = Scan | Load | Locate | Table
 """What may stand around a row."""
 
 
@@ -36,6 +51,11 @@ def gathered(nests: Sequence[Plan], target: Tensor, fixed: Mapping[str, int]) ->
     result: list[Plan] = []
     waiting: list[_Row] = []
     for nest in nests:
+        if isinstance(nest, Choose):
+            variants = (replace(v, body=gathered([v.body], target, fixed)[0]) for v in nest.variants)
+            result += [*_made(waiting, target, fixed), replace(nest, variants=tuple(variants))]
+            waiting = []
+            continue
         row = _row(nest)
         if row is None:
             result += [*_made(waiting, target, fixed), nest]

@@ -160,6 +160,7 @@ ONCE: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("layout", ["dense", "csr", "csc"])
 @pytest.mark.parametrize("text", ONCE)
 def test_what_loops_do_not_change_is_done_once(text: str, layout: str) -> None:

@@ -87,6 +87,7 @@ def case(statement: str, layouts: dict[str, str], dims: dict[str, str], seeds: i
     return Case(f"kernel NAME {{\n{declared}\n    {statement}\n}}", of, (), tuple(data))
 
 
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("layout", known_layouts(2))
 def test_shipped_layouts(layout: str) -> None:
     for statement, dims in (

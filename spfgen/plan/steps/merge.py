@@ -93,6 +93,12 @@ class Stream:
     top: Expr = ZERO
 
     @property
+    def led(self) -> set[str]:
+        """What says where the positions are."""
+        made = [n for b in self.before for n in walk(b) if isinstance(n, Var)]
+        return {v.name for v in (*made, *walk(self.low), *walk(self.high), *walk(self.top)) if isinstance(v, Var)}
+
+    @property
     def end(self) -> Expr:
         """The first coordinate behind what the position stores."""
         return Bin("+", self.coordinate, ONE) if self.stop is None else self.stop
@@ -128,6 +134,8 @@ class Merging(Tables):
             streams = self.streams(accesses, index, here)
             if streams is None or not (alone or any(s.stop is not None for s in streams)):
                 continue
+            if any(self.indices_in(s.access) & {*outer} - s.led for s in streams):
+                continue  # all of it would be gone through for each value of an index that says nothing of where it is
             inside = [c for c in conditions if index in self.indices_of(c)]
             around = tuple(c for c in conditions if c not in inside)
             if not all(self.is_affine(c) for c in around):

@@ -34,6 +34,7 @@ from spfgen.facts.instances import implications, instances
 from spfgen.facts.prove import Facts
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
+from spfgen.layout.digits import with_digits
 from spfgen.layout.nodes import Turned, ValueArray
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
@@ -177,7 +178,7 @@ def _choice(
         bool(calls(layout.relation)),
         part.operators,
     )
-    formula = conjunction([here(part.relation), here(value.when), *inside])
+    formula = conjunction([here(with_digits(layout, part.relation)), here(value.when), *inside])
     return _Choice(
         operand, formula, tuple(zip(place, limits, strict=True)), lambda: places_inside(layout, value).proved
     )

@@ -70,6 +70,15 @@ def test_what_is_stored_decides(case: str) -> None:
     assert small.total < 400
 
 
+@pytest.mark.parametrize("case", ["the larger one", "exclusive or", "one above the other", "a sum of four"])
+def test_a_list_is_not_gone_through_for_each_column(case: str) -> None:
+    """For a given column the rows of a sorted list rise, too, but nothing says where they are."""
+    text, fills = SPARSE[case]
+    small, large = (effort(text, fills, n, n, "coo", "coo") for n in (10, 40))
+    assert replace(small, cells=0) == replace(large, cells=0)
+    assert small.total < 400
+
+
 @pytest.mark.parametrize("case", ["the larger one", "a mask", "one above the other"])
 def test_rows_count_where_they_are_gone_through(case: str) -> None:
     """csr has all rows, whatever is stored in them; columns cost nothing."""

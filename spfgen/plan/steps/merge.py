@@ -93,15 +93,15 @@ class Stream:
     top: Expr = ZERO
 
     @property
+    def led(self) -> set[str]:
+        """What says where the positions are."""
+        made = [n for b in self.before for n in walk(b) if isinstance(n, Var)]
+        return {v.name for v in (*made, *walk(self.low), *walk(self.high), *walk(self.top)) if isinstance(v, Var)}
+
+    @property
     def end(self) -> Expr:
         """The first coordinate behind what the position stores."""
         return Bin("+", self.coordinate, ONE) if self.stop is None else self.stop
-
-    def reads(self) -> set[str]:
-        """The names that decide where it begins and ends."""
-        first = [e for n in self.before for s in n.computed() for e in (*s.exprs, *s.low, *s.high)]
-        return {v for e in (*first, self.low, self.top if self.given else self.high) for v in variables(e)}
-
 
 class Merging(Driving):
     """Merges of streams."""
@@ -133,8 +133,8 @@ class Merging(Driving):
             streams = self.streams(accesses, index, here)
             if streams is None or not (alone or any(s.stop is not None for s in streams)):
                 continue
-            if outer and any(s.inside and not s.reads() & set(outer) for s in streams):
-                continue  # all that the tensor stores would be passed over for each of the others
+            if any(self.indices_in(s.access) & {*outer} - s.led for s in streams):
+                continue  # all of it would be gone through for each value of an index that says nothing of where it is
             inside = [c for c in conditions if index in self.indices_of(c)]
             around = tuple(c for c in conditions if c not in inside)
             if not all(self.is_affine(c) for c in around):

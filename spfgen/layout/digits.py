@@ -1,0 +1,79 @@
+"""What ranges of index arrays say of positions: where i = 4*b + f(p) and 0 <= f(p) < 4, b is the quotient of i.
+
+No condition of such a relation speaks of i and b alone. With those that follow b is known where i is, and no
+loop has to go through all b to find an i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from spfgen.facts.formula import And, Call, Compare, Formula, Num, Or, conjunction, conjuncts, show, substitute, within
+from spfgen.layout.nodes import IndexArray, Layout
+from spfgen.sets.affine import NotAffine, affine, expression
+
+SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@lru_cache(maxsize=256)
+def with_digits(layout: Layout, relation: Formula) -> Formula:
+    """The relation, and what follows from it for positions by ranges between two numbers."""
+    limits = {a.name: found for a in layout.indexes if (found := _limits(a)) is not None}
+    return _with(relation, layout, limits) if limits else relation
+
+
+def _with(relation: Formula, layout: Layout, limits: Mapping[str, tuple[int, int]]) -> Formula:
+    match relation:
+        case Or(parts):
+            return Or(tuple(_with(p, layout, limits) for p in parts))
+        case And() | Compare():
+            parts = tuple(_with(p, layout, limits) if isinstance(p, Or) else p for p in conjuncts(relation))
+            more = [c for p in parts for c in _between(p, layout, limits)]
+            return conjunction([*parts, *more]) if more else relation
+    return relation
+
+
+def _limits(array: IndexArray) -> tuple[int, int] | None:
+    """The least and the largest element, where both are numbers."""
+    low, high = None, None
+    for bound in array.ranges:
+        body = bound.formula.body if hasattr(bound.formula, "body") else bound.formula
+        for part in conjuncts(body):
+            match part:
+                case Compare(op, Call(array.name), Num(number)):
+                    pass
+                case Compare(op, Num(number), Call(array.name)) if op in SWAPPED:
+                    op = SWAPPED[op]
+                case _:
+                    continue
+            if op in (">", ">="):
+                low = number + (op == ">")
+            elif op in ("<", "<="):
+                high = number - (op == "<")
+    return None if low is None or high is None else (low, high)
+
+
+def _between(part: Formula, layout: Layout, limits: Mapping[str, tuple[int, int]]) -> Iterator[Formula]:
+    """The bounds of what an equation has beside the only call whose range is between numbers."""
+    if not isinstance(part, Compare) or part.op != "=":
+        return
+    calls: dict[str, Call] = {}
+
+    def named(call: Call) -> str:
+        calls[show(call)] = call
+        return show(call)
+
+    try:
+        value = affine(part.left, named) - affine(part.right, named)
+    except NotAffine:
+        return
+    found = [n for n in calls if value.coefficient(n)]
+    limited = [n for n in found if calls[n].function in limits]
+    if len(limited) != 1 or not value.names() & {*layout.positions, *(n for n in found if n not in limited)}:
+        return
+    (name,) = limited
+    factor, rest = value.coefficient(name), value.without(name)
+    low, high = limits[calls[name].function]
+    other = expression(rest.scaled(-1) if factor > 0 else rest)
+    yield within(substitute(other, calls), Num(abs(factor) * low), Num(abs(factor) * high + 1))

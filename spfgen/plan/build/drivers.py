@@ -7,7 +7,7 @@ rough count of its work, every find for the price of one look-up, is far below t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spfgen import tuning
@@ -47,52 +47,59 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         return [best]
     if len(instance.domain.space.names) > MOST_DIMENSIONS:
         return [best]
-    tried = {tuple(s.dim for s in best)}
-    leads = {_form(o) for o in instance.reads if first in o.positions}
-    alike: set[tuple[object, ...]] = set()
-    forced = set(context.forced)
-    cost = rough(instance, best, again)
-    between = [(_intersected(instance, best, context), cost)]
-    for operand in instance.reads:
+    orders = _Orders(instance, context, again, best)
+    own: dict[tuple[object, ...], tuple[str, ...]] = {}
+    for operand in sparse:
         form = _form(operand)
-        if not operand.sparse or not operand.positions or form in alike:
+        if not operand.positions or form in own:
             continue
-        alike.add(form)
-        # Its outermost loop comes first; or all of its own, before those of others.
-        for wanted in (operand.positions,) if form in leads else (operand.positions[:1], operand.positions):
-            other = None if forced & {*wanted} else _in_order_of(instance, wanted, context, tried)
-            if other is None:
-                continue
-            price = rough(instance, other, again)
-            between.append((_intersected(instance, other, context), price))
-            if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
-                best, cost = other, price
-    for wanted in _inside_out(instance, context) if not again and _looks_everywhere(instance, best, context) else ():
-        other = _in_order_of(instance, wanted, context, tried)
-        if other is None:
-            continue
-        price = rough(instance, other, again, context)
-        if mean_ratio(cost, price, context.stored) > tuning.DRIVER_GAIN:
-            best, cost = other, price
-    found = [best] if best is first_of_all else [best, first_of_all]
-    for steps, price in between:
-        if steps is not None and mean_ratio(price, cost, context.stored) <= tuning.DRIVER_GAIN:
+        led = best if first in operand.positions else orders.attempt(operand.positions[:1])
+        own[form] = operand.positions if led is None else _gone_through(operand, led)
+        orders.attempt(own[form])  # all of its loops, before those of others
+    if not again and _looks_everywhere(instance, orders.best, context):
+        for wanted in _inside_out(sparse, own, set(context.forced)):
+            orders.attempt(wanted, by_bounds=True)
+    found = [orders.best] if orders.best is first_of_all else [orders.best, first_of_all]
+    for steps, price in orders.between:
+        if mean_ratio(price, orders.cost, context.stored) <= tuning.DRIVER_GAIN:
             return [steps, *found]
     return found
 
 
-def _in_order_of(
-    instance: Instance, wanted: Sequence[str], context: Context, tried: set[tuple[str, ...]]
-) -> list[Step] | None:
-    """The steps of this order, if there is one that was not tried yet."""
-    try:
-        dims = _ordered(instance, context, wanted)
-    except SpfgenError:
-        return None
-    if dims in tried:
-        return None
-    tried.add(dims)
-    return steps_in_order(instance, dims)
+class _Orders:
+    """Orders that were tried, and the one that promises the least work; those `between` intersect intervals instead of
+    what they are made of, with its price."""
+
+    def __init__(self, instance: Instance, context: Context, again: bool, first: list[Step]) -> None:
+        self.instance, self.context, self.again = instance, context, again
+        self.tried = {tuple(s.dim for s in first): first}
+        self.best, self.cost = first, rough(instance, first, again)
+        self.between: list[tuple[list[Step], Expr]] = []
+        self._intersect(first, self.cost)
+
+    def attempt(self, wanted: Sequence[str], by_bounds: bool = False) -> list[Step] | None:
+        """The steps in which these loops come first, where there are such. What is forced to be looked for is no loop.
+        `by_bounds`: some are found by where the others lie."""
+        try:
+            dims = _ordered(self.instance, self.context, wanted)
+        except SpfgenError:
+            return None
+        if dims in self.tried:
+            return self.tried[dims]
+        steps = self.tried[dims] = steps_in_order(self.instance, dims)
+        if self.context.forced.keys() & {*wanted} and not by_bounds:
+            return steps
+        price = rough(self.instance, steps, self.again, self.context if by_bounds else None)
+        if not by_bounds:
+            self._intersect(steps, price)
+        if mean_ratio(self.cost, price, self.context.stored) > tuning.DRIVER_GAIN:
+            self.best, self.cost = steps, price
+        return steps
+
+    def _intersect(self, steps: list[Step], price: Expr) -> None:
+        found = _intersected(self.instance, steps, self.context)
+        if found is not None:
+            self.between.append((found, price))
 
 
 def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Context) -> bool:
@@ -115,13 +122,21 @@ def _looks_everywhere(instance: Instance, steps: Sequence[Step], context: Contex
     return everywhere or compares_all([rewrite(rule, nest, PLANS)], context.stored)
 
 
-def _inside_out(instance: Instance, context: Context) -> Iterator[tuple[str, ...]]:
-    """Orders in which one operand drives, and of the others the innermost position comes first: it can be found among
-    all that are stored, and those around it by where it lies."""
-    sparse = [o for o in instance.reads if o.sparse and o.positions]
-    for operand in (o for o in sparse if not context.forced.keys() & {*o.positions}):
-        others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
-        yield (*operand.positions, *others)
+def _gone_through(operand: Operand, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The positions of an operand that loops go through: others follow from them."""
+    loops = {s.dim for s in steps if s.kind == "scan"}
+    return tuple(p for p in operand.positions if p in loops) or operand.positions
+
+
+def _inside_out(
+    sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], forced: set[str]
+) -> Iterator[tuple[str, ...]]:
+    """Orders in which one operand drives by its `own` loops, and of the others the innermost position comes first: it
+    can be found among all that are stored, and those around it by where it lies."""
+    for operand in sparse:
+        if operand.positions and not forced & {*own[_form(operand)]}:
+            others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
+            yield (*own[_form(operand)], *others)
 
 
 def _intersected(instance: Instance, steps: Sequence[Step], context: Context) -> list[Step] | None:

@@ -95,13 +95,14 @@ class Stream:
     @property
     def led(self) -> set[str]:
         """What says where the positions are."""
-        made = [n for b in self.before for n in walk(b) if isinstance(n, Var)]
-        return {v.name for v in (*made, *walk(self.low), *walk(self.high), *walk(self.top)) if isinstance(v, Var)}
+        first = [e for n in self.before for s in n.computed() for e in (*s.exprs, *s.low, *s.high)]
+        return {v for e in (*first, self.low, self.high, self.top) for v in variables(e)}
 
     @property
     def end(self) -> Expr:
         """The first coordinate behind what the position stores."""
         return Bin("+", self.coordinate, ONE) if self.stop is None else self.stop
+
 
 class Merging(Driving):
     """Merges of streams."""

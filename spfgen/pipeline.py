@@ -42,7 +42,7 @@ from spfgen.cir.rewrite import passes as c_passes
 from spfgen.cir.tree import check as cir_check
 from spfgen.cir.tree.nodes import Function
 from spfgen.cir.tree.print import print_file
-from spfgen.errors import InternalError, SpecError, SpfgenError, UsageError, our_bugs
+from spfgen.errors import InternalError, SpecError, SpfgenError, Unsupported, UsageError, our_bugs
 from spfgen.facts.prove import Answer, recorded, unique
 from spfgen.ir import walk
 from spfgen.lang.nodes import Kernel
@@ -124,9 +124,9 @@ def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> 
         return program, plans
     try:
         other = _joined(kernel, layouts, join_steps)
-    except SpfgenError:
+        found = make_plans(other, stop_after)
+    except (SpecError, Unsupported):
         return program, plans
-    found = make_plans(other, stop_after)
     return (program, plans) if _compares_all(other, found) else (other, found)
 
 

@@ -27,7 +27,7 @@ from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
 from spfgen.space.unions import merges
-from spfgen.space.values import combined_type
+from spfgen.space.values import UnstoredDivisor, combined_type
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -37,6 +37,15 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     """
     if not is_sums(kernel, layouts):
         return join_steps(kernel, layouts)
+    try:
+        return _join_sums(kernel, layouts)
+    except UnstoredDivisor:
+        if kernel.is_scheduled or any(_recurs(s) for s in kernel.statements):
+            raise
+        return join_steps(kernel, layouts)
+
+
+def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     check_names(kernel)
     declared = with_scalars(kernel)
     layouts = {d.name: layouts.get(d.name, SCALAR) for d in declared}

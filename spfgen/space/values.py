@@ -179,6 +179,10 @@ class _Apart:
         return _same_points(alone[0], both[0])
 
 
+class UnstoredDivisor(Unsupported):
+    """What is divided by may store nothing where the dividend stores something: that is no sum of products."""
+
+
 def free(statement: lang.Statement, ranges: Ranges, value: lang.Value) -> set[str]:
     """The indices of a value that neither the target has nor a sum within it binds."""
     own = {n for s in statement.target.subscripts for n in variables(s)} | set(ranges.sizes)
@@ -205,10 +209,10 @@ def check_divisors(statement: lang.Statement, term: Term, tensors: Mapping[str, 
     # The alternatives of a relation come in an order that depends on the other accesses.
     if len(alone) == len(both) and all(any(_same_points(one, other) for other in both) for one in alone):
         return
-    raise Unsupported(
+    raise UnstoredDivisor(
         "division by a tensor within a sum is not compiled where it may store nothing: the quotient has no value",
         term.value.span or statement.span,
-        ("divide by a dense tensor, or multiply by a tensor of reciprocals",),
+        ("divide by a dense tensor, multiply by a tensor of reciprocals, or leave out the schedule",),
     )
 
 

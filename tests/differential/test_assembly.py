@@ -541,11 +541,6 @@ def test_an_entry_that_the_layout_has_no_place_for() -> None:
         spfgen.evaluate("C[i,j] = A[i,j]", out="diagonal", A=csr(np.ones((3, 3))))
 
 
-def test_a_value_whose_pattern_is_not_computed() -> None:
-    with pytest.raises(Unsupported, match="division by a tensor"):
-        spfgen.compile("C[i,j] = A[i,j]/B[i,j]", A="csr", B="csr", C="csr")
-
-
 @pytest.mark.parametrize("layout", ["sym_lower", "sym_csr"])
 def test_a_quotient_of_a_mirrored_matrix(layout: str) -> None:
     """The two parts of the relation come in another order with the divisor than without."""

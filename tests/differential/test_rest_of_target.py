@@ -73,3 +73,25 @@ def test_a_condition_in_a_slice_keeps_the_rest(text: str) -> None:
     w = np.array([7.0, 8.0])
     result = spfgen.compile(text, y="dense", w="dense")(y=Y.copy(), w=w)
     np.testing.assert_allclose(result, [1, np.sin(7) if "sin" in text else 7, 3, 4])
+
+
+@pytest.mark.parametrize("layout", ["dense", "coo"])
+@pytest.mark.parametrize("factor", ["a", "sin(a)"])
+def test_the_target_bounds_an_index(factor: str, layout: str) -> None:
+    """Where the index stands nowhere by itself, and nothing on the right has it."""
+    c = np.diag([1.0, 2.0, 0.0, 4.0])
+    kernel = spfgen.compile(f"y[k - 1, j] += C[j, j]*{factor}", C="csr", y=layout)
+    result = kernel(C=spfgen.pack(c, "csr"), y=spfgen.pack(np.ones((4, 4)), layout), a=2.0)
+    wanted = 1 + np.diag(c) * (2.0 if factor == "a" else np.sin(2.0))
+    np.testing.assert_allclose(np.asarray(result), np.tile(wanted, (4, 1)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("text", "result"), [("y[i] = A[i,j]/B[i,j]", "dense"), ("Y[i,j] = A[i,j]/B[i,j]", "csr")])
+def test_a_divisor_that_is_not_stored_is_zero(text: str, result: str) -> None:
+    """What the dividend does not store contributes nothing, what it stores is divided by zero there."""
+    a, b = np.array([[0, 2.0, 0], [0, 0, 0], [1, 0, 3]]), np.array([[1.0, 2, 0], [0, 1, 0], [4, 0, 0]])
+    kernel = spfgen.compile(text, A="csr", B="csr", **{text[0]: result})
+    wanted = np.array([[0, 1, 0], [0, 0, 0], [0.25, 0, np.inf]])
+    found = kernel(A=spfgen.pack(a, "csr"), B=spfgen.pack(b, "csr"))
+    np.testing.assert_array_equal(np.asarray(found), wanted if text[0] == "Y" else wanted.sum(1))

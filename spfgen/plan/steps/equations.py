@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spfgen.facts.formula import ZERO, Compare, Var, conjunction, conjuncts
+from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conjuncts
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -63,7 +63,7 @@ class Equations(Hoisting):
             return [*first, *self.equation(eq, env)]
         found = None if reads else self.regions.of(eq.value)
         fill = None if reads else self.regions.fill(eq.value)
-        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        conditions = self.where_it_runs(eq, access)
         parts: list[Plan] = []
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
@@ -93,6 +93,13 @@ class Equations(Hoisting):
         rest = self.equation(eq, replace(env, point_by_point=True))
         return [If(Holds(some), Block(tuple(fast)), Block(tuple(rest)))]
 
+    def where_it_runs(self, eq: Equation, access: lang.Access) -> tuple[Formula, ...]:
+        """The condition of an equation, and that its target is inside where nothing else bounds an index."""
+        found = [] if eq.where is None else [*conjuncts(eq.where)]
+        if self.indices_in(access) & self.steps.free & {*eq.indices}:
+            found += self.inside(access)
+        return tuple(dict.fromkeys(found))
+
     def within(self, eq: Equation, access: lang.Access, env: Env) -> list[Plan]:
         """A target that stores some points only: those drive."""
 
@@ -100,14 +107,14 @@ class Equations(Hoisting):
             lines, value = self.point_value(eq.value, inner)
             return Block((*lines, *self.stored(eq, access, value, inner)))
 
-        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        conditions = self.where_it_runs(eq, access)
         return self.passes([Region((access,))], eq.indices, conditions, leaf, env, eq.subscripts)
 
     def scattered(self, eq: Equation, env: Env) -> list[Plan]:
         """A target whose places are values: each point of the indices is met, and its place looked at."""
         target = self.tensors[eq.target]
         access = lang.Access(eq.target, eq.subscripts, eq.span)
-        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        conditions = self.where_it_runs(eq, access)
         found: list[Region] | None = None
         if eq.updates is not None:
             neutral = eq.updates.operator.identity_of(TYPES[target.value_type])
@@ -205,7 +212,7 @@ class Equations(Hoisting):
         )
         again = eq.updates is None and not whole and (eq.selects or not (env.known & set(self.extents)) <= spoken)
         everywhere = found is None or not same or again
-        conditions = () if eq.where is None else tuple(conjuncts(eq.where))
+        conditions = self.where_it_runs(eq, access)
 
         def leaf(inner: Env) -> Plan:
             lines, value = self.point_value(eq.value, inner)

@@ -1,7 +1,9 @@
 """Who drives: which order of loops means the least work.
 
-The order of the text comes first (order.py). Each other sparse operand may drive instead; such an order is taken when a
-rough count of its work, every find for the price of one look-up, is far below that of the others.
+The order of the text comes first (order.py). Each sparse operand may drive instead, by its outermost loop or by all of
+its own; and where something would be looked for at all values of an index, the innermost positions of the others come
+next, of which a table is built. Another order is taken when a rough count of its work, every find for the price of one
+look-up, is far below that of the others.
 """
 
 from __future__ import annotations

@@ -97,3 +97,17 @@ def test_what_is_not_stored_contributes_nothing(text: str) -> None:
         assert np.allclose(found, wanted, rtol=1e-12, equal_nan=True)
     total = spfgen.evaluate(f"s[i] = sum(j: {text})", **used)
     assert np.allclose(total, wanted.sum(1), rtol=1e-12, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("layout", ["csr", "csr_rle", "coo_unsorted", "dense"])
+@pytest.mark.parametrize("text", ["Y[i,j] = C[i,j]/sum(k: C[i,k])", "Y[i,j] += C[i,j]/(1 + sum(k: C[i,k]))"])
+def test_quotients_in_dense_results_are_numpys(text: str, layout: str) -> None:
+    """0/0 is nan at all points, whatever the layout, and so whichever way the kernel is compiled."""
+    c = np.array([[2.0, 0, 2], [0, 0, 0], [-1, 0, 0]])
+    y = np.ones((3, 3))
+    divisor = c.sum(1, keepdims=True)
+    wanted = c / divisor if "+=" not in text else y + c / (1 + divisor)
+    given = {"Y": y.copy()} if "+=" in text else {}
+    kernel = spfgen.compile(text, C=layout, Y="dense")
+    np.testing.assert_array_equal(kernel(C=spfgen.pack(c, layout), **given), wanted)

@@ -30,8 +30,8 @@ class Env:
     """What is known at a point: the indices that have a value, accesses whose value is at hand, and those that are
     known to store nothing; whether loops may run on several threads; whether what is done at the points changes no more
     than scalars, of which each thread may have its `own`; what was `loaded` from index arrays, or computed, further
-    out; whether steps run `again`, as those of `while` do; whether
-    reductions stay where they are, `point_by_point`."""
+    out; whether steps run `again`, as those of `while` do; whether reductions stay where they are, `point_by_point`;
+    whether values are `plain`, what numpy computes: what is not stored decides nothing."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
@@ -41,6 +41,7 @@ class Env:
     loaded: frozenset[str] = frozenset()
     again: bool = False
     point_by_point: bool = False
+    plain: bool = False
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))

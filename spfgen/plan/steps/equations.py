@@ -61,8 +61,9 @@ class Equations(Hoisting):
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
-        found = None if reads else self.regions.of(eq.value)
-        fill = None if reads else self.regions.fill(eq.value)
+        env = replace(env, plain=is_plain_quotient(eq))
+        found = None if reads or env.plain else self.regions.of(eq.value)
+        fill = None if reads or env.plain else self.regions.fill(eq.value)
         conditions = self.where_it_runs(eq, access)
         parts: list[Plan] = []
         if eq.updates is not None:
@@ -230,6 +231,27 @@ class Equations(Hoisting):
         if kept:  # one thread adds to a table
             env = replace(env, parallel=False)
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
+
+
+def is_plain_quotient(eq: Equation) -> bool:
+    """Whether numbers are divided outside of sums, and nothing but `+ - * /` is around: that is computed at all points
+    of a dense result, as in numpy, where 0/0 is nan."""
+
+    def plain(value: Any) -> bool:
+        match value:
+            case lang.Apply(op, arguments, function=None):
+                return op in ("add", "subtract", "multiply", "divide", "negative") and all(map(plain, arguments))
+            case lang.Reduce("add", _, inner, function=None):
+                return plain(inner)
+        return isinstance(value, lang.Access | lang.Constant | lang.Local)
+
+    def divides(value: Any) -> bool:
+        match value:
+            case lang.Apply(op, arguments):
+                return op == "divide" or any(map(divides, arguments))
+        return False
+
+    return (eq.updates is None or eq.updates.op in ("add", "subtract")) and divides(eq.value) and plain(eq.value)
 
 
 def _writes_all(eq: Equation) -> bool:

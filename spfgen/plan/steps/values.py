@@ -105,7 +105,8 @@ class Values(Merging):
                     more, one, env = self.computed(argument, env)
                     lines += more
                     found.append(one)
-                return lines, self.decided(value, replace(value, arguments=tuple(found)), env), env
+                made = replace(value, arguments=tuple(found))
+                return lines, made if env.plain else self.decided(value, made, env), env
             case Chosen(condition, then, otherwise):
                 first, one, inner = self.computed(then, env)
                 second, other, _ = self.computed(otherwise, env)
@@ -126,7 +127,7 @@ class Values(Merging):
                 more, found_value, _ = self.computed(inner, within_env)
                 return [*lines, *more], found_value, env
             case lang.Reduce():
-                lines, found_value = self.reduction(value, env)
+                lines, found_value = self.reduction(value, replace(env, plain=False))
                 return lines, found_value, env
         raise InternalError(f"no plan of {value!r}")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spfgen.errors import SpecError
 from spfgen.facts.formula import (
     Var,
     rename,
@@ -17,7 +16,6 @@ from spfgen.lang.normalize import normalized
 from spfgen.lang.show import show_statement
 from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.layout.proofs import as_output
 from spfgen.space.extents import Extents
 from spfgen.space.index_extents import IndexExtents
 from spfgen.space.names import check_accesses, check_names, check_recurrences, with_scalars
@@ -26,6 +24,7 @@ from spfgen.space.normal import Inside, Normal
 from spfgen.space.results import with_fills, with_patterns, with_result_types
 from spfgen.space.steps import Chosen, Equation, Steps
 from spfgen.space.tensors import make_tensors
+from spfgen.space.terms import check_output
 
 
 def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -54,7 +53,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     body = tuple(found.resolved(s) for s in body)
     for equation in (n for s in body for n in walk(s) if isinstance(n, Equation)):
         if not any((d.assembled or d.local) and d.name == equation.target for d in kernel.tensors):
-            _check_output(equation, layouts[equation.target])
+            check_output(equation.target, layouts[equation.target], equation.span)
     tensors = with_fills(body, tensors, temporaries, said)
     needed = found.needed(body)
     free = frozenset(i for i in needed if found.is_free(i))
@@ -84,18 +83,6 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         temporaries=temporaries,
         steps=True,
     )
-
-
-def _check_output(equation: Equation, layout: Layout) -> None:
-    doubt = as_output(layout) if layout is not SCALAR else None
-    if doubt is not None:
-        what, _ = doubt
-        raise SpecError(
-            f"expected a layout that can be written by coordinate for `{equation.target}`, but of `{layout.name}` it "
-            f"is not proved that {what}",
-            equation.span,
-            ("declare the result in another layout",),
-        )
 
 
 def _accesses(body: Any) -> Iterator[lang.Access]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import Span, SpecError, Unsupported
 from spfgen.facts.formula import variables
 from spfgen.facts.prove import smaller
 from spfgen.ir import walk
@@ -26,10 +26,11 @@ def make_group(
     statement: lang.Statement, tensors: Mapping[str, Tensor], ranges: Ranges
 ) -> tuple[Group, tuple[Tensor, ...]]:
     """The points of a statement, and the temporaries that it needs. Raises SpecError, Unsupported."""
-    check_output(statement, tensors[statement.target.tensor].layout)
+    target = statement.target
+    check_output(target.tensor, tensors[target.tensor].layout, target.span)
     check_fills(statement, tensors)
     check_signs(statement, tensors)
-    target, op = statement.target, statement.op
+    op = statement.op
     computed = tensors[target.tensor].assembled is not None
     value = statement.value
     if computed:
@@ -70,15 +71,15 @@ def check_entries(
     )
 
 
-def check_output(statement: lang.Statement, layout: Layout) -> None:
+def check_output(name: str, layout: Layout, span: Span | None) -> None:
     """What is added to one coordinate must arrive at one place, and at no other coordinate's."""
     doubt = as_output(layout)
     if doubt is not None:
         what, answer = doubt
         example = ", ".join(f"{n} = {v}" for n, v in smaller(answer).model or ())
         raise Unsupported(
-            f"`{statement.target.tensor}` cannot be an output in layout `{layout.name}`: it is not proved that {what}",
-            statement.target.span,
+            f"`{name}` cannot be an output in layout `{layout.name}`: it is not proved that {what}",
+            span,
             (f"a counterexample: {example}" if example else "Z3 found neither a proof nor a counterexample",),
         )
 

@@ -199,3 +199,12 @@ def test_a_coordinate_in_two_value_arrays_cannot_be_written() -> None:
     arrays = {"ecol": [[0]], "crow": [0], "ccol": [0], "ell": [[3.0]], "coo": [4.0]}
     tensor = spfgen.tensor(layout, shape=(1, 1), **{n: np.array(a) for n, a in arrays.items()})
     assert read(Y=tensor) == 7
+
+
+@pytest.mark.parametrize("value", ["x[i]", "exp(x[i])"])
+def test_a_layout_that_cannot_be_written_is_not_supported(value: str) -> None:
+    """The same words whichever way the kernel is compiled: its text is right, the layout does not go."""
+    tensors = "tensor x : dense tensor C : coo_unsorted shares D tensor D : coo_unsorted"
+    kernel = spfgen.parse(f"kernel k {{ {tensors} C[i,i] = {value}*D[i,i] }}")
+    with pytest.raises(Unsupported, match="cannot be an output"):
+        kernel.kernels["k"].compile()

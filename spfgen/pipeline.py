@@ -64,7 +64,7 @@ from spfgen.plan.verify.check_steps import check_steps
 from spfgen.progress import task
 from spfgen.space.check import check_program
 from spfgen.space.declared import check_declared
-from spfgen.space.from_lang import is_sums, join
+from spfgen.space.from_lang import join
 from spfgen.space.from_steps import join_steps
 from spfgen.space.nodes import Program
 
@@ -120,7 +120,7 @@ def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> 
     that another does, they are steps as all else is, which look entries up in hash tables."""
     program = _joined(kernel, layouts)
     plans = make_plans(program, stop_after)
-    if kernel.is_scheduled or not _compares_all(program, plans) or not is_sums(kernel, layouts):
+    if program.steps or kernel.is_scheduled or not _compares_all(program, plans):
         return program, plans
     try:
         other = _joined(kernel, layouts, join_steps)

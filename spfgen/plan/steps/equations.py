@@ -9,6 +9,7 @@ from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conju
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
+from spfgen.lang.products import OPERATORS
 from spfgen.lang.types import TYPES
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
@@ -240,7 +241,7 @@ def is_plain_quotient(eq: Equation) -> bool:
     def plain(value: Any) -> bool:
         match value:
             case lang.Apply(op, arguments, function=None):
-                return op in ("add", "subtract", "multiply", "divide", "negative") and all(map(plain, arguments))
+                return op in OPERATORS and all(map(plain, arguments))
             case lang.Reduce("add", _, inner, function=None):
                 return plain(inner)
         return isinstance(value, lang.Access | lang.Constant | lang.Local)

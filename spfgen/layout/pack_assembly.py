@@ -617,6 +617,8 @@ def _make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
         # Not one for each: neighbours share.
         begins = before + (begins - before) * (min(ends) - before) // int(room.sum())
     state.starts[rank.run] = before + int(room.sum())
+    if order.rest == 2:
+        capacity(state, plan, rank, before + int(room.sum()) - rank.low)
     sentinel = _sentinel(state, plan, index.name)
     if order.rest == 0:
         begins = np.minimum(begins, begins[used].max(initial=before))

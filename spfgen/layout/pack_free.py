@@ -27,7 +27,7 @@ from spfgen.layout.points import argument_names
 from spfgen.layout.proofs import facts_of
 from spfgen.sets.affine import Affine, NotAffine, affine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Constraint, Space
+from spfgen.sets.named import Constraint, Piece, Space
 from spfgen.sets.uf import linear, shifted
 
 # --- arguments --------------------------------------------------------------------------------------------
@@ -224,14 +224,22 @@ def _rest(digit: int, unlike: Sequence[list[set[int]]], possible: list[set[int]]
 
 
 def lowest(progress: Progress, waiting: Sequence[str]) -> tuple[str, Rules] | None:
-    """A position between two numbers of which nothing else says what it is: the lower one."""
-    pieces = progress.encoded.pieces
+    """A position with a lower bound that is known, and of which nothing else says what it is: that bound."""
     for position in waiting:
-        ends = [bounds(p.project({position}).constraints(position), position) for p in pieces]
-        lows = [max((-(e.constant // a) for a, e in low), default=None) for low, _ in ends]
-        if all(high for _, high in ends) and None not in lows:
-            return position, tuple(Computed(position, Affine((), low or 0), 1) for low in lows)
+        found = [_lower(progress, p, position) for p in progress.encoded.pieces]
+        rules = tuple(Computed(position, e, 1) for e in found if e is not None)
+        if len(rules) == len(found):
+            return position, rules
     return None
+
+
+def _lower(progress: Progress, piece: Piece, position: str) -> Affine | None:
+    lower, upper = bounds(piece.project(progress.known | {position}).constraints(position), position)
+    lows = [e.scaled(-1) for a, e in lower if a == 1]
+    numbers = [e for e in lows if not e.terms]
+    if len(numbers) == len(lows) > 0:
+        lows = [max(numbers, key=lambda e: e.constant)]
+    return lows[0] if len(lows) == 1 == len(lower) and upper else None
 
 
 # --- chunks -----------------------------------------------------------------------------------------------

@@ -43,12 +43,13 @@ def pack_plan(layout: Layout) -> PackPlan:
     try:
         return _pack_plan(layout)
     except Unsupported as error:
+        error.__traceback__ = None
         wide, arguments = with_arguments(layout)
         for free in (False, True):
             for one, own in ((layout, ()), (wide, arguments)):
                 if free or own:
                     with suppress(Unsupported):
-                        return _pack_plan(one, own, free)
+                        return replace(_pack_plan(one, own, free), otherwise=error)
         raise with_remedy(error, layout) from None
 
 
@@ -83,7 +84,8 @@ def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = Fal
             break
         reason = ""
         chosen = chunk(progress, waiting, True) if chunks and not _follows(progress, waiting) else None
-        for position in waiting if chosen is None else ():
+        for whole, position in product((True, False) if arguments else (False,), waiting if chosen is None else ()):
+            progress.whole = whole
             found = _step(progress, position)
             if isinstance(found, tuple):
                 break
@@ -114,7 +116,7 @@ def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = Fal
     never = (Constraint(False, Affine((), -1)),)
     own = taken_once(encoded, informed)
     belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in own)
-    injective = _is_injective(layout, encoded, steps)
+    injective = _is_injective(layout, encoded, steps, set(arguments))
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
@@ -254,6 +256,8 @@ def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str
         else:
             found.append((name, value))
     found += _beside(progress, piece, found, missing)
+    if progress.whole and {*missing} - {n for n, _ in found}:
+        return [], reason
     at = [f for f in found if Var(position) in encoded.calls[f[0]].arguments]
     return at or found, reason
 
@@ -570,7 +574,7 @@ def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:
     yield from (e for a, e in upper if a == 1 and e.names() <= encoded.sizes)
 
 
-def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
+def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules], aside: set[str]) -> bool:
     """Whether it is plain that no two points share a value: the place of the value gives all positions."""
     if len(encoded.pieces) > 1 or len(layout.values) > 1:
         return False
@@ -579,7 +583,7 @@ def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
         if isinstance(rule, Ranked) and rule.rank.position in given and rule.rank.begin:
             arguments = encoded.calls[rule.rank.begin].arguments
             given |= {a.name for a in arguments if isinstance(a, Var)}
-    return given >= set(layout.positions) and _coordinates_determined(layout, encoded)
+    return given >= set(layout.positions) - aside and _coordinates_determined(layout, encoded)
 
 
 def _coordinates_determined(layout: Layout, encoded: Encoded) -> bool:

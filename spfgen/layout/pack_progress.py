@@ -20,6 +20,7 @@ class Progress:
 
     `arguments`: positions that stand for arguments of calls. `extra`: columns that are keys of a position besides the
     calls at it, where packing may choose; `counted`: calls of which it has counted the values.
+    `whole`: a position is ranked only by all that is found at it.
     """
 
     encoded: Encoded
@@ -29,6 +30,7 @@ class Progress:
     arguments: tuple[str, ...] = ()
     built: set[str] = field(default_factory=set)
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    whole: bool = False
     counted: set[str] = field(default_factory=set)
     solved: dict[tuple[int, str, frozenset[str]], Solved | None] = field(default_factory=dict)
 

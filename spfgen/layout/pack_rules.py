@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spfgen.errors import Unsupported
 from spfgen.facts.formula import Expr
 from spfgen.layout.points import Encoded
 from spfgen.sets.affine import Affine
@@ -109,13 +110,15 @@ Rules = tuple[Rule | None, ...]
 
 @dataclass(frozen=True)
 class PackPlan:
-    """`steps`: what to do in turn, one rule for each piece. `belongs`: the entries of each piece."""
+    """`steps`: what to do in turn, one rule for each piece. `belongs`: the entries of each piece. `otherwise`:
+    why there is no plan without choices of packing's own."""
 
     encoded: Encoded
     belongs: tuple[tuple[Constraint, ...], ...]
     steps: tuple[Rules, ...]
     sentinels: Mapping[str, Affine]
     injective: bool
+    otherwise: Unsupported | None = None
 
     @property
     def ranks(self) -> list[Rank]:

@@ -229,12 +229,12 @@ def _orders(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:
     """All orders of the keys of a rank, the natural one first."""
-    ways = {"write": 2, "start": 3, "places": 2}.get(rank.kind)
+    ways = {"write": 2, "start": 3, "places": 2, "most": 3, "least": 3}.get(rank.kind)
     if ways is not None:
         name = rank.array or plan.encoded.calls[rank.keys[0]].function
         index = plan.encoded.layout.index(name)
-        declared = bool(index.properties or index.ranges)
-        for rest in range(ways if (rank.kind != "write" and declared) or index.properties else 1):
+        declared = index.properties or (rank.kind in ("start", "places") and index.ranges)
+        for rest in range(ways if declared else 1):
             yield KeyOrder(((0, False),), rest=rest)
         return
     if rank.kind == "digits":

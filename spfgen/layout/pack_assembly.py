@@ -314,7 +314,7 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
         case "chunk":
             _rank_chunks(state, plan, rank, rules, order)
         case "most" | "least":
-            _write_extremes(state, plan, rank, rules)
+            _write_extremes(state, plan, rank, rules, order)
         case _:
             _rank_counted(state, plan, rank, rules, order)
 
@@ -666,14 +666,20 @@ def _rank_chunks(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     state.columns[rounds_of(rank.position)][rows.rows] = slot // width
 
 
-def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
-    """An array that is the largest or smallest value that the entries give for each place."""
+def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """An array that is the largest or smallest value that the entries give for each place; where the order says so,
+    also of all places before (order 1), or behind (order 2)."""
     name = rank.keys[0]
     rows = _rows(state, rules)
     most = rank.kind == "most"
     found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
-    order = np.argsort(found if most else -found, kind="stable")
-    _write(state, plan, rank, name, rows.rows[order], found[order], 0)
+    along = np.argsort(found if most else -found, kind="stable")
+    _write(state, plan, rank, name, rows.rows[along], found[along], 0)
+    if order.rest:
+        array, sign = state.arrays[plan.encoded.calls[name].function], 1 if most else -1
+        flat = sign * (array if order.rest == 1 else array[..., ::-1])
+        flat = sign * np.maximum.accumulate(flat, axis=-1)
+        array[...] = flat if order.rest == 1 else flat[..., ::-1]
 
 
 def _slots(groups: list[Array], rows: _Rows, arranged: list[Array]) -> tuple[Array, Array, Array]:

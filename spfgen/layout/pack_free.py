@@ -224,7 +224,7 @@ def _rest(digit: int, unlike: Sequence[list[set[int]]], possible: list[set[int]]
 
 
 def lowest(progress: Progress, waiting: Sequence[str]) -> tuple[str, Rules] | None:
-    """A position with a lower bound that is known, and of which nothing else says what it is: that bound."""
+    """A position with a lower bound that is known, which any entry may have: that bound."""
     for position in waiting:
         found = [_lower(progress, p, position) for p in progress.encoded.pieces]
         rules = tuple(Computed(position, e, 1) for e in found if e is not None)
@@ -239,7 +239,11 @@ def _lower(progress: Progress, piece: Piece, position: str) -> Affine | None:
     numbers = [e for e in lows if not e.terms]
     if len(numbers) == len(lows) > 0:
         lows = [max(numbers, key=lambda e: e.constant)]
-    return lows[0] if len(lows) == 1 == len(lower) and upper else None
+    if len(lows) != 1 or len(lower) > max(1, len(numbers)) or not upper:
+        return None
+    given = {*progress.encoded.sizes, *progress.encoded.layout.coordinates}
+    only = piece.with_constraints([Constraint(True, Affine(((position, 1),)) - lows[0])])
+    return lows[0] if piece.project(given).is_subset(only.project(given)) else None
 
 
 # --- chunks -----------------------------------------------------------------------------------------------

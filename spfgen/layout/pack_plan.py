@@ -345,10 +345,18 @@ def run(progress: Progress, piece: int, position: str) -> Ranked | None:
             if limits is not None:
                 return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), values)
         counted = _counted(progress, piece, position, ())
-        if not isinstance(counted, str):
+        if not isinstance(counted, str) and not _is_fixed(progress, piece, name, counted):
             groups = () if counted.kind == "slots" else None
             return Ranked(replace(counted, run=name, same=same, groups=groups), values)
     return None
+
+
+def _is_fixed(progress: Progress, piece: int, name: str, rank: Rank) -> bool:
+    """Whether all in one segment have the same value of that name: nothing runs over it."""
+    encoded = progress.encoded
+    fixed = encoded.sizes | (argument_names(encoded.calls[rank.begin]) if rank.begin else set())
+    value = single_value(encoded.pieces[piece].project(fixed | {name}).constraints(name), name)
+    return name in fixed or (value is not None and value[0].names() <= fixed)
 
 
 def _between(progress: Progress, piece: int, position: str) -> dict[str, tuple[list[Affine], list[Affine]]]:

@@ -47,12 +47,12 @@ class Progress:
 
     def value(self, piece: int, name: str) -> tuple[Affine, int] | None:
         """The only value of a dimension, given what is known."""
-        about = self.informed[piece].project(self.known | {name}).constraints(name)
-        found = single_value(about, name)
+        projected = self.informed[piece].project(self.known | {name})
+        found = single_value(projected.constraints(name), name)
         if found is not None and found[0].names() <= self.known:
             return found
         quotients = self.encoded.quotients.values()
-        if not any(name in numerator.names() for numerator, _ in quotients):
+        if not any(name in numerator.names() for numerator, _ in quotients) and not projected.has_floors():
             return None
         key = piece, name, frozenset(self.known)
         if key not in self.solved:

@@ -232,6 +232,41 @@ layout classes(n, m) {
     index c[m] { range 0 <= c(j) < nb }
     value val[na, nb] at [a, b]
 }
+layout staircase(n, m) {
+    relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < limit(a) and i = a and j = b }
+    index limit[n] { range 0 <= limit(a) <= m property increasing }
+    value val[n, m] at [a, b]
+}
+layout columns_in_turn(n, m) {
+    size nnz
+    relation { [k, p] -> [i, j] : 0 <= k < 3 and ptr(k) <= p < ptr(k + 1) and i = row(p) and j = 3*col(p) + k }
+    index ptr[4] { range 0 <= ptr(k) <= nnz property increasing }
+    index row[nnz] { range 0 <= row(p) < n property increasing within ptr }
+    index col[nnz] { range 0 <= 3*col(p) < m }
+    value val[nnz] at [p]
+}
+layout runs_from_the_diagonal(n, m) {
+    size nrun
+    relation { [a, q, p] -> [i, j] : 0 <= a < n and ptr(a) <= q < ptr(a + 1)
+        and a + from(q) <= p < a + from(q) + len(q) and i = a and j = p }
+    index ptr[n + 1] { range 0 <= ptr(a) <= nrun property increasing }
+    index from[nrun] { range -n < from(q) < m property strictly increasing within ptr }
+    index len[nrun] { range 0 < len(q) <= m }
+    value val[nrun] at [q]
+}
+layout half_of_blocks(n, m) {
+    size nb
+    relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r and j = 2*left(b) + c ;
+        [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and j = 2*up(b) + r and i = 2*left(b) + c
+            and left(b) < up(b) }
+    index up[nb] { range 0 <= 2*up(b) < n property increasing }
+    index left[nb] {
+        range 0 <= 2*left(b) < m
+        property strictly increasing where up equal
+        property forall b : left(b) <= up(b)
+    }
+    value val[nb, 2, 2] at [b, r, c]
+}
 layout jagged(n, m) { size nnz
     relation { [p, q] -> [i, j] : 0 <= p < n and 0 <= q < cnt(p) and i = p and j = col(start(p) + q) }
     index cnt[n] { range 0 <= cnt(p) <= m }
@@ -248,8 +283,8 @@ layout fibres(n, m) {
     }
 """
 
-LIMITED = {"chains_of_two"}
-"""Layouts that do not hold everything: here four entries of a row."""
+LIMITED = {"chains_of_two", "half_of_blocks"}
+"""Layouts that do not hold everything: four entries of a row, symmetric matrices."""
 
 
 @pytest.mark.parametrize("name", names(OPEN))

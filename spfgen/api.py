@@ -293,9 +293,20 @@ def pack(
 
 
 def load_tensor(path: str | Path) -> Tensor:
-    """A tensor from a file that `Tensor.save` wrote. Raises DataError when it is none, or damaged."""
+    """A tensor from a file.
+
+    An .npz that `Tensor.save` wrote gives a tensor in its layout; a .mtx or .tns (also .gz, .xz, .bz2) one in `coo`.
+    Raises DataError when the file cannot be read, is another one, or damaged.
+    """
     from spfgen.run.store import load_tensor as loaded
 
+    if re.search(r"\.(mtx|tns)(\.(gz|xz|bz2))?$", str(path), re.IGNORECASE):
+        from spfgen.run.arrays.made import of_coordinates
+        from spfgen.run.calls.entries import pack_object
+        from spfgen.run.files.read import read
+
+        entries = read(str(path))
+        return pack_object(handle_of(of_coordinates(len(entries.shape))), entries, None, "sum")
     return loaded(path)
 
 

@@ -184,7 +184,7 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     rewrites them, if not all do: the result means the same."""
     if stop_after and stop_after not in PLAN_PASSES:
         hint = f"passes: {', '.join((*PLAN_PASSES, *C_PASSES))}"
-        raise UsageError(f"expected the name of a pass, but `{stop_after}` is none", None, (hint,))
+        raise UsageError(f"expected the name of a pass, but `{stop_after}` is not one", None, (hint,))
     plans = []
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:

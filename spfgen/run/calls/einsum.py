@@ -91,7 +91,7 @@ def _summed(
     names = _names(len(operands))
     labels = tuple([own for own, _ in operands])
     shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
-    text = _statement(labels, result, _stretched(labels, shapes, names))
+    text = _statement(labels, result, _stretched(labels, shapes))
     given: dict[str, object] = {name: tensor for name, (_, tensor) in zip(names, operands, strict=True)}
     if out is not None:
         given[OUT] = out
@@ -177,8 +177,8 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[tuple[str, .
         raise UsageError(f"expected ... in the result of `{subscripts}`, because operands have it, but it is not there")
     for label in wanted:
         if wanted.count(label) > 1 or (label != ELLIPSIS and label not in letters):
-            problem = "stands twice" if wanted.count(label) > 1 else "no operand has it"
-            raise UsageError(f"expected labels of the operands, each once, behind `->`, but `{label}`: {problem}")
+            problem = f"`{label}` stands there twice" if wanted.count(label) > 1 else f"no operand has `{label}`"
+            raise UsageError(f"expected labels of the operands behind `->`, each once, but {problem}")
     return indices, _indices(wanted, stretch)
 
 
@@ -205,29 +205,28 @@ def _index(label: str) -> str:
     return label if label.islower() else f"{label}_"
 
 
-def _stretched(
-    labels: tuple[tuple[str, ...], ...], shapes: tuple[tuple[int, ...], ...], names: Sequence[str]
-) -> frozenset[tuple[int, int]]:
+def _stretched(labels: tuple[tuple[str, ...], ...], shapes: tuple[tuple[int, ...], ...]) -> frozenset[tuple[int, int]]:
     """The (operand, dimension) pairs of extent 1 whose index runs further elsewhere. Raises DataError."""
-    extents: dict[str, tuple[int, str]] = {}
+    extents: dict[str, tuple[int, int]] = {}
     ones = []
     for k, (indices, shape) in enumerate(zip(labels, shapes, strict=True)):
         own: dict[str, int] = {}
         for d, (index, extent) in enumerate(zip(indices, shape, strict=True)):
             if own.setdefault(index, extent) != extent:
-                raise _unequal(index, names[k], own[index], names[k], extent)
+                raise _unequal(index, k, own[index], k, extent)
             if extent == 1:
                 ones.append((k, d, index))
                 continue
-            before, where = extents.setdefault(index, (extent, names[k]))
+            before, where = extents.setdefault(index, (extent, k))
             if before != extent:
-                raise _unequal(index, where, before, names[k], extent)
+                raise _unequal(index, where, before, k, extent)
     return frozenset((k, d) for k, d, index in ones if index in extents)
 
 
-def _unequal(index: str, first: str, extent: int, second: str, other: int) -> DataError:
+def _unequal(index: str, first: int, extent: int, second: int, other: int) -> DataError:
     label = ELLIPSIS if index.startswith("e_") else index.rstrip("_")
-    return DataError(f"expected one extent of `{label}`, but it is {extent} in `{first}` and {other} in `{second}`")
+    places = f"{extent} in operand {first + 1} and {other} in operand {second + 1}"
+    return DataError(f"expected one extent of `{label}`, but it is {places}")
 
 
 @lru_cache(maxsize=1024)

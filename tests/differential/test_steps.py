@@ -177,6 +177,11 @@ KERNELS: dict[str, Case] = {
         for i { for l, j { x[l,i] min= x[j,i] } }""",
         {"x": S.copy()}, {}, lambda x: {"x": np.broadcast_to(x.min(0), x.shape)},
     ),
+    "a loop that ends what was read before it": (
+        """tensor A : csr  tensor y : dense
+        for j { let n = 0  for i { y[i] += n*A[i,j] + 1 }  while n < 3 { n += 1 } }""",
+        {"A": A}, {"A": "csr"}, lambda A: {"y": np.full(6, 7.0)},
+    ),
     "a merge within one": (
         """tensor A, B : csr  tensor y : dense
         for k { for j, i { if A[i,j] != B[k,j] { y[k] += min(l: A[i,l]) } } }""",

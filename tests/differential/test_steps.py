@@ -459,6 +459,16 @@ def test_extents_follow_through_views(text, sizes, array, wanted) -> None:
     np.testing.assert_array_equal(kernel(A=a, sizes=sizes), expected)
 
 
+def test_a_concatenation_says_its_extent_where_a_quotient_does_not() -> None:
+    """Of parts of length 0, any number makes an empty whole."""
+    text = (
+        "concat((split(E[n,i], n -> (j, l)), split(concat((A[p,i], A[q,i]), (p, q) -> o), o -> (j, m))), (l, m) -> k)"
+    )
+    kernel = spfgen.compile(f"R[i,j,k] = {text}", E="dense", A="csr", R="dense")
+    found = kernel(E=np.zeros((0, 7)), A=spfgen.pack(A, "csr"), sizes={"l": 0, "m": 2})
+    np.testing.assert_array_equal(found, np.concatenate([A, A]).reshape(6, 2, 7).transpose(2, 0, 1))
+
+
 def test_a_reduction_within_one_that_has_a_single_point() -> None:
     """Whose parts are those of the inner one."""
     kernel = spfgen.compile("s = sum(i: slice(sum(k: A[k,j]), j -> i, (0, 1, 2)))", A="dense")

@@ -176,7 +176,7 @@ def print_kernel(
 def _largest(program: Program) -> str:
     """Up to which sizes the proofs, which are of all integers, hold in C."""
     bits = program.limits.safe.bit_length() - 1
-    return f" Extents and sizes up to 2^{bits}: what is computed of them fits 64 bits then." if bits > 0 else ""
+    return f" Extents and sizes may be up to 2^{bits}: what is computed from them fits in 64 bits." if bits > 0 else ""
 
 
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:

@@ -468,6 +468,15 @@ def test_what_a_link_decides_in_one_region_another_finds() -> None:
     np.testing.assert_allclose(found, (a.reshape(3, 2, 7).transpose(2, 1, 0) + three).min(0))
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_reduction_that_speaks_of_an_index_without_an_extent(level: int) -> None:
+    """The places of the target bound it; what lies outside of the operand is not combined."""
+    kernel = spfgen.compile("y[k, j + 1] = max(i: A[i, j + 2])", A="dense", optimize=level)
+    found = kernel(A=A[:, :3], y=np.empty((2, 4)))
+    assert found[:, :2].tolist() == [[A[:, 1].max(), A[:, 2].max()]] * 2
+    assert np.isneginf(found[:, 2:]).all()
+
+
 def test_a_concatenation_says_its_extent_where_a_quotient_does_not() -> None:
     """Of parts of length 0, any number makes an empty whole."""
     text = (

@@ -279,11 +279,11 @@ def results(summaries: Mapping[str, Any], pictures: str, drawn: Collection[str] 
 
 HEADING = """# Results
 
-Written by `python -m experiments report`; do not edit. A ratio is the time of another divided by ours: above 1 ours is
-faster; over several cases it is the geometric mean. Where data lie in memory, the share of the roofline is that of the
-bandwidth measured in the same rounds, the median; what fits the caches has none. Everyone is at the best of their
-settings, with the same threads, in turns, in one process; results were checked in the run that timed them. Losses are
-shown like wins.
+Written by `python -m experiments report`; do not edit. A ratio is the time of another library divided by ours: above 1,
+ours is faster. Over several cases it is the geometric mean. The roofline is the memory bandwidth, measured in the same
+rounds; the share of it is the median, and is given only for data that do not fit in the caches. Every library runs at
+its best setting, with the same number of threads, in calls that alternate in one process. Results were checked in the
+run that timed them. Losses are shown like wins.
 
 """
 

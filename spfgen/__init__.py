@@ -106,17 +106,19 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
-    import importlib
+if not TYPE_CHECKING:  # where mypy saw this function, every name would be there for it
 
-    if name not in __all__:
-        import difflib
+    def __getattr__(name: str) -> Any:
+        """Import on first use, so that `import spfgen` costs nothing (no islpy, numpy, scipy until needed)."""
+        import importlib
 
-        near = difflib.get_close_matches(name, __all__, 1)
-        hint = f": did you mean `{near[0]}`?" if near else ""
-        raise AttributeError(f"module 'spfgen' has no attribute {name!r}{hint}", name=name)
-    return getattr(importlib.import_module(_ELSEWHERE.get(name, "spfgen.api")), name)
+        if name not in __all__:
+            import difflib
+
+            near = difflib.get_close_matches(name, __all__, 1)
+            hint = f": did you mean `{near[0]}`?" if near else ""
+            raise AttributeError(f"module 'spfgen' has no attribute {name!r}{hint}", name=name)
+        return getattr(importlib.import_module(_ELSEWHERE.get(name, "spfgen.api")), name)
 
 
 def __dir__() -> list[str]:

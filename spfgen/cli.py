@@ -245,7 +245,9 @@ def data_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
             "--shape", multiple=True, metavar="NAME=NxM", help="The extents of an operand, such as those of a .tns."
         ),
         click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads (default: OMP_NUM_THREADS)."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data."),
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="For random data."
+        ),
     ]
     for option in reversed(options):
         function = option(function)
@@ -262,7 +264,8 @@ def chosen(file: str, kernel_name: str | None) -> Any:
     if kernel_name is None and len(names) == 1:
         return kernels[names[0]]
     if not names:
-        raise UsageError(f"expected a kernel in {file}, but there is none")
+        hint = "write one, for instance `kernel product { tensor A : csr  tensor x, y : dense  y[i] = A[i, j]*x[j] }`"
+        raise UsageError(f"expected a kernel in {file}, but there is none", None, (hint,))
     if kernel_name is None:
         choices = (f"choose: -k {' | -k '.join(names)}",)
         raise UsageError(f"expected one kernel, but {file} has {len(names)}", None, choices)
@@ -270,6 +273,10 @@ def chosen(file: str, kernel_name: str | None) -> Any:
         hint = did_you_mean(kernel_name, names) or f"its kernels: {', '.join(names)}"
         raise UsageError(f"expected a kernel of {file}, but `{kernel_name}` is not one", None, (hint,))
     return kernels[kernel_name]
+
+
+NO_FOLDERS = frozenset((".cc", ".cpp", ".cu", ".cxx", ".hh", ".hpp", ".o", ".py", ".so", ".spf", ".txt"))
+"""Endings by which a file is meant, but none that `generate` writes."""
 
 
 @command.command()
@@ -310,6 +317,10 @@ def generate(
         show(made.whole, newline=False)
         return
     target, texts = Path(output), {f"{kernel.name}.c": made.source, f"{kernel.name}.h": made.header}
+    other = target.suffix in NO_FOLDERS and not target.is_dir()
+    if other or (target.is_file() and target.suffix not in (".c", ".h")):
+        hint = f"the C is C99: -o {target.with_suffix('.c').name}"
+        raise UsageError(f"expected a folder, or a file ending in .c or .h, but it is {output}", None, (hint,))
     if target.suffix in (".c", ".h") and not target.is_dir():
         texts = {target.name: made.whole if target.suffix == ".c" else made.header}
         target = target.parent
@@ -394,7 +405,9 @@ def explain(
 @command.command(name="run")
 @kernel_arguments
 @data_arguments
-@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Timed runs, for a median.")
+@click.option(
+    "--repeat", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Timed runs, for a median."
+)
 @click.option("--check", is_flag=True, help="Compare with a numpy computation.")
 @click.option("-o", "--output", multiple=True, metavar="NAME=FILE", help="Write a result: .npy .npz .mtx .tns (.gz).")
 @click.option("--force", is_flag=True, help="Overwrite output files that exist.")
@@ -449,7 +462,12 @@ def run_command(
 )  # fmt: skip
 @data_arguments
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Time limit of the search."
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="N",
+    help="Time limit of the search.",
 )
 @click.option("--forget", is_flag=True, help="Delete the stored schedule, and measure nothing.")
 @click.option(
@@ -524,7 +542,7 @@ def checked_targets(layouts: tuple[str, ...], targets: dict[str, str], force: bo
     for name, target in targets.items():
         if name not in layouts:
             hint = f"say that its layout is to be chosen: --layouts {name}"
-            raise UsageError(f"expected --save for an operand of --layouts, but `{name}` is none", None, (hint,))
+            raise UsageError(f"expected --save for an operand of --layouts, but `{name}` is not one", None, (hint,))
         if not target.endswith(".npz"):
             raise UsageError(f"expected a file ending in .npz for --save, but it is {target}")
         if Path(target).exists() and not force:
@@ -574,7 +592,7 @@ def whole_number(option: str, text: str) -> int:
 
 @command.command()
 @click.argument("file", metavar="FILE.spf", shell_complete=files)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random data.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N", help="For random data.")
 @click.option("--json", "as_json", is_flag=True, help="Output as JSON.")
 def check(file: str, seed: int, as_json: bool) -> None:
     """Check the layouts and kernels of a file.
@@ -652,7 +670,7 @@ def layouts(name: str | None, spec: str | None, form: str | None, as_json: bool)
 @click.option("-t", "types", multiple=True, metavar="A:float", help="The element type of a tensor (default: double).")
 @click.option("-o", "output", metavar="FILE.c", shell_complete=files, help="Where the C goes (default: stdout).")
 @click.option("--schedule", metavar="CLAUSES", default="", help="A schedule: `tile i by 32; parallel i_tile`.")
-@click.option("--name", default="compute", show_default=True, help="Of the function.")
+@click.option("--name", default="compute", show_default=True, help="The name of the function.")
 @click.option("--spec", "as_spec", is_flag=True, help="The spec file that says the same, instead of C.")
 @click.option("--force", is_flag=True, help="Overwrite a file that exists and differs.")
 def taco(

@@ -132,7 +132,7 @@ class CopyWarning(UserWarning):
 
 
 class InternalError(SpfgenError):
-    """Our bug."""
+    """A bug in spfgen. Please report it."""
 
     exit_code = 70
     title = "internal error (please report this)"

@@ -176,7 +176,7 @@ def print_kernel(
 def _largest(program: Program) -> str:
     """Up to which sizes the proofs, which are of all integers, hold in C."""
     bits = program.limits.safe.bit_length() - 1
-    return f" Extents and sizes up to 2^{bits}: what is computed of them fits 64 bits then." if bits > 0 else ""
+    return f" Extents and sizes may be up to 2^{bits}: what is computed from them fits in 64 bits." if bits > 0 else ""
 
 
 def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
@@ -184,7 +184,7 @@ def make_plans(program: Program, stop_after: str = "") -> tuple[Plan, ...]:
     rewrites them, if not all do: the result means the same."""
     if stop_after and stop_after not in PLAN_PASSES:
         hint = f"passes: {', '.join((*PLAN_PASSES, *C_PASSES))}"
-        raise UsageError(f"expected the name of a pass, but `{stop_after}` is none", None, (hint,))
+        raise UsageError(f"expected the name of a pass, but `{stop_after}` is not one", None, (hint,))
     plans = []
     context = replace(context_of(program), stop_after=stop_after)
     for group in program.groups:

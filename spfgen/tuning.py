@@ -77,6 +77,8 @@ TABLE_TENTHS = {
 branch that is not predicted; per possible key. Measured, spmspv."""
 BITMAP_KEYS = 500
 """Possible keys whose bits a bitmap clears in a nanosecond. Estimate for spmspv."""
+INVERSE_TENTHS = (15, 30)
+"""An inverse array: per position and per value when it is built; per lookup. Estimate for spgemm."""
 STATE_TENTHS, WALK_TENTHS, STEP_TENTHS = 1, 5, 40
 """Sequential iteration: a state in an array, a position that is passed, a call. Estimate for spmspv."""
 JUMP_TENTHS, GALLOP_TENTHS = 30, 45

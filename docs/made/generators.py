@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -32,13 +33,13 @@ def folders() -> Made:
     cir = ("cir", *(f"cir/{room}" for room in ("tree", "checks", "rewrite", "lower")))
     run = ("run", *(f"run/{room}" for room in ("files", "calls", "arrays", "drawings", "tuners", "examining")))
     for folder in ("facts", "sets", "lang", "layout", "space", *plan, *cir, *run):
-        lines += [f'??? note "spfgen/{folder}/"', "    | module | what it does |", "    | --- | --- |"]
+        rows = ["| module | what it does |", "| --- | --- |"]
         for path in sorted((ROOT / "spfgen" / folder).glob("*.py")):
             said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
             if said:
                 sentence = " ".join(said.split("\n\n")[0].split()).replace("|", "\\|")
-                lines.append(f"    | `{path.name}` | {sentence} |")
-        lines.append("")
+                rows.append(f"| `{path.name}` | {sentence} |")
+        lines += folded(f"spfgen/{folder}/", rows)
     return "\n".join(lines), {}
 
 
@@ -59,6 +60,21 @@ def commands() -> Made:
             context = click.Context(one, info_name=path, terminal_width=100, max_content_width=100, **names)
             parts.append(f"```text\n{one.get_help(context)}\n```\n")
     return "\n".join(parts), {}
+
+
+def loop() -> Made:
+    """The loop over the rows of the product of csr and bcsr, as C to be read."""
+    import textwrap
+
+    import spfgen
+
+    kernels = spfgen.load(ROOT / "tests" / "data" / "kernels.spf").kernels
+    source = kernels["csr_times_bcsr"].compile(finds={"B.pb": "sequential"}, optimize=1).source
+    lines = source.rpartition("#pragma omp parallel for")[2].splitlines()
+    first = next(k for k, line in enumerate(lines) if line.lstrip().startswith("for (int64_t i = "))
+    indent = len(lines[first]) - len(lines[first].lstrip())
+    last = next(k for k in range(first, len(lines)) if lines[k] == " " * indent + "}")
+    return f"```c\n{textwrap.dedent(chr(10).join(lines[first : last + 1]))}\n```", {}
 
 
 # --- layouts -------------------------------------------------------------------------------------------
@@ -94,9 +110,8 @@ def chapter(name: str) -> tuple[str, str]:
     parts += [f"- {line}" for line in said_of(name)]
     if source:
         parts += ["", f"*{' '.join(source[0].split())}*"]
-    parts += ["", '??? note "Declaration and facts"', "    ```text"]
-    parts += [f"    {line}".rstrip() for line in describe(name).splitlines()]
-    return "\n".join([*parts, "    ```", "", ""]), picture
+    parts += ["", *folded("Declaration and facts", ["```text", describe(name).rstrip(), "```"])]
+    return "\n".join([*parts, ""]), picture
 
 
 def said_of(name: str) -> Iterator[str]:
@@ -162,9 +177,8 @@ def errors() -> Made:
         hint = [said for key, said in header if key == "hint"]
         body = "\n".join(line for line in text.splitlines() if not re.match(r"# (error|at|hint)\w*:", line))
         topic = path.stem.split("_")[0]
-        lines = [f'??? failure "{_plain(message)}"', "    ```text", *(f"    {line}" for line in body.splitlines())]
-        lines += ["    ```", *(f"    note: {_plain(h)}" for h in hint), ""]
-        topics.setdefault(topic, []).append("\n".join(lines))
+        lines = ["```text", *body.splitlines(), "```", "", *(f"note: {_plain(h)}" for h in hint)]
+        topics.setdefault(topic, []).append("\n".join(folded(message, lines)))
     parts = []
     for topic, items in topics.items():
         parts += [f"### {topic}", "", *items]
@@ -172,7 +186,13 @@ def errors() -> Made:
 
 
 def _plain(text: str) -> str:
-    return text.replace('"', "'").replace("<", "&lt;")
+    return text.replace("<", "&lt;")
+
+
+def folded(title: str, lines: Iterable[str]) -> list[str]:
+    """Lines that are shown when their title is clicked."""
+    summary = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(title, quote=False))
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>", ""]
 
 
 def codes() -> Made:
@@ -215,5 +235,6 @@ def features() -> Made:
 
 
 ALL: dict[str, Callable[[], Made]] = {
-    f.__name__: f for f in (pipeline, folders, gallery, commands, errors, codes, finds, types, performance, features)
+    f.__name__: f
+    for f in (pipeline, folders, loop, gallery, commands, errors, codes, finds, types, performance, features)
 }

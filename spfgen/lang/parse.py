@@ -309,6 +309,9 @@ def _unused(kernel: Kernel) -> Iterator[SpecError]:
             if pattern:
                 hint = f"state its extents, if it is only a pattern to share: `tensor {tensor.name}[m, n] : ...`"
             message = f"expected `{tensor.name}` to be used, but no statement accesses it"
+            if any(tensor.name in indices_of(n) for n in _nodes_of(kernel) if isinstance(n, Access)):
+                message = f"expected `{tensor.name}` to be accessed as a tensor, but it is used as an index"
+                hint = f"rename the index or the tensor, or give the tensor subscripts: `{tensor.name}[i]`"
             numbers = sorted(strangers - {s.target.tensor for s in _statements_of(kernel)})
             also = f"`{numbers[0]}` is not declared, so it is a number: is `{tensor.name}` meant?" if numbers else ""
             yield SpecError(message, tensor.span, (also, hint) if also else (hint,))

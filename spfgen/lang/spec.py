@@ -163,7 +163,7 @@ class _Loader:
             return
         self.done.add(real)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not a text in UTF-8"
             if span is not None:

@@ -298,7 +298,7 @@ class _SyntaxMistake:
         return result
 
     def hint(self) -> str:
-        rules = (self.sign, self.habit, self.brace, self.bracket, self.number, self.elsewhere)
+        rules = (self.sign, self.habit, self.unclosed, self.brace, self.bracket, self.number, self.elsewhere)
         for rule in (*rules, self.statement, self.extents):
             hint = rule()
             if hint:
@@ -337,6 +337,12 @@ class _SyntaxMistake:
             return "products and sums are written with indices: `y[i] = A[i, j]*x[j]` sums over j"
         if self.item() != "layout" and re.search(r"\bfor\s*(\w+\s*)?$", self.before):
             return "`for i { ... }` visits the extent of `i`, `for i where 2 <= i < 8 { ... }` a part of it"
+        if self.found() == "=" and self.before.endswith("=") and self.item() != "layout":
+            return "an equation has one `=`; two compare values: `B[i] = x[i] == y[i]`"
+        if self.found() == "for" and "RPAR" in self.names:
+            return "an index stands first: `sum(j: A[i, j])`"
+        if self.found().isdigit() and re.search(r"\btensor\b[^:]*:\s*\w+\s*(<[^<>]*>)?\s*\($", self.before):
+            return "constants have names: `bcsr(R=2, C=2)`"
         if "LBRACE" in self.names and re.search(r"[\])\w]\s+if\b[^{};\n]*$", self.before):
             return "`if` comes first: `if x[i] > 0 { y[i] = x[i] }`; a choice between values is `where(c, a, b)`"
         if self.found() == "in" and "IN" not in self.names:
@@ -344,6 +350,24 @@ class _SyntaxMistake:
         if re.search(r"\bsum\(\s*\w+\s*,[^;{}\n]*$", self.before):
             return "write `sum(j: ...)`; indices that stand only on the right are summed over without being asked"
         return ""
+
+    def unclosed(self) -> str:
+        """A round or square bracket that is still open where the next line begins, or the text ends."""
+        opened = list[int]()
+        for found in re.finditer(r'#[^\n]*|"[^"\n]*"|[][(){}]', self.before):
+            if found[0] in ("(", "["):
+                opened.append(found.start())
+            elif found[0] in (")", "]"):
+                opened = opened[:-1]
+            elif found[0] in ("{", "}"):
+                opened = []
+        first = self.at_end or self.found() == "}" or self.before.rstrip(" \t").endswith("\n")
+        if not opened or not first or not {"RPAR", "RSQB"} & self.names:
+            return ""
+        place = opened[-1]
+        where = f"line {self._line(place)}, column {place - self.text.rfind(chr(10), 0, place)}"
+        sign = self.text[place]
+        return f"the `{sign}` of {where} is not closed: is a `{')' if sign == '(' else ']'}` missing?"
 
     def brace(self) -> str:
         """A clause that starts while braces are open that cannot hold it, or the end of the text."""

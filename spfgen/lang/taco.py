@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spfgen.errors import SpecError, Unsupported
+from spfgen.errors import Span, SpecError, Unsupported
 from spfgen.lang.levels import COMPRESSED, DENSE, SINGLETON, Level, Levels, Term, declaration
 from spfgen.lang.nodes import Access, Apply, Reduce, Statement, Value
 from spfgen.lang.parse import parse_statements
@@ -20,6 +20,7 @@ LETTERS = {
     "c": (SINGLETON, False),
 }
 """Of a level: its kind, and whether its coordinates are unique."""
+ACCESS = re.compile(r"([A-Za-z_]\w*)\s*\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ def format_of(levels: Levels, tensor: str = "A") -> str:
         if level.kind == DENSE:
             letter = "d"
         if term is None or term.op or letter is None or not level.ordered:
-            raise Unsupported(f"`{level}` is none of TACO's levels: {', '.join(LETTERS)} of whole dimensions")
+            raise Unsupported(
+                f"TACO cannot express the level `{level}`: it has {', '.join(LETTERS)} of whole dimensions"
+            )
         letters += letter
         order.append(levels.dims.index(term.dim))
     return f"-f={tensor}:{letters}:{','.join(map(str, order))}"
@@ -75,11 +78,12 @@ def format_of(levels: Levels, tensor: str = "A") -> str:
 
 def statements_of(expression: str) -> str:
     """`y(i) = A(i,j)*x(j)` in the notation of spec files. Raises SpecError."""
-    text = re.sub(r"([A-Za-z_]\w*)\s*\(\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*\)", r"\1[\2]", expression)
-    if function := re.search(r"([A-Za-z_]\w*)\s*\(", text):
-        hint = "subscripts are names of indices; there are no functions"
-        raise SpecError(f"expected an index expression, but `{function[1]}(` is none in `{expression}`", None, (hint,))
-    return text
+    for called in re.finditer(r"([A-Za-z_]\w*)\s*\(", expression):
+        if not ACCESS.match(expression, called.start()):
+            hint = "subscripts are names of indices, separated by commas: `A(i,j)`; there are no functions"
+            span = Span("<expression>", expression, 1, called.start() + 1, called.end() + 1)
+            raise SpecError(f"expected subscripts and `)` after `{called[0]}`", span, (hint,))
+    return ACCESS.sub(r"\1[\2]", expression)
 
 
 def spec_text(

@@ -374,7 +374,7 @@ def _step(scope: Scope, tree: Tree[Any]) -> int:
         case Bin("-", Num(0), Num(value)) if value:
             return -value
     raise scope.reader.fail(
-        "expected a step, a number that is not 0, but this is none", tree, "for instance `i(1:5:2)`, `i(::-1)`"
+        "expected a step that is a number other than 0, but this is not one", tree, "for instance `i(1:5:2)`, `i(::-1)`"
     )
 
 
@@ -467,7 +467,7 @@ def _listed(scope: Scope, tree: Tree[Any]) -> tuple[str, ...]:
     for item, name in zip(items, names, strict=True):
         if not name or name in scope.sizes or name in scope.locals:
             hint = f"for instance `{VIEWS['collapse']}`"
-            raise scope.reader.fail("expected the name of an index, but this is none", item, hint)
+            raise scope.reader.fail("expected the name of an index, but this is not one", item, hint)
     return names
 
 

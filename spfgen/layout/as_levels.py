@@ -75,7 +75,7 @@ def _ranges(levels: list[Level]) -> Iterator[Level]:
 
 
 def _refusal(layout: Layout, why: str) -> Unsupported:
-    return Unsupported(f"layout `{layout.name}` is none that levels can say: {why}")
+    return Unsupported(f"levels cannot express layout `{layout.name}`: {why}")
 
 
 # --- the parts of the relation -------------------------------------------------------------------------

@@ -373,7 +373,10 @@ class Segment(Nested):
 @dataclass(frozen=True, slots=True)
 class Bound(Nested):
     """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
-    longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken."""
+    longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken.
+
+    Found by a search, or in the table `place`; `inside`: the value is one that the table has a place for.
+    """
 
     name: str
     dim: str
@@ -385,6 +388,8 @@ class Bound(Nested):
     condition: Formula
     body: Plan
     because: str = ""
+    place: str = ""
+    inside: bool = False
 
     def computed(self) -> Iterator[Step]:
         yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.name))
@@ -438,8 +443,9 @@ class Table(Nested):
     """An index of the positions `dim` in [low, high) by what `calls` hold there, built here and used inside.
 
     `extent`: the values of the call lie in [0, extent). `order` says how positions of one key are kept: "unique" (at
-    most one), "side by side", or "chained"; `rising` says that the keys rise: so it is wherever a find asks the table,
-    not where none ever does. `values` is the operand that a scatter copies.
+    most one), "side by side", or "chained"; an inverse array keeps the "first" whose key is no longer below. `rising`
+    says that the keys rise: so it is wherever a find asks the table, not where none ever does. `values` is the operand
+    that a scatter copies.
     """
 
     name: str

@@ -131,9 +131,10 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             which = f"with {show(call)} = {show(key.value)} by {algorithm}"
             add(f"segment [{start}, {end}) of the {dim} in {interval(low, high)} {which}", why)
             _lines(body, depth, lines)
-        case Bound(name, dim, low, high, call, value, descending, _, body, why):
+        case Bound(name, dim, low, high, call, value, descending, _, body, why, place):
             past = f"{show(call)} {'<=' if descending else '>='} {show(value)}"
-            add(f"let {name} be the first {dim} in {interval(low, high)} with {past}", why)
+            by = ", by inverse array" if place else ""
+            add(f"let {name} be the first {dim} in {interval(low, high)} with {past}{by}", why)
             _lines(body, depth, lines)
         case Reach(dim, low, high, call, first, last, _, body, why):
             add(f"if {show(call)} for {dim} in {interval(low, high)} reaches into [{show(first)}, {show(last)})", why)
@@ -144,7 +145,8 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             add(f"state {name}: {kind}, {kept}{', running backwards' if backward else ''}", why)
             _lines(body, depth, lines)
         case Table(_, kind, dim, low, high, call, _, _, body, because=why):
-            add(f"build a {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
+            article = "an" if kind[0] in "aeiou" else "a"
+            add(f"build {article} {kind} of {dim} in {interval(low, high)} by {show(call)}", why)
             _lines(body, depth, lines)
         case Prefetch(dim, ahead, position=position, start=start, body=body):
             add(f"fetch from {position} = {show(start)} on, for {dim} + {ahead}")

@@ -237,7 +237,7 @@ def _find_compiler(spfgen_cc: str, cc: str, _search_path: str) -> Compiler:
         compiler = _ask(spfgen_cc, "SPFGEN_CC")
         if compiler is None:
             raise ToolError(
-                f"expected a C compiler in the environment variable SPFGEN_CC, but {spfgen_cc!r} is none",
+                f"expected a C compiler in the environment variable SPFGEN_CC, but {spfgen_cc!r} is not one",
                 notes=["it must be found and answer --version; unset it to have cc, gcc or clang taken"],
             )
         return compiler

@@ -171,10 +171,28 @@ class Operators:
         return self @ other
 
 
+_OF_SCIPY = {
+    "todense": "`toarray()` makes a dense array",
+    "multiply": "write `A * B`",
+    "getnnz": "it is `A.nnz`, or `A.nse` for the number of stored elements",
+    **dict.fromkeys(
+        ("data", "indices", "indptr", "row", "col", "offsets"), "`A.arrays` has the arrays of the layout, by name"
+    ),
+    **dict.fromkeys(
+        ("tocsr", "tocsc", "tocoo", "tobsr", "todia", "todok", "tolil"),
+        '`A.convert("csr")` changes the layout, `A.to_scipy()` makes an array of scipy',
+    ),
+    **dict.fromkeys(("getrow", "getcol"), "write `A[i, :]` or `A[:, j]`"),
+}
+"""What those who know scipy's sparse arrays look for, and what there is instead."""
+
+
 def unknown_attribute(owner: object, name: str) -> AttributeError:
     """The error for a name that is not there, with the one that was meant."""
     kind = type(owner)
     message = f"'{kind.__name__}' object has no attribute '{name}'"
     near = difflib.get_close_matches(name, [n for n in dir(kind) if not n.startswith("_")], 1)
     hint = f": did you mean `{near[0]}`?" if near else ""
+    if name in _OF_SCIPY:
+        hint = f": {_OF_SCIPY[name]}"
     return AttributeError(message + hint, name=name, obj=owner)

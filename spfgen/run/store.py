@@ -109,7 +109,7 @@ def load_tensor(path: str | os.PathLike[str]) -> Tensor:
         raise _unreadable(path, error.strerror or str(error)) from error
     except DAMAGE as error:
         foreign = "contains pickled" in str(error)  # what numpy takes any file for that is none of its own
-        raise _unreadable(path, "it is no .npz" if foreign else f"it is damaged ({error})") from error
+        raise _unreadable(path, "it is not an .npz file" if foreign else f"it is damaged ({error})") from error
 
 
 def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None) -> Tensor | None:
@@ -125,6 +125,9 @@ def read_tensor(path: str, layout: Layout, shape: tuple[int, ...] | None = None)
             names = set(file) if isinstance(file, Mapping) else set()
             if {ABOUT, TEXT} <= names:
                 found = load_tensor(path)
+                if shape is not None and tuple(shape) != found.shape:
+                    expected, stored = (" x ".join(map(str, s)) for s in (shape, found.shape))
+                    raise DataError(f"expected extents of {expected}, as --shape says, but {path} holds {stored}")
                 return found if found.layout == layout else None
             arrays_alone = not layout.indexes and len(names) == 1  # may be the dense array whose entries are packed
             if arrays_alone or not set(layout.arrays) <= names:

@@ -562,6 +562,9 @@ def _wrong_type(array: Array, name: str, is_index: bool) -> DataError:
         notes = [f"convert it: {name}.astype('{fitting[0]}')"]
     else:
         message = f"expected numbers in `{name}`, of a type that C has too"
+        if array.dtype.kind in "US" and not array.ndim:
+            hint = "a file is read by spfgen.load_tensor, scipy.io.mmread or numpy.load"
+            return DataError(f"expected numbers in `{name}`, but this is a text", None, (hint,))
         notes = [f"the types are {', '.join(TYPES)}"]
         if array.dtype.kind in "f":
             notes.append("convert it: `.astype('float64')`")

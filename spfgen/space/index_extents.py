@@ -155,7 +155,7 @@ class IndexExtents:
             return None
         self.pending.add(index)
         try:
-            return self.by_slice(index) or self.by_link(index) or self.by_concat(index) or self.by_reads(index)
+            return self.by_slice(index) or self.by_concat(index) or self.by_link(index) or self.by_reads(index)
         finally:
             self.pending.discard(index)
 
@@ -315,7 +315,7 @@ class IndexExtents:
         """The extent that a view gives the index."""
         self.pending.add(index)
         try:
-            return self.by_slice(index) or self.by_link(index) or self.by_concat(index)
+            return self.by_slice(index) or self.by_concat(index) or self.by_link(index)
         finally:
             self.pending.discard(index)
 

@@ -177,6 +177,11 @@ KERNELS: dict[str, Case] = {
         for i { for l, j { x[l,i] min= x[j,i] } }""",
         {"x": S.copy()}, {}, lambda x: {"x": np.broadcast_to(x.min(0), x.shape)},
     ),
+    "a loop that ends what was read before it": (
+        """tensor A : csr  tensor y : dense
+        for j { let n = 0  for i { y[i] += n*A[i,j] + 1 }  while n < 3 { n += 1 } }""",
+        {"A": A}, {"A": "csr"}, lambda A: {"y": np.full(6, 7.0)},
+    ),
     "a merge within one": (
         """tensor A, B : csr  tensor y : dense
         for k { for j, i { if A[i,j] != B[k,j] { y[k] += min(l: A[i,l]) } } }""",
@@ -452,6 +457,34 @@ def test_extents_follow_through_views(text, sizes, array, wanted) -> None:
     expected = wanted(a)
     kernel = spfgen.compile(f"R[{', '.join('ijk'[: expected.ndim])}] = {text}", A="dense", R="dense")
     np.testing.assert_array_equal(kernel(A=a, sizes=sizes), expected)
+
+
+def test_what_a_link_decides_in_one_region_another_finds() -> None:
+    text = "R[i,j] = min(k: split(A[l,k], l -> (j, i)) + B[k,i,j])"
+    three = np.where(RNG.random((7, 2, 3)) < 0.4, RNG.normal(size=(7, 2, 3)), 1)
+    kernel = spfgen.compile(text, A="csr fill 1", B="coo_unsorted fill 1", R="dense")
+    a = np.where(A == 0, 1, A)
+    found = kernel(A=spfgen.pack(a, "csr fill 1"), B=spfgen.pack(three, "coo_unsorted fill 1"))
+    np.testing.assert_allclose(found, (a.reshape(3, 2, 7).transpose(2, 1, 0) + three).min(0))
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_reduction_that_speaks_of_an_index_without_an_extent(level: int) -> None:
+    """The places of the target bound it; what lies outside of the operand is not combined."""
+    kernel = spfgen.compile("y[k, j + 1] = max(i: A[i, j + 2])", A="dense", optimize=level)
+    found = kernel(A=A[:, :3], y=np.empty((2, 4)))
+    assert found[:, :2].tolist() == [[A[:, 1].max(), A[:, 2].max()]] * 2
+    assert np.isneginf(found[:, 2:]).all()
+
+
+def test_a_concatenation_says_its_extent_where_a_quotient_does_not() -> None:
+    """Of parts of length 0, any number makes an empty whole."""
+    text = (
+        "concat((split(E[n,i], n -> (j, l)), split(concat((A[p,i], A[q,i]), (p, q) -> o), o -> (j, m))), (l, m) -> k)"
+    )
+    kernel = spfgen.compile(f"R[i,j,k] = {text}", E="dense", A="csr", R="dense")
+    found = kernel(E=np.zeros((0, 7)), A=spfgen.pack(A, "csr"), sizes={"l": 0, "m": 2})
+    np.testing.assert_array_equal(found, np.concatenate([A, A]).reshape(6, 2, 7).transpose(2, 0, 1))
 
 
 def test_a_reduction_within_one_that_has_a_single_point() -> None:

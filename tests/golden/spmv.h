@@ -1,6 +1,6 @@
 /*
- * spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes up to 2^62:
- * what is computed of them fits 64 bits then.
+ * spmv, made by spfgen 0.1.0. Compile with -std=c99 -O3 -fopenmp. Extents and sizes may be up to
+ * 2^62: what is computed from them fits in 64 bits.
  */
 
 #ifndef SPFGEN_SPMV_H
@@ -15,10 +15,10 @@ extern "C" {
 
 #ifndef SPFGEN_STATUS
 #define SPFGEN_STATUS
-/* What a kernel asks and returns. All arrays are the caller's, before the call and after it: a kernel frees none of them
-   and keeps no pointer to them. An array that it writes must not overlap another one of the call. Extents and null
-   pointers are checked; index arrays are trusted: where one breaks what its struct says of it, the kernel reads or writes
-   outside of arrays. Whoever has such arrays from elsewhere validates them before. */
+/* What a kernel expects and returns. The caller owns all arrays: a kernel frees none of them and keeps no pointer to
+   them. An array that is written must not overlap another array of the call. Null pointers and extents are checked.
+   Index arrays are trusted: where one breaks what the comment of its struct says, the kernel reads or writes out of
+   bounds. Check arrays that come from elsewhere first. */
 enum {
     SPFGEN_OK = 0,
     SPFGEN_ERROR_NULL = 1,  /* a pointer is null: to a tensor, or to an array that has elements */
@@ -72,7 +72,7 @@ typedef struct dense_rank1_f64_t {
 /*
  * y[i] = A[i, j]*x[j]
  *
- * Returns SPFGEN_OK or an error code; then nothing has been written.
+ * Returns SPFGEN_OK or an error code. After an error nothing has been written.
  *
  * A        operand
  * x        operand

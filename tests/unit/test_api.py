@@ -359,6 +359,31 @@ def test_what_there_is_is_shown() -> None:
         _ = spfgen.qwertz
 
 
+def test_names_of_scipy() -> None:
+    tensor = spfgen.pack(np.eye(2), "csr")
+    said = {"todense": "toarray", "indptr": "A.arrays", "tocsc": r"convert\(", "multiply": r"A \* B"}
+    for name, words in said.items():
+        with pytest.raises(AttributeError, match=words):
+            getattr(tensor, name)
+
+
+def test_files_of_entries(tmp_path) -> None:
+    (tmp_path / "a.tns").write_text("1 2 3 4.5\n2 2 2 1\n")
+    tensor = spfgen.load_tensor(tmp_path / "a.tns")
+    assert (tensor.shape, tensor[0, 1, 2], tensor.nse) == ((2, 2, 3), 4.5, 2)
+    matrix = spfgen.load_tensor(DATA / "bcsstk09.mtx.gz")
+    assert matrix.shape == (1083, 1083)
+    with pytest.raises(DataError, match="but this is a text") as caught:
+        spfgen.pack("a.mtx", "csr")
+    assert "spfgen.load_tensor" in caught.value.notes[0]
+
+
+def test_settings_of_compile_in_evaluate() -> None:
+    with pytest.raises(UsageError, match="`optimize` is not one") as caught:
+        spfgen.evaluate("s = x[i]", x=np.ones(2), optimize=1)
+    assert "spfgen.compile" in caught.value.notes[0]
+
+
 def test_names_behind_a_point() -> None:
     kernels = spfgen.parse("kernel twice { tensor x, y : dense y[i] = 2*x[i] }").kernels
     for name, words in (("twice", r"\['twice'\]"), ("twise", "did you mean `twice`"), ("other", "in brackets$")):

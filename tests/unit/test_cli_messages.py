@@ -274,3 +274,25 @@ def test_options_of_the_form_name_value(run: Any, tmp_path: Path, given: tuple[s
     assert code == 2
     assert "NAME=VALUE" in err
     assert hint in err
+
+
+def test_files_that_are_not_what_the_options_say(run: Any, tmp_path: Path) -> None:
+    path = spec(tmp_path, "csr")
+    for output in (tmp_path / "k.cpp", path):  # neither becomes a folder, nor is the spec file lost
+        code, _, said = run("generate", path, "-o", str(output))
+        assert (code, "expected a folder, or a file ending in .c or .h" in said) == (2, True)
+    assert [p.name for p in tmp_path.iterdir()] == ["k.spf"]
+    saved = str(tmp_path / "t.npz")
+    spfgen.pack(np.eye(3), "csr").save(saved)
+    code, _, said = run("run", path, "--data", f"A={saved}", "--shape", "A=4x4", "--data", "x=random")
+    assert (code, f"expected extents of 4 x 4, as --shape says, but {saved} holds 3 x 3" in said) == (6, True)
+    (tmp_path / "none.spf").write_bytes(b"\xef\xbb\xbf# only a byte order mark and a comment\n")
+    code, _, said = run("generate", str(tmp_path / "none.spf"))
+    assert (code, "note: write one, for instance `kernel product {" in said) == (2, True)
+
+
+def test_an_open_bracket_in_an_expression_of_taco(run: Any) -> None:
+    code, _, said = run("taco", "y(i) = A(i,j)*x(j", "-f=A:ds")
+    assert code == 3
+    assert "<expression>:1:15: expected subscripts and `)` after `x(`" in said
+    assert f"{' ' * 18}^^\n" in said

@@ -121,9 +121,9 @@ def test_many_operands() -> None:
         (("i", np.eye(2)), DataError, ["`i`", "2 dimensions", "..."]),
         (("ijk", np.eye(2)), DataError, ["`ijk`", "2 dimensions"]),
         (("...i->i", np.eye(2)), UsageError, ["..."]),
-        (("ii", np.ones((1, 3))), DataError, ["`i`", "1 in `A` and 3 in `A`"]),
-        (("ij,jk", np.ones((2, 3)), np.ones((4, 5))), DataError, ["`j`", "3 in `A` and 4 in `B`"]),
-        (("...,...", np.ones(2), np.ones(3)), DataError, ["`...`", "2 in `A` and 3 in `B`"]),
+        (("ii", np.ones((1, 3))), DataError, ["`i`", "1 in operand 1 and 3 in operand 1"]),
+        (("ij,jk", np.ones((2, 3)), np.ones((4, 5))), DataError, ["`j`", "3 in operand 1 and 4 in operand 2"]),
+        (("...,...", np.ones(2), np.ones(3)), DataError, ["`...`", "2 in operand 1 and 3 in operand 2"]),
         ((np.eye(2), "ij"), UsageError, ["text", "ndarray"]),
         ((np.eye(2), [0, 99]), UsageError, ["51", "99"]),
         ((b"ij", np.eye(2)), UsageError, ["bytes"]),
@@ -225,3 +225,15 @@ def test_type_of_the_calculation():
     for wrong in ("nonsense", "float16", 3, object):
         with pytest.raises(UsageError, match="expected a dtype that kernels have"):
             spfgen.einsum("ij,j", sparse, matrix[0], dtype=wrong)
+
+
+def test_a_result_in_a_layout() -> None:
+    matrix = dense(1, 6, 6)
+    a, b = spfgen.pack(matrix, "csr"), spfgen.pack(matrix, "csc")
+    found = spfgen.einsum("ij,jk,kl->il", a, b, a, layout="csc", optimize=True)
+    assert found.layout.name == "csc"
+    same(found.to_numpy(), np.linalg.matrix_power(matrix, 3))
+    with pytest.raises(UsageError, match="`out` or `layout`"):
+        spfgen.einsum("ij,jk->ik", a, b, out=np.zeros((6, 6)), layout="csr")
+    with pytest.raises(UsageError, match="a layout of 1 dimension"):
+        spfgen.einsum("ij->i", a, layout="csr")

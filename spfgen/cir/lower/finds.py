@@ -189,8 +189,19 @@ def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.name]
     value = low.expr(plan.value, scope)
     past = print_expr(c.Bin("<=" if plan.descending else ">=", low.expr(plan.call, scope), value))
-    comment = c.Comment(f"{name}: the first {low.names[plan.dim]} with {past}, by binary search: {plan.because}")
-    return [*lines, comment, c.Declare(f"const {INT}", name, wanted.first(wanted.low, wanted.value))]
+    how = scope.tables[plan.place].table.kind if plan.place else "binary search"
+    comment = c.Comment(f"{name}: the first {low.names[plan.dim]} with {past}, by {how}: {plan.because}")
+    first = _reached(scope.tables[plan.place], plan, wanted) if plan.place else wanted.first(wanted.low, wanted.value)
+    return [*lines, comment, c.Declare(f"const {INT}", name, first)]
+
+
+def _reached(built: Built, plan: Bound, wanted: Sought) -> c.Expr:
+    """The first position from the inverse array; the first or the end for values that it has no place for."""
+    first = c.Load(built.arrays["reached"], wanted.value)
+    if plan.inside:
+        return first
+    beyond = c.Select(c.Bin("<", wanted.value, built.extent), first, built.high)
+    return c.Select(c.Bin("<", wanted.value, c.Int(0)), built.low, beyond)
 
 
 def reach(low: Lowering, plan: Reach, scope: Scope) -> tuple[list[c.Stmt], c.Expr]:
@@ -305,6 +316,8 @@ def table_workspaces(low: Lowering, table: Table, scope: Scope) -> dict[str, Wor
             kind = value_kind(low, table)
             fill = c.Float(-0.0, single=kind.name == "float32") if kind.kind == "f" else None
             add("workspace", kind.c, extent, fill)
+        case "inverse array":
+            add("reached", INT, extent)
     if table.kind == "position array" or (table.kind == "bitmap" and "first" not in result):
         add("at", INT, extent)
     if table.kind == "position array" and table.order == "side by side":
@@ -340,6 +353,8 @@ def build(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:
     key = c.Load(array, c.Bin("+", base, c.Name(name)))
     if "end" in arrays:
         return [*lines, *_runs(low, built, name, key)]
+    if "reached" in arrays:
+        return _inverted(low, built, name, key)
     if table.kind == "scatter":
         value = low.place(_at(table, name, low), scope)
         zero = c.Float(0.0, single=value_kind(low, table).name == "float32")
@@ -367,6 +382,21 @@ def _runs(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
         c.Assign(c.Load(built.arrays["end"], own), "=", position),
     )
     return [c.Declare(INT, name, built.low), c.While(c.Bin("<", position, built.high), c.Block(body))]
+
+
+def _inverted(low: Lowering, built: Built, name: str, key: c.Expr) -> list[c.Stmt]:
+    """Where the keys first reach each value; behind all of them, the end."""
+    value = c.Name(low.names.new(f"{name}_key"))
+    own = c.Name(low.names.new(f"{name}_last"))
+    place = c.Load(built.arrays["reached"], value)
+    on = c.Assign(value, "+=", c.Int(1))
+
+    def up_to(inside: c.Expr, position: c.Expr) -> c.Stmt:
+        return c.While(inside, c.Block((c.Assign(place, "=", position), on)))
+
+    body = [c.Declare(f"const {INT}", own.name, key), up_to(c.Bin("<=", value, own), c.Name(name))]
+    rest = up_to(c.Bin("<", value, built.extent), built.high)
+    return [c.Declare(INT, value.name, c.Int(0)), _each(name, built, body, backward=False), rest]
 
 
 def reset(low: Lowering, built: Built, scope: Scope) -> list[c.Stmt]:

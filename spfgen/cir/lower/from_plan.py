@@ -157,7 +157,7 @@ class Lowering(Values):
         body = [*self.checks(), *fields, *rest, c.Return(end)]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
-        doc += "\n\nReturns SPFGEN_OK or an error code; then nothing has been written."
+        doc += "\n\nReturns SPFGEN_OK or an error code. After an error nothing has been written."
         return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
 
     def without_memory(self) -> str:

@@ -48,7 +48,9 @@ def own_names(node: Plan) -> set[str]:
 def used_names(plan: Plan) -> set[str]:
     """The names that a plan uses, of dimensions too."""
     nodes = [*walk(plan)]
-    return {n.name for n in nodes if isinstance(n, Var)} | {n.place for n in nodes if isinstance(n, Find | Segment)}
+    return {n.name for n in nodes if isinstance(n, Var)} | {
+        n.place for n in nodes if isinstance(n, Find | Segment | Bound)
+    }
 
 
 def _is_known(node: Plan, tables: Mapping[str, Table]) -> bool:
@@ -62,8 +64,10 @@ def with_names(nest: Plan, names: Mapping[str, str]) -> Plan:
 
     def rule(node: object) -> Plan | None:
         match node:
-            case State(name) | Table(name) | Bound(name) if name in names:
+            case State(name) | Table(name) if name in names:
                 return replace(node, name=names[name])
+            case Bound(name, place=place) if {name, place} & names.keys():
+                return replace(node, name=names.get(name, name), place=names.get(place, place))
             case Segment(start=start, end=end, place=place) if {start, end, place} & names.keys():
                 start, end, place = (names.get(n, n) for n in (start, end, place))
                 return replace(node, start=start, end=end, place=place)

@@ -12,10 +12,10 @@ from spfgen import tuning
 from spfgen.errors import SpecError
 from spfgen.facts.formula import ONE, Bin, Expr, other_arguments, variables
 from spfgen.facts.prove import Answer, recorded, smaller
-from spfgen.plan.analyse.cost import Counts, cheapest, plus
+from spfgen.plan.analyse.cost import Counts, cheapest, plus, times
 from spfgen.plan.analyse.scan import Step, with_quotients
 from spfgen.plan.context import Context
-from spfgen.plan.finds import loop, search, sequential, table
+from spfgen.plan.finds import inverse, loop, search, sequential, table
 from spfgen.plan.finds.proposal import NOTHING, Offer, Proposal, Setup
 from spfgen.plan.finds.query import Query
 from spfgen.plan.finds.segment import segmented
@@ -32,7 +32,8 @@ TESTED = (search.NAME, loop.NAME)
 
 @dataclass(frozen=True)
 class _Found:
-    """A find with all that was offered for it; `setups` are needed whatever is chosen."""
+    """A find, or a bound that is looked for, with all that was offered for it; `setups` are needed whatever is
+    chosen."""
 
     dim: str
     offers: tuple[Offer, ...]
@@ -83,6 +84,8 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
     for node in chain(plan):
         if isinstance(node, Bound):
             bounded.setdefault(node.dim, node)
+            if node.dim not in context.forced:
+                found.append(_bounded(instance, node, steps, times(*trips.values()), next(iter(trips), ""), counts))
         if isinstance(node, Scan):
             whole = bounded.get(node.dim, node)  # at most
             trips[node.dim] = counts.trips(whole.low, whole.high)
@@ -107,6 +110,15 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
             bounds = (keys[0].value, *query.find.low, *query.find.high, *other_arguments(keys[0].call, node.dim))
             single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
     return found
+
+
+def _bounded(
+    instance: Instance, bound: Bound, steps: Sequence[Step], visits: Expr, above: str, counts: Counts
+) -> _Found:
+    """What is offered for a bound within so many `visits` of loops, the outermost of which is `above`."""
+    if not above:
+        return _Found(bound.name, (inverse.search_of(bound, visits, counts),), ())
+    return _Found(bound.name, tuple(inverse.propose(instance, bound, steps, above, visits, counts)), ())
 
 
 def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found:
@@ -165,13 +177,14 @@ def _refused(query: Query, forced: ForcedFind, offer: Rejected | None, asked: Se
 
 def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> Plan:
     """The nest with the chosen finds, and what they need above the loops that they name."""
-    finds = {f.dim: _noted(f, p) for f, p in zip(found, chosen, strict=True)}
+    finds: dict[str, Plan] = {f.dim: _noted(f, p) for f, p in zip(found, chosen, strict=True)}
     tests = {f.dim: f.test for f, p in zip(found, chosen, strict=True) if f.test is not None and p.name in TESTED}
     setups = [s for f, p in zip(found, chosen, strict=True) for s in (*f.setups, *p.setups)]
     nodes = list(chain(plan))
     result = nodes[-1]
     for node in reversed(nodes[:-1]):
-        result = with_body(finds[node.dim] if isinstance(node, Find) else node, result)
+        own = node.name if isinstance(node, Bound) else node.dim if isinstance(node, Find) else ""
+        result = with_body(finds.get(own, node), result)
         if isinstance(node, Find) and node.dim in tests:
             result = with_body(tests[node.dim], result)
         if isinstance(node, Scan | Find):
@@ -180,8 +193,10 @@ def _built(plan: Plan, found: Sequence[_Found], chosen: Sequence[Proposal]) -> P
     return result
 
 
-def _noted(found: _Found, chosen: Proposal) -> Find:
+def _noted(found: _Found, chosen: Proposal) -> Find | Bound:
     """The find with what was not taken."""
+    if isinstance(chosen.find, Bound):
+        return chosen.find
     rejected = []
     for offer in found.offers:
         if isinstance(offer, Rejected):

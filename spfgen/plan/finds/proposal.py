@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spfgen.facts.formula import Expr
-from spfgen.plan.nodes import Find, Rejected, Segment, Seq, State, Table
+from spfgen.plan.nodes import Bound, Find, Rejected, Segment, Seq, State, Table
 
 NOTHING = Seq(())
 """The body of a setup before it is put in place."""
@@ -24,7 +24,7 @@ class Proposal:
     """`name` is what a schedule calls the algorithm; `cost` is for all visits together, in nanoseconds."""
 
     name: str
-    find: Find
+    find: Find | Bound
     cost: Expr
     setups: tuple[Setup, ...] = ()
     frugal: bool = True

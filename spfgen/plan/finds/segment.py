@@ -14,7 +14,7 @@ from spfgen.plan.context import Context
 from spfgen.plan.finds import search, sequential
 from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
 from spfgen.plan.finds.query import Known, Query
-from spfgen.plan.nodes import Key, Rejected, Segment
+from spfgen.plan.nodes import Find, Key, Rejected, Segment
 
 
 def segmented(query: Query, context: Context) -> tuple[Query, tuple[Setup, ...]]:
@@ -46,6 +46,7 @@ def _segment(query: Query, key: Known, number: int, context: Context) -> list[Se
         return []
     ((best,),) = cheapest([[p.cost for p in proved]], context.stored, 1)
     chosen = proved[best]
+    assert isinstance(chosen.find, Find)
     assert isinstance(chosen.find.key, Key)
     suffix = str(number) if number else ""
     segment = Segment(

@@ -100,7 +100,8 @@ def _chain(plan: Plan) -> tuple[list[Load | Locate], Plan]:
 
 
 def _invariant(effects: list[Effects], bound: set[str], changed: set[str]) -> set[int]:
-    """The parts that may move: the most of them such that none needs, or changes, what stays."""
+    """The parts that may move: the most of them such that none needs what stays, or changes what stays before it and is
+    read there."""
     moves = {k for k, e in enumerate(effects) if e.plain and not e.read & changed}
     shrunk = True
     while shrunk:
@@ -110,7 +111,10 @@ def _invariant(effects: list[Effects], bound: set[str], changed: set[str]) -> se
         kept = {
             k
             for k in moves
-            if not effects[k].used & fixed and not effects[k].declared & fixed and effects[k].assigned <= own
+            if not effects[k].used & fixed
+            and not effects[k].declared & fixed
+            and effects[k].assigned <= own
+            and not any(effects[j].used & effects[k].assigned for j in range(k) if j not in moves)
         }
         shrunk = kept != moves
         moves = kept

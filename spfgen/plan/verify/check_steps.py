@@ -199,6 +199,7 @@ class _Checker:
             case Bound(name, dim, low, high, call, value, _, _, body):
                 self.known(plan, scope, *low, *high, value)
                 self.known(plan, scope.knowing([dim]), call)
+                self.place(plan, scope, plan.place)
                 return self.statement(body, self.new(plan, scope, [name], (*low, *high, value)))
             case Reach(dim, low, high, call, first, last, _, body):
                 self.known(plan, scope, *low, *high, first, last)

@@ -574,10 +574,24 @@ class _Interpreter:
         self.effort.finds += 1
         values = [self.number(plan, plan.call, {**env, plan.dim: p}) for p in range(low, high)]
         self.sorted(plan, values, plan.descending)
+        if plan.place:
+            self.inverse(plan, value, dict(zip(range(low, high), values, strict=True)))
         there = (
             p for p, v in zip(range(low, high), values, strict=True) if (v <= value if plan.descending else v >= value)
         )
         self.plan(plan.body, {**env, plan.name: next(there, max(low, high))})
+
+    def inverse(self, plan: Bound, value: int, values: Mapping[int, int]) -> None:
+        """A bound that is looked up: its table speaks of the same positions, and has a place for the value."""
+        table = self.tables.get(plan.place)
+        if table is None:
+            raise WrongPlan(plan, f"there is no table {plan.place} around it")
+        if table.wrong:
+            raise WrongPlan(plan, table.wrong)
+        if {p: key for key, positions in table.positions.items() for p in positions} != dict(values):
+            raise WrongPlan(plan, f"it is among {values}, but the table holds {table.positions}")
+        if plan.inside and not 0 <= value < table.extent:
+            raise WrongPlan(plan, f"{value} is looked for without a question, but the table ends at {table.extent}")
 
     def reach(self, plan: Reach, env: Env) -> None:
         low, high = self.fold(plan, plan.low, env, max), self.fold(plan, plan.high, env, min)

@@ -55,7 +55,7 @@ def applied(function: np.ufunc, operands: Sequence[object], options: dict[str, A
     if function is np.matmul:
         found: Any = product(*given)
     elif function.signature is not None:
-        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is none")
+        raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
     elif options.get("where", True) is not True:
         raise ConversionError(
             f"expected numpy.{function.__name__} without `where`, but it is given",

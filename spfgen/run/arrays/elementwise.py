@@ -81,7 +81,7 @@ def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     for shape in shapes:
         for d, extent in enumerate(shape, rank - len(shape)):
             if extent != 1 and found[d] not in (1, extent):
-                texts = " ".join(map(str, shapes))
+                texts = ", ".join(map(str, shapes))
                 raise DataError(f"expected shapes that numpy can broadcast together, but they are {texts}")
             found[d] = extent if found[d] == 1 else found[d]
     return tuple(found)

@@ -181,7 +181,7 @@ def _gathered(entries: Entries, arrays: dict[int, Array], made: Sequence[int | N
     try:
         points = np.broadcast_arrays(*arrays.values())
     except ValueError:
-        shapes = " ".join(str(a.shape) for a in arrays.values())
+        shapes = ", ".join(str(a.shape) for a in arrays.values())
         raise OutOfRange(f"expected arrays of subscripts that broadcast together, but they are {shapes}") from None
     where, count = points[0].shape, points[0].size
     own = list(arrays)

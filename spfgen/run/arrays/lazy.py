@@ -136,7 +136,7 @@ class LazyArray(Operators):
         if function is np.matmul:
             return LazyArray(Product(*given))
         if function.signature is not None:
-            raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is none")
+            raise ConversionError(f"expected a function of single values, but numpy.{function.__name__} is not one")
         parts = [Call(function, tuple(given), tuple(options.items()), k) for k in range(function.nout)]
         return LazyArray(parts[0]) if len(parts) == 1 else tuple(map(LazyArray, parts))
 

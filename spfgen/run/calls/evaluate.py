@@ -26,6 +26,8 @@ from spfgen.run.calls.seen import checked_mode
 from spfgen.run.tensor import Tensor
 from spfgen.run.threads import checked_threads
 
+_OF_COMPILE = ("deterministic", "finds", "name", "optimize", "order", "schedule")
+
 
 @dataclass(frozen=True)
 class _Text:
@@ -151,6 +153,8 @@ def _check_names(text: _Text, operands: Mapping[str, object]) -> None:
     for name in operands:
         if name not in text.ranks:
             known = f"the statements use: {', '.join(sorted(text.ranks))}"
+            if name in _OF_COMPILE:
+                known = f"`{name}` is a setting of spfgen.compile, not of spfgen.evaluate"
             message = f"expected a tensor of the statements, but `{name}` is not one"
             raise UsageError(message, None, (did_you_mean(name, text.ranks) or known,))
 

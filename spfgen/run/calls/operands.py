@@ -158,7 +158,7 @@ def _cast(value: Coordinates | Array | Tensor, declared: Declared) -> Coordinate
         cast = values.astype(kind)
     lossy = TYPES[kind].kind in "biu" and not np.array_equal(cast, values)
     if lossy:
-        raise DataError(f"expected `{declared.name}` to hold {kind}, but the file holds numbers that are none")
+        raise DataError(f"expected `{declared.name}` to hold {kind}, but the file holds other numbers")
     return Coordinates(value.shape, value.coords, cast) if isinstance(value, Coordinates) else cast
 
 

@@ -31,7 +31,9 @@ def check_target(declared: Declared, path: str, job: Job) -> None:
     if target.exists() and not target.is_file():
         raise UsageError(f"expected a file to write, but {path} is something else")
     if not os.access(target.absolute().parent, os.W_OK | os.X_OK):
-        raise UsageError(f"expected a folder to write {path} to, but {target.absolute().parent} is none, or closed")
+        raise UsageError(
+            f"expected a folder to write {path} to, but {target.absolute().parent} is not one, or cannot be written to"
+        )
     if sum(Path(p).absolute() == target.absolute() for p in job.outputs.values()) > 1:
         raise UsageError(f"expected a file for each result, but {path} stands twice")
     with tempfile.TemporaryDirectory() as folder:  # the same kind of data, as small as can be, shows the rest

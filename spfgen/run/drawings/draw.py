@@ -30,7 +30,7 @@ def check_picture(path: str, force: bool) -> None:
     if target.exists() and not force:
         raise UsageError(f"expected a new file, but {path} exists", None, ("overwrite it with --force",))
     if not target.absolute().parent.is_dir():
-        raise UsageError(f"expected a folder to write {path} to, but {target.absolute().parent} is none")
+        raise UsageError(f"expected a folder to write {path} to, but {target.absolute().parent} is not one")
     _matplotlib()
 
 

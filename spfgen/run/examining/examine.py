@@ -211,7 +211,9 @@ def _packing(layout: Layout, seed: int) -> Finding:
         return Finding("pack", f"{found.wrong} (a bug of spfgen, please report it)", FAILED)
     if found.lost:
         text = f"derived from the relation for some data: {found.packed} of {found.count} random arrays were packed"
-        return Finding("pack", f"{text}; of another one, for example: {found.lost}", NOTE)
+        return Finding(
+            "pack", f"{text}; the others hold entries without a place, for example one of {found.lost}", NOTE
+        )
     return Finding("pack", f"derived from the relation; {counted(found.count, 'random array')} came back as they were")
 
 

@@ -45,7 +45,7 @@ def tried(layout: Layout, seed: int) -> Trial:
                 back = _there_and_back(layout, shape, coords, values)
                 packed += 1
             except DataError as error:
-                lost = lost or error.message
+                lost = lost or f"{_text(shape)}: {error.message}"
                 coords, values = storable(layout, shape, coords, values)
                 coords, values = _stored_values(layout, coords, values)
                 back = _there_and_back(layout, shape, coords, values)

@@ -117,7 +117,7 @@ class LayoutTuning:
         widths = [max(len(r[k]) for r in rows) for k in range(4)]
         lines = [
             f"{self.kernel.name}, {counted(self.threads, 'thread')}: {counted(len(seen), 'layout')} measured "
-            f"(fastest calls), {refused} refused"
+            f"(fastest calls), {refused} ruled out"
         ]
         for operand, name, *numbers, remark in rows:
             cells = "  ".join(f"{text:>{width}}" for text, width in zip(numbers, widths[2:], strict=True))

@@ -1,0 +1,84 @@
+"""Inverse arrays: where an array that rises reaches each value, written down once for all searches of a bound in it.
+
+So a position gives the segment that it lies in, as row indices do that were expanded from row pointers. Needs that the
+array rises, which is proved of a bound, and that its values lie in [0, n) for an n in the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spfgen import tuning
+from spfgen.facts.formula import Compare, Expr, Var, conjuncts, other_arguments, variables
+from spfgen.plan.analyse.cost import Counts, log2, nanoseconds, plus, times
+from spfgen.plan.analyse.scan import Step
+from spfgen.plan.finds import search
+from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
+from spfgen.plan.nodes import Bound, Table
+from spfgen.sets.affine import NotAffine
+from spfgen.sets.named import Constraint
+from spfgen.sets.uf import comparisons, linear, with_floors
+from spfgen.space.nodes import Instance
+from spfgen.space.own import COUNT
+
+NAME, ALGORITHM = "inverse", "inverse array"
+
+
+def search_of(bound: Bound, visits: Expr, counts: Counts) -> Proposal:
+    """A search at each of the visits."""
+    length = counts.trips(bound.low, bound.high)
+    each = plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(length)))
+    return Proposal(search.NAME, bound, times(visits, each))
+
+
+def propose(
+    instance: Instance, bound: Bound, steps: Sequence[Step], above: str, visits: Expr, counts: Counts
+) -> list[Proposal]:
+    """A search at each of the visits, or an inverse array that is built `above` a loop, as far as that is right."""
+    found = [search_of(bound, visits, counts)]
+    outside = next(s.before for s in steps if s.dim == above)
+    loaded = next((dim for dim, call in instance.calls.items() if call == bound.call), None)
+    needed = {v for e in (*bound.low, *bound.high, *other_arguments(bound.call, bound.dim)) for v in variables(e)}
+    extent = None if loaded is None else counts.range(loaded)
+    if extent is None or bound.descending or outside is None or not needed <= set(instance.sizes):
+        return found
+    if any(name.endswith(f".{COUNT}") for name in (*needed, *variables(extent))):
+        return found  # memory is asked for before it is known how much a table of entries holds
+    within = [Compare(">=", Var(bound.dim), e) for e in bound.low] + [
+        Compare("<", Var(bound.dim), e) for e in bound.high
+    ]
+    known = outside.with_constraints(c for c in comparisons(within) if c.value.names() <= {*outside.space.names})
+    readable = [part for f in instance.domains.get(loaded or "", ()) for part in conjuncts(f)]
+    if not all(map(known.implies, comparisons(readable))):
+        return found
+    table = Table(
+        f"{bound.name} {ALGORITHM}",
+        ALGORITHM,
+        bound.dim,
+        bound.low,
+        bound.high,
+        bound.call,
+        extent,
+        "first",
+        NOTHING,
+        rising=True,
+        because=f"{bound.because}, which are the same in all inner loops",
+    )
+    inside = _inside(bound, steps, extent)
+    build, look = tuning.INVERSE_TENTHS
+    length = counts.trips(bound.low, bound.high)
+    cost = plus(times(plus(length, extent), nanoseconds(build)), times(visits, nanoseconds(look)))
+    sought = replace(bound, place=table.name, inside=inside)
+    return [*found, Proposal(NAME, sought, cost, (Setup(above, table),), frugal=False)]
+
+
+def _inside(bound: Bound, steps: Sequence[Step], extent: Expr) -> bool:
+    """Whether the value is known to lie in [0, extent) when it is looked up."""
+    known = next(s.before for s in steps if s.dim == bound.dim)
+    try:
+        value, limit = linear(with_floors(bound.value)), linear(with_floors(extent))
+    except NotAffine:
+        return False
+    ends = [Constraint(False, value), Constraint(False, (limit - value).plus(-1))]
+    return known is not None and all(c.value.names() <= {*known.space.names} and known.implies(c) for c in ends)

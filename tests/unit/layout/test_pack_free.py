@@ -256,7 +256,8 @@ layout runs_from_the_diagonal(n, m) {
 }
 layout half_of_blocks(n, m) {
     size nb
-    relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r and j = 2*left(b) + c ;
+    relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r
+            and j = 2*left(b) + c ;
         [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and j = 2*up(b) + r and i = 2*left(b) + c
             and left(b) < up(b) }
     index up[nb] { range 0 <= 2*up(b) < n property increasing }

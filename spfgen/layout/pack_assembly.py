@@ -364,9 +364,13 @@ def _groups(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Arr
         return _subscripts(state, plan, rank.begin, rows)
     if rank.groups is None:
         return _subscripts(state, plan, rank.keys[0], rows, rank.position)
+    return _columns(state, rank.groups, rows)
+
+
+def _columns(state: Entries, values: tuple[Affine, ...], rows: Array) -> list[Array]:
+    """The values of these rows."""
     return [
-        np.broadcast_to(np.asarray(affine_value(g, state.known), dtype=np.int64), (state.count,))[rows]
-        for g in rank.groups
+        np.broadcast_to(np.asarray(affine_value(v, state.known), dtype=np.int64), (state.count,))[rows] for v in values
     ]
 
 
@@ -375,7 +379,8 @@ def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranke
     rows = _rows(state, rules)
     if not rank.run:
         return rows
-    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, _groups(state, plan, rank, rows.rows))])
+    groups = [*_groups(state, plan, rank, rows.rows), *_columns(state, rank.within or (), rows.rows)]
+    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, groups)])
 
 
 def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, groups: list[Array]) -> Array:

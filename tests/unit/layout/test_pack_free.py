@@ -254,6 +254,14 @@ layout runs_from_the_diagonal(n, m) {
     index len[nrun] { range 0 < len(q) <= m }
     value val[nrun] at [q]
 }
+layout list_of_runs(n, m) {
+    size nr
+    relation { [q, p] -> [i, j] : 0 <= q < nr and lo(q) <= p < hi(q) and i = row(q) and j = p }
+    index row[nr] { range 0 <= row(q) < n }
+    index lo[nr] { range 0 <= lo(q) < m }
+    index hi[nr] { range 0 <= hi(q) <= m }
+    value val[nr] at [q]
+}
 layout half_of_blocks(n, m) {
     size nb
     relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r

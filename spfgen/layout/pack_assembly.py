@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.fill import differs, filled
@@ -1030,9 +1031,9 @@ def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> N
 
 def check_shared(state: Entries, plan: PackPlan) -> None:
     """Where several points share a value, the arrays hold the entries and nothing else. Raises DataError."""
-    if plan.injective:
-        return
     layout = state.layout
+    if plan.injective or (state.count > tuning.PACK_BY_NUMPY and _is_alone(layout)):
+        return
     points = enumerate_points(layout, state.sizes, state.arrays)
     columns = [points.columns[c] for c in layout.coordinates]
     filled = np.zeros(points.count, dtype=bool)
@@ -1043,6 +1044,13 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(differs(state.values, layout.fill).sum())):
         return
     _report_shared(layout, [c[filled] for c in columns], own)
+
+
+def _is_alone(layout: Layout) -> bool:
+    """Whether each place of the only value array is proved to stand for one coordinate."""
+    from spfgen.layout.proofs import one_coordinate  # few entries do without the prover
+
+    return len(layout.values) == 1 and one_coordinate(layout, layout.values[0]).proved
 
 
 def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) -> None:

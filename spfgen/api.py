@@ -429,22 +429,23 @@ def einsum(
     optimize: object = False,
     threads: int | None = None,
     validate: str = "once",
+    layout: LayoutHandle | Layout | str | None = None,
 ) -> Any:
     """numpy.einsum for sparse and dense operands: `einsum("ij,j->i", A, x)`, or `einsum(A, [0, 1], x, [1], [0])`.
 
     Subscripts, shapes and types are those of numpy.einsum: implicit results, repeated labels (diagonals), `...`,
     extents of 1 that are stretched; bool adds by `or`, multiplies by `and`. Operands, `threads` and `validate` are
     those of `evaluate`; messages call the operands A, B, ... The result is a new numpy array or a number, or `out`,
-    which is written in place. With `dtype` the values of all operands are first brought to that type, which must hold
-    them, as in numpy. In one respect sparse operands differ: what they do not store contributes nothing, even
-    beside infinities.
+    which is written in place; with `layout` it is a tensor in that layout, whose pattern is computed. With `dtype` the
+    values of all operands are first brought to that type, which must hold them, as in numpy. In one respect sparse
+    operands differ: what they do not store contributes nothing, even beside infinities.
 
     All operands meet in one kernel; with `optimize` (True, "greedy", "optimal" or a path, as in numpy) several are
     contracted one after another, with dense arrays in between. Raises UsageError, DataError.
     """
     from spfgen.run.calls.einsum import einsum as summed
 
-    return summed(arguments, out, dtype, optimize, threads, validate)
+    return summed(arguments, out, dtype, optimize, threads, validate, layout)
 
 
 def tune_layouts(

@@ -337,7 +337,7 @@ class _Fill:
         self.fields = [new_name(f.name, self.taken) for f in self.key.fields]
         names = self.names()
         word = c.Load(c.Name("key"), c.Name("q"))
-        for rule in self.key.computed:  # positions that follow from the digits without being one
+        for rule in (*self.key.computed, *self.key.after):  # positions that follow from the digits without being one
             if rule.position not in names.values and rule.numerator.names() <= {*names.values, *names.quotients}:
                 names = names.knowing({rule.position: names.floor(rule.numerator, rule.divisor)})
         lines: list[c.Stmt] = [

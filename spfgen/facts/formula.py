@@ -286,6 +286,8 @@ def show(node: Expr | Formula, level: int = 0) -> str:
             return f"{op}({show(left)}, {show(right)})"
         case Bin("-", Num(0), right):
             return f"-{show(right, 2)}" if level < 2 else f"(-{show(right, 2)})"
+        case Bin("/", Bin("-", Bin("+", above, Num(one)), Num(1)), Num(other)) if one == other:
+            return f"ceil({show(above, _LEVEL['/'])}/{other})"
         case Bin(op, left, right):
             own = _LEVEL[op]
             sign = " mod " if op == "%" else f" {op} " if own == 1 else op

@@ -46,8 +46,8 @@ def instances(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[F
 
 
 def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> list[tuple[list[Formula], list[Formula]]]:
-    """(conditions, conclusions) of the facts that say that some comparisons follow from others, for the arguments of
-    the calls that occur, as in `instances`."""
+    """(conditions, conclusions) of the facts that say that some comparisons follow from others, or hold anyway, for the
+    arguments of the calls that occur, as in `instances`."""
     result: list[tuple[list[Formula], list[Formula]]] = []
     names = {(c.function, tuple(show(a) for a in c.arguments)): n for n, c in occurring.items()}
     for fact in facts:
@@ -56,7 +56,7 @@ def implications(facts: Iterable[Formula], occurring: Mapping[str, Call]) -> lis
             case Or((Not(condition), conclusion)):
                 parts = [list(conjuncts(condition)), list(conjuncts(conclusion))]
             case _:
-                continue
+                conclusion, parts = body, [[], list(conjuncts(body))]
         if not all(isinstance(p, Compare) for part in parts for p in part):
             continue
         patterns = [*calls(body), *calls(conclusion)]

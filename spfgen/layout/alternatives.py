@@ -7,39 +7,52 @@ from dataclasses import replace
 from itertools import pairwise, permutations, product
 from math import factorial
 
-from spfgen.facts.formula import And, Call, Formula, Or, conjunction
+from spfgen.facts.formula import ZERO, And, Call, Formula, Or, Var, conjunction, within
 from spfgen.facts.instances import implications
 from spfgen.layout.points import Encoded, involved
 from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.named import Constraint, Piece, pieces
-from spfgen.sets.uf import Encoder, comparisons
+from spfgen.sets.uf import Encoder, comparisons, without_unused
 
 
 def in_turn(encoded: Encoded) -> Encoded:
     """With the pieces in the order in which the alternatives of the relation are written: entries try them so."""
     if len(encoded.pieces) < 2:
         return encoded
-    alternatives: list[list[Piece]] = []
-    for formula in _alternatives(encoded.layout.relation):
+    parts_of: list[list[Piece]] = []
+    for formula in alternatives(encoded.layout.relation):
         encoder = Encoder()
         plain = encoder.formula(formula)
-        alternatives.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
+        parts_of.append(pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call))
 
     def number(piece: Piece) -> int:
-        held = (k for k, parts in enumerate(alternatives) if any(piece.is_subset(p) for p in parts))
-        return next(held, len(alternatives))
+        held = (k for k, parts in enumerate(parts_of) if any(piece.is_subset(p) for p in parts))
+        return next(held, len(parts_of))
 
     return replace(encoded, pieces=tuple(sorted(encoded.pieces, key=number)))
 
 
-def _alternatives(formula: Formula) -> Iterator[Formula]:
+def apart(encoded: Encoded) -> Encoded:
+    """With a piece for each alternative of the relation, also where some make one set; they may overlap."""
+    layout = encoded.layout
+    inside = [within(Var(c), ZERO, Var(n)) for c, n in zip(layout.coordinates, layout.parameters, strict=True)]
+    found: list[Piece] = []
+    for formula in alternatives(layout.relation):
+        encoder = Encoder()
+        plain = encoder.formula(conjunction([formula, *inside]))
+        own = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)
+        found += [without_unused(p, encoder)[0] for p in own] if len(own) > 1 else own
+    return replace(encoded, pieces=tuple(found)) if len(found) > len(encoded.pieces) else encoded
+
+
+def alternatives(formula: Formula) -> Iterator[Formula]:
     """The formulas without `or`, in the order of the text, of which one must hold."""
     match formula:
         case Or(parts):
             for part in parts:
-                yield from _alternatives(part)
+                yield from alternatives(part)
         case And(parts):
-            for chosen in product(*(tuple(_alternatives(p)) for p in parts)):
+            for chosen in product(*(tuple(alternatives(p)) for p in parts)):
                 yield conjunction(chosen)
         case _:
             yield formula
@@ -71,11 +84,11 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
     if len(encoded.pieces) < 2:
         return list(informed)
     coordinates = layout.coordinates
-    alternatives = _whole_alternatives(encoded)
+    whole = _whole_alternatives(encoded)
     orders: list[tuple[str, ...]] = []
-    for own in alternatives:
+    for own in whole:
         left = (o for o in permutations(coordinates) if o not in orders)
-        order = next((o for o in left if _is_same(_permuted(alternatives[0], coordinates, o), own)), None)
+        order = next((o for o in left if _is_same(_permuted(whole[0], coordinates, o), own)), None)
         if order is None:
             return list(informed)
         orders.append(order)
@@ -84,14 +97,14 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
         return list(informed)
     falling = [Affine(((coordinates[a], 1), (coordinates[b], -1))) for a, b in pairwise(moved)]
     rising = [Affine(((coordinates[b], 1), (coordinates[a], -1))) for a, b in pairwise(moved)]
-    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(alternatives[0])]
+    first = [k for p, k in zip(encoded.pieces, informed, strict=True) if p.is_subset(whole[0])]
     for values in (falling, rising):  # the facts may have chosen
         apart = [Constraint(False, v.plus(-1)) for v in values]
         if all(known.with_constraints(apart).is_empty() for known in first):
             return list(informed)
     chosen = []
     for piece, known in zip(encoded.pieces, informed, strict=True):
-        order = next((o for o, own in zip(orders, alternatives, strict=True) if piece.is_subset(own)), None)
+        order = next((o for o, own in zip(orders, whole, strict=True) if piece.is_subset(own)), None)
         if order is None:
             return list(informed)
         new = dict(zip(coordinates, order, strict=True))
@@ -102,7 +115,7 @@ def taken_once(encoded: Encoded, informed: tuple[Piece, ...]) -> list[Piece]:
 def _whole_alternatives(encoded: Encoded) -> list[Piece]:
     """The alternatives of the relation as they are written, without extents; none where one takes several pieces."""
     found: list[Piece] = []
-    for formula in _alternatives(encoded.layout.relation):
+    for formula in alternatives(encoded.layout.relation):
         encoder = Encoder()
         plain = encoder.formula(formula)
         parts = pieces(encoded.space, conjunction([plain, *encoder.definitions()]), _no_call)

@@ -468,15 +468,18 @@ class _Parts:
                 left, right = (_names_and_calls(item.left), _names_and_calls(item.right))
                 if right if item.op in ("/", "%") else left and right:
                     what = "product of two unknowns" if item.op == "*" else "division by an unknown"
-                    self.errors.append(
-                        SpecError(
-                            f"expected an affine expression, but `{show(item)}` is a {what}",
-                            item.span,
-                            (
-                                "make one factor a constant (after `;` in the header), "
-                                "or the position of a value array, which may be any expression",
-                            ),
+                    hint = (
+                        "make one factor a constant (after `;` in the header), "
+                        "or the position of a value array, which may be any expression"
+                    )
+                    if item.op == "*" and not any(calls(item)) and variables(item) <= self.known:
+                        hint = (
+                            "let two positions run over the factors, "
+                            f"`0 <= a < {show(item.left)} and 0 <= b < {show(item.right)}`; "
+                            f"a value may lie at `a*{show(item.right)} + b`"
                         )
+                    self.errors.append(
+                        SpecError(f"expected an affine expression, but `{show(item)}` is a {what}", item.span, (hint,))
                     )
 
 

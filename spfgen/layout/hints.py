@@ -12,7 +12,7 @@ import numpy as np
 from spfgen.errors import InternalError, Unsupported
 from spfgen.facts.formula import Call, Expr, Var, calls, evaluate, show, variables
 from spfgen.ir import rewrite
-from spfgen.layout.pack_plan import PackPlan, Rank
+from spfgen.layout.pack_rules import PackPlan, Rank
 from spfgen.layout.points import Array, affine_value, row_ranks, sorted_order
 from spfgen.sets.bounds import single_value
 

@@ -19,7 +19,8 @@ from spfgen.layout.fill import differs
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import INDEX_TYPE, Packed, key_orders, typed_index
 from spfgen.layout.pack_assembly import Elsewhere, Entries, NotWhole, assemble
-from spfgen.layout.pack_plan import Computed, Ranked, pack_plan
+from spfgen.layout.pack_plan import pack_plan
+from spfgen.layout.pack_rules import Computed, Ranked
 from spfgen.layout.points import (
     Array,
     Assign,

@@ -23,7 +23,8 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import Call, Expr, Var, variables
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import Entries, capacity, solved_extents
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, pack_plan
+from spfgen.layout.pack_plan import pack_plan
+from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import Encoded, affine_value, argument_names, shape_of
 from spfgen.sets.affine import Affine
 from spfgen.sets.bounds import bounds, single_value
@@ -67,20 +68,23 @@ class Level:
 @dataclass(frozen=True, eq=False)
 class KeyPlan:
     """`computed`: positions and calls that follow from coordinates, in turn. `checks`: what coordinates must meet.
-    `lows`: what `rest` goes by, where it is found out already."""
+    `after`: positions that follow from ranks. `lows`: what `rest` goes by, where it is found out already."""
 
     plan: PackPlan
     fields: tuple[Field, ...]
     levels: tuple[Level, ...]
     computed: tuple[Computed, ...]
     checks: tuple[Constraint, ...]
+    after: tuple[Computed, ...] = ()
     lows: Mapping[str, Bounds] | None = None
 
     def plain(self) -> KeyPlan:
         """The same without the sets that it was derived from: it can be kept on the disk."""
         gone: Any = None
         encoded = replace(self.plan.encoded, space=gone, pieces=(), facts=gone)
-        return replace(self, plan=replace(self.plan, encoded=encoded, belongs=(), steps=()), lows=self._lows)
+        return replace(
+            self, plan=replace(self.plan, encoded=encoded, belongs=(), steps=(), otherwise=None), lows=self._lows
+        )
 
     @property
     def pads(self) -> bool:
@@ -140,7 +144,9 @@ def _key_plan(layout: Layout, orders: tuple[KeyOrder, ...]) -> KeyPlan | str:
     checks = tuple(c for c in plan.belongs[0] if c not in inside and c.value.names() & {*layout.coordinates})
     if any(not c.value.names() <= coordinates for c in checks):
         return "entries must be compared with sizes"
-    return KeyPlan(plan, fields, levels, computed, checks)
+    before = {rule.position for rule in computed}
+    after = tuple(s for s in steps if isinstance(s, Computed) and s.position not in before)
+    return KeyPlan(plan, fields, levels, computed, checks, after)
 
 
 def _inside(layout: Layout) -> list[Constraint]:

@@ -8,9 +8,10 @@ from math import prod
 
 import numpy as np
 
+from spfgen.errors import DataError
 from spfgen.facts.formula import Expr
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack import check_fill, key_orders
+from spfgen.layout.pack import check_fill, chunked, key_orders
 from spfgen.layout.pack_assembly import Entries, assemble, check_shared
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.points import Array, TooLarge, room_for, shape_of
@@ -49,7 +50,15 @@ def measure(layout: Layout, shape: tuple[int, ...], columns: tuple[Array, ...], 
     room = min(MOST_ROOM, max(LEAST_ROOM, 8 * (len(values) + sum(shape))))
     named = dict(zip(layout.coordinates, columns, strict=True))
     state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
-    made = _fits(room, lambda: assemble(state, plan, orders))
+    try:
+        made = _fits(room, lambda: assemble(state, plan, orders))
+    except DataError:
+        found = chunked(layout)
+        if found is None:
+            raise
+        plan, orders = found
+        state = Entries(layout, dict(zip(layout.parameters, shape, strict=True)), named, values)
+        made = _fits(room, lambda: assemble(state, plan, orders))
     wide = max((len(values), *shape), default=0) > np.iinfo(np.int32).max
     index_bytes = WIDE if wide else NARROW
     total = sum(index_bytes * _elements(a.extents, state.sizes) for a in layout.indexes)

@@ -7,6 +7,7 @@ which the arrays of small samples satisfy all declared properties; assembly (pac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations, product
@@ -14,16 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from spfgen.errors import DataError, Unsupported
+from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.facts.formula import Num
 from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack_assembly import Entries, assemble, check_shared
-from spfgen.layout.pack_plan import KeyOrder, PackPlan, Rank, pack_plan
+from spfgen.layout.pack_plan import chunk_plan, pack_plan
+from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank
 from spfgen.layout.points import (
     Array,
+    TooLarge,
     inside,
     sorted_order,
     to_coordinates,
@@ -63,14 +66,13 @@ def pack(
     if len(shape) != layout.rank:
         raise DataError(f"expected {layout.rank} extents for layout `{layout.name}`, but there are {len(shape)}")
     checked_duplicates(duplicates)
-    plan, orders = pack_plan(layout), key_orders(layout)
+    key_orders(layout)
     values = np.asarray(values)
     check_fill(layout, values.dtype)
     columns, single = sorted_entries(layout, shape, coords, values, duplicates)
     state = Entries(layout, dict(zip(layout.parameters, map(int, shape), strict=True)), columns, single)
     try:
-        assemble(state, plan, orders)
-        check_shared(state, plan)
+        state = assembled(state)
     except NoPlace as error:
         raise error.explained() from None
     except Unsupported as error:
@@ -84,6 +86,28 @@ def pack(
         wanted = np.dtype((index_types or {}).get(index.name, INDEX_TYPE))
         state.arrays[index.name] = typed_index(index.name, state.arrays[index.name], wanted)
     return Packed(state.sizes, state.arrays)
+
+
+def assembled(state: Entries) -> Entries:
+    """With the arrays of these entries; in chunks where the relation allows it and keys alone leave too little room."""
+    layout = state.layout
+    begin = replace(state, sizes=dict(state.sizes), columns=dict(state.columns), arrays={}, starts={})
+    try:
+        return _assembled(state, pack_plan(layout), key_orders(layout))
+    except TooLarge:
+        raise
+    except DataError:
+        found = chunked(layout)
+        if found is not None:
+            with suppress(DataError):
+                return _assembled(begin, *found)
+        raise
+
+
+def _assembled(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> Entries:
+    assemble(state, plan, orders)
+    check_shared(state, plan)
+    return state
 
 
 def check_fill(layout: Layout, dtype: np.dtype[Any]) -> None:
@@ -159,7 +183,21 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
     """
     if layout.fill_text != "0":  # which is nothing to an order, but not all types have it
         return key_orders(replace(layout, fill=0))
-    plan = pack_plan(layout)
+    return _orders(layout, pack_plan(layout))
+
+
+@lru_cache(maxsize=256)
+def chunked(layout: Layout) -> tuple[PackPlan, tuple[KeyOrder, ...]] | None:
+    """Another way to pack the layout, where there is one: entries numbered in chunks."""
+    plan = chunk_plan(layout)
+    if plan is None or any(r.kind == "chunk" for r in pack_plan(layout).ranks):
+        return None
+    with suppress(Unsupported):
+        return plan, _orders(replace(layout, fill=0), plan)
+    return None
+
+
+def _orders(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
     options = [list(_options(plan, r)) for r in plan.ranks]
     first: str | None = None
     broken = False
@@ -175,6 +213,8 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
         if of_property and not broken:
             first, broken = reason, True
         first = first or reason
+    if plan.otherwise is not None:
+        raise with_remedy(plan.otherwise, layout) from None
     order = "as its `pack` clause says" if layout.hints else "in ascending order"
     notes = [f"{order}: {first}"]
     if layout.hints:
@@ -189,8 +229,16 @@ def key_orders(layout: Layout) -> tuple[KeyOrder, ...]:
 
 def _options(plan: PackPlan, rank: Rank) -> Iterator[KeyOrder]:
     """All orders of the keys of a rank, the natural one first."""
-    if rank.kind == "write":
-        yield KeyOrder(((0, False),))
+    ways = {"write": 2, "start": 3, "places": 2, "most": 3, "least": 3}.get(rank.kind)
+    if ways is not None:
+        name = rank.array or plan.encoded.calls[rank.keys[0]].function
+        index = plan.encoded.layout.index(name)
+        declared = index.properties or (rank.kind in ("start", "places") and index.ranges)
+        for rest in range(ways if declared else 1):
+            yield KeyOrder(((0, False),), rest=rest)
+        return
+    if rank.kind == "digits":
+        yield KeyOrder(tuple((k, False) for k in range(len(rank.places))))
         return
     padded = rank.kind == "slots" and any(plan.encoded.calls[k].function in plan.sentinels for k in rank.keys)
     for empty_first in (False, True) if padded else (False,):
@@ -213,6 +261,11 @@ def _tried(layout: Layout, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> tupl
         reason = violation(layout, state.sizes, state.arrays)
         if reason is not None:
             return reason, True
+        if plan.is_free:
+            try:
+                check_shared(state, plan)
+            except SpfgenError as error:
+                return error.message, False
     return None, False
 
 

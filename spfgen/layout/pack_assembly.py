@@ -15,7 +15,8 @@ from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.fill import differs, filled
 from spfgen.layout.hints import Seen, hint_columns, numbered_blocks, numbered_runs
 from spfgen.layout.nodes import IndexArray, Layout, ValueArray
-from spfgen.layout.pack_plan import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, Widened, shift
+from spfgen.layout.pack_free import rounds_of
+from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked, Rules, Solved, Widened, shift
 from spfgen.layout.points import (
     Array,
     affine_value,
@@ -61,8 +62,8 @@ class Entries:
     """Rows of entries while positions are added to them. `lenient`: rows that cannot be stored are dropped.
 
     `piece` is the alternative that holds an entry, `number` which entry it was at the beginning, `more` whether there
-    are further alternatives for it. A row that is `linked` is the last of an interval, of which the row before it is
-    the first: they stand for all between them, too.
+    are further alternatives for it. `starts`: up to where a position has been given away. A row that is `linked` is the
+    last of an interval, of which the row before it is the first: they stand for all between them, too.
     """
 
     layout: Layout
@@ -75,6 +76,7 @@ class Entries:
     number: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     more: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
     arrays: dict[str, Array] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -134,7 +136,7 @@ def assemble(state: Entries, plan: PackPlan, orders: tuple[KeyOrder, ...]) -> No
             return _assemble(state, plan, orders, first)
         except Elsewhere as others:
             first[others.entries] = others.pieces + 1
-            state.sizes, state.arrays = dict(begin.sizes), {}
+            state.sizes, state.arrays, state.starts = dict(begin.sizes), {}, {}
             state.columns, state.values = dict(begin.columns), begin.values
 
 
@@ -177,6 +179,8 @@ def _compute(state: Entries, step: Rules) -> None:
         match rule:
             case Ranked(rank, _) if rank.position:
                 _column(state, rank.position)
+                if rank.kind == "chunk":
+                    _column(state, rounds_of(rank.position))
             case Computed(position, numerator, divisor):
                 column = _column(state, position)
                 column[...] = np.where(state.piece == k, affine_value(numerator, state.known) // divisor, column)
@@ -294,7 +298,7 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
         case "slots":
             _rank_slots(state, plan, rank, rules, order)
         case "write":
-            _write_known(state, plan, rank, rules)
+            _write_known(state, plan, rank, rules, order)
         case "padded":
             _rank_padded(state, plan, rank, rules, order)
         case "covered":
@@ -302,9 +306,15 @@ def _rank(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked
         case "room":
             _make_spans(state, plan, rank, rules)
         case "places":
-            _make_places(state, rank)
+            _make_places(state, rank, order)
+        case "start":
+            _make_starts(state, plan, rank, rules, order)
+        case "digits":
+            _write_digits(state, plan, rank, rules)
+        case "chunk":
+            _rank_chunks(state, plan, rank, rules, order)
         case "most" | "least":
-            _write_extremes(state, plan, rank, rules)
+            _write_extremes(state, plan, rank, rules, order)
         case _:
             _rank_counted(state, plan, rank, rules, order)
 
@@ -344,7 +354,8 @@ def _sorted_by(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, order: K
     if rank.run:
         return rows.keys
     hinted = [] if not rank.hint else hint_columns(state.seen, plan, rank)
-    return [*(h[rows.rows] for h in hinted), *_arranged(rows.keys, order)]
+    extra = [state.columns[n][rows.rows] for n in rank.extra]
+    return [*(h[rows.rows] for h in hinted), *_arranged(rows.keys, order), *extra]
 
 
 def _groups(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Array]:
@@ -523,37 +534,152 @@ def _make_spans(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, 
         _solve(state, high, a * int(room.sum()))  # the size of what the array points into
 
 
-def _make_places(state: Entries, rank: Rank) -> None:
-    """A pointer array that leaves room for the values that are counted from each of its elements."""
+def _make_places(state: Entries, rank: Rank, order: KeyOrder) -> None:
+    """An array that leaves room for the values that are counted from each of its elements. Of those from which none
+    counts, it has the next begin, or where the order says so at most the last one."""
     layout = state.layout
     index = layout.index(rank.array)
-    (group,) = rank.groups or ()
     count, columns = relation_rows(layout, state.sizes, state.arrays)
     known = {**state.sizes, **columns}
-    place = np.broadcast_to(np.asarray(affine_value(group, known), dtype=np.int64), (count,))
-    (extent,) = solved_extents(state, index, [_most(place) + 1])
-    state.claim(index.name, (extent,))
-    room = np.zeros(extent, dtype=np.int64)
-    flat = {**state.arrays, rank.array: room.copy()}
-    for value in layout.values:
-        if any(c.function == rank.array for p in value.position for c in calls(p)):
-            _check_known(state, value.position[0])
-            own, good = rows_of(value.position[0], known, flat, count)
-            np.maximum.at(room, place[good], np.broadcast_to(own, (count,))[good] + 1)
-    state.arrays[index.name] = np.cumsum(room) - room
-    (extents,) = [v.extents for v in layout.values][:1]
-    with suppress(NotAffine):
-        _solve(state, affine(extents[0], _no_name), int(room.sum()))
+
+    def each(values: tuple[Affine, ...]) -> list[Array]:
+        return [np.broadcast_to(np.asarray(affine_value(v, known), dtype=np.int64), (count,)) for v in values]
+
+    places = each(rank.groups or ())
+    extents = solved_extents(state, index, [_most(p) for p in places[:-1]] + [_most(places[-1]) + 1])
+    state.claim(index.name, extents)
+    good = inside(extents, places, count)
+    flat = flat_place(extents, [p[good] for p in places], int(good.sum()))
+    room = np.zeros(prod(extents), dtype=np.int64)
+    zeros = {c.function: np.zeros(shape_of(layout.index(c.function).extents, state.sizes), dtype=np.int64)
+             for v in layout.values for p in v.position for c in calls(p)
+             if c.function not in state.arrays and variables_known(state, c.function)}  # fmt: skip
+    at = [(p, e) for v in layout.values for p, e in zip(v.position, v.extents, strict=True)
+          if any(c.function == rank.array for c in calls(p))]  # fmt: skip
+    for place, _ in at:
+        _check_known(state, place)
+        own, valid = rows_of(place, known, {**state.arrays, **zeros}, count)
+        used = valid[good]
+        np.maximum.at(room, flat[used], np.broadcast_to(own, (count,))[good][used] + 1)
+    begins = np.cumsum(room) - room
+    if rank.within is not None:  # the first of each group begins at 0
+        group, _ = row_ranks([w[good] for w in each(rank.within)], len(flat))
+        least = np.full(int(group.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+        first, where = np.unique(flat, return_index=True)
+        along = np.lexsort((first, group[where]))
+        first, own_group = first[along], group[where][along]
+        begins = np.zeros_like(room)
+        sums = np.cumsum(room[first]) - room[first]
+        np.minimum.at(least, own_group, sums)
+        begins[first] = sums - least[own_group]
+    if order.rest:
+        begins = np.minimum(begins, begins[room > 0].max(initial=0))
+    state.arrays[index.name] = begins.reshape(extents)
+    if rank.within is None:
+        with suppress(NotAffine):
+            _solve(state, affine(at[0][1], _no_name), int(max(room.sum(), order.rest and room.size > 0)))
 
 
-def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
-    """An array that is the largest or smallest value that the entries give for each place."""
+def variables_known(state: Entries, array: str) -> bool:
+    """Whether the extents of an array are known."""
+    return all(variables(e) <= set(state.sizes) for e in state.layout.index(array).extents)
+
+
+def _make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """An array whose elements leave room for what counts from them. Without entries that is the next
+    begin (order 1), at most the last one (order 0), or there is room for one, too (order 2)."""
+    name = rank.keys[0]
+    index = state.layout.index(plan.encoded.calls[name].function)
+    rows = _rows(state, rules)
+    places = _subscripts(state, plan, name, rows.rows)
+    before = state.starts.get(rank.run, rank.low)
+    if any(not variables(e) <= set(state.sizes) for e in index.extents):  # as long as what it points into
+        _, each = row_ranks(places, rows.count)
+        capacity(state, plan, rank, before - rank.low + int(np.sum(rows.keys[0][each] + 1)))
+    extents = solved_extents(state, index, [_most(p) for p in places])
+    state.claim(index.name, extents)
+    good = inside(extents, places, rows.count)
+    if not good.all():
+        mask = np.ones(state.count, dtype=bool)
+        mask[rows.rows[~good]] = False
+        state.keep(mask)
+        return _make_starts(state, plan, rank, rules, order)
+    flat = flat_place(extents, places, rows.count)
+    low, room = np.zeros(prod(extents), dtype=np.int64), np.zeros(prod(extents), dtype=np.int64)
+    np.minimum.at(low, flat, rows.keys[0])
+    np.maximum.at(room, flat, rows.keys[0] + 1)
+    used = room - low > 0
+    room = np.where(used, room, int(order.rest == 2)) - low
+    begins = before + np.cumsum(room) - room - low
+    sizes = _size_values(state, plan)
+    ends = [int(affine_value(e, sizes)) // a + 1 for a, e in rank.highs if e.names() <= set(sizes)]
+    if ends and before + int(room.sum()) > min(ends) and room.max(initial=0) == 1 and not low.any():
+        # Not one for each: neighbours share.
+        begins = before + (begins - before) * (min(ends) - before) // int(room.sum())
+    state.starts[rank.run] = before + int(room.sum())
+    if order.rest == 2:
+        capacity(state, plan, rank, before + int(room.sum()) - rank.low)
+    sentinel = _sentinel(state, plan, index.name)
+    if order.rest == 0:
+        begins = np.minimum(begins, begins[used].max(initial=before))
+        if sentinel is None and begins.size and not used.any():  # places that point somewhere, also without entries
+            capacity(state, plan, rank, 1)
+    if sentinel is not None and order.rest < 2:
+        begins = np.where(used, begins, sentinel)
+    else:
+        least, most = key_range(state, plan, name)
+        begins = np.where(used, begins, np.clip(begins, least, max(least, most)))
+    state.arrays[index.name] = begins.reshape(extents)
+    return None
+
+
+def _write_digits(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
+    """An array whose digits are said by one entry each, or by several that agree."""
+    name = rank.keys[0]
+    index = state.layout.index(plan.encoded.calls[name].function)
+    rows = _rows(state, rules)
+    places = _subscripts(state, plan, name, rows.rows)
+    extents = solved_extents(state, index, [_most(p) for p in places])
+    state.claim(index.name, extents)
+    good = inside(extents, places, rows.count)
+    flat = np.where(good, flat_place(extents, [np.where(good, p, 0) for p in places], rows.count), 0)
+    total = np.zeros(prod(extents), dtype=np.int64)
+    for place, rest, said in zip(rank.places, rank.rests, rows.keys, strict=True):
+        digit = np.full(prod(extents), rest, dtype=np.int64)
+        mine = np.flatnonzero(good & (said >= 0))[::-1]
+        digit[flat[mine]] = said[mine]  # the first entry stays
+        good[mine] &= digit[flat[mine]] == said[mine]
+        total += place * digit
+    state.arrays[index.name] = total.reshape(extents)
+    mask = np.ones(state.count, dtype=bool)
+    mask[rows.rows[~good]] = False
+    state.keep(mask)
+
+
+def _rank_chunks(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """Positions counted in each group, again and again up to the end."""
+    rows = _rows(state, rules)
+    groups = _groups(state, plan, rank, rows.rows)
+    _, slot, sizes = _slots(groups, rows, _sorted_by(state, plan, rank, rows, order))
+    width = max(1, capacity(state, plan, rank, int(sizes.max()) if len(sizes) else 0))
+    state.columns[rank.position][rows.rows] = rank.low + slot % width
+    state.columns[rounds_of(rank.position)][rows.rows] = slot // width
+
+
+def _write_extremes(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """An array that is the largest or smallest value that the entries give for each place; where the order says so,
+    also of all places before (order 1), or behind (order 2)."""
     name = rank.keys[0]
     rows = _rows(state, rules)
     most = rank.kind == "most"
     found = np.maximum.reduce(rows.keys) if most else np.minimum.reduce(rows.keys)
-    order = np.argsort(found if most else -found, kind="stable")
-    _write(state, plan, rank, name, rows.rows[order], found[order], 0)
+    along = np.argsort(found if most else -found, kind="stable")
+    _write(state, plan, rank, name, rows.rows[along], found[along], 0)
+    if order.rest:
+        array, sign = state.arrays[plan.encoded.calls[name].function], 1 if most else -1
+        flat = sign * (array if order.rest == 1 else array[..., ::-1])
+        flat = sign * np.maximum.accumulate(flat, axis=-1)
+        array[...] = flat if order.rest == 1 else flat[..., ::-1]
 
 
 def _slots(groups: list[Array], rows: _Rows, arranged: list[Array]) -> tuple[Array, Array, Array]:
@@ -572,6 +698,12 @@ def capacity(state: Entries, plan: PackPlan, rank: Rank, needed: int) -> int:
     """How many slots there are; solves the sizes in the bounds that are not known yet."""
     sizes = _size_values(state, plan)
     known = [int(affine_value(e, sizes)) // a for a, e in rank.highs if e.names() <= set(sizes)]
+    for key in rank.keys:
+        call = plan.encoded.calls[key]
+        for argument, extent in zip(call.arguments, state.layout.index(call.function).extents, strict=True):
+            further = shift(argument, rank.position)
+            if further is not None and variables(extent) <= set(sizes):
+                known.append(shape_of((extent,), sizes)[0] - 1 - further)
     if known:
         return max(0, min(known) + 1 - rank.low)
     for a, high in rank.highs:
@@ -712,10 +844,13 @@ def key_range(state: Entries, plan: PackPlan, name: str) -> tuple[int, int]:
     return max(low, default=0), min(high, default=2**62)
 
 
-def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked]) -> None:
-    """An array whose places are known: entries at one place must agree on the value."""
+def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
+    """An array whose places are known: entries at one place must agree on the value. Others get unused values where the
+    order says so."""
     rows = _rows(state, rules)
     _write(state, plan, rank, rank.keys[0], rows.rows[::-1], rows.keys[0][::-1], 0)  # the first entry stays
+    if order.rest:
+        _write_unused(state, plan, rank.keys[0], rows)
     call = plan.encoded.calls[rank.keys[0]]
     places = tuple(_subscripts(state, plan, rank.keys[0], rows.rows))
     found, valid = gathered(state.arrays[call.function], places, rows.count)
@@ -729,6 +864,25 @@ def _write_known(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     if not state.lenient and differs(state.values[~mask], state.layout.fill).any():
         raise DataError(f"expected one value of `{show(call)}` for each place, but the entry at {at} needs another one")
     state.keep(mask)
+
+
+def _sentinel(state: Entries, plan: PackPlan, array: str) -> int | None:
+    """What marks unused places of an array, where that is known."""
+    value = plan.sentinels.get(array)
+    return int(affine_value(value, state.sizes)) if value is not None and value.names() <= set(state.sizes) else None
+
+
+def _write_unused(state: Entries, plan: PackPlan, name: str, rows: _Rows) -> None:
+    """Where no entry says what the array holds, it gets the lowest values that no other place has."""
+    array = state.arrays[plan.encoded.calls[name].function]
+    places = _subscripts(state, plan, name, rows.rows)
+    good = inside(array.shape, places, rows.count)
+    free = np.ones(array.size, dtype=bool)
+    free[flat_place(array.shape, [p[good] for p in places], int(good.sum()))] = False
+    low, high = key_range(state, plan, name)
+    values = np.setdiff1d(np.arange(low, min(high + 1, low + array.size)), rows.keys[0])
+    chosen = np.flatnonzero(free)[: len(values)]
+    array.reshape(-1)[chosen] = values[: len(chosen)]
 
 
 def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, values: Array, length: int) -> None:
@@ -746,8 +900,8 @@ def _write(state: Entries, plan: PackPlan, rank: Rank, name: str, rows: Array, v
                 f"but the entries need {length + further}"
             )
     low, _ = key_range(state, plan, name)
-    sentinel = plan.sentinels.get(index.name)
-    rest = low if sentinel is None else int(affine_value(sentinel, state.sizes))
+    sentinel = _sentinel(state, plan, index.name)
+    rest = low if sentinel is None else sentinel
     state.claim(index.name, shape)
     array = np.full(shape, rest, dtype=np.int64)
     good = inside(shape, places, len(rows))

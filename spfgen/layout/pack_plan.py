@@ -16,280 +16,25 @@ to be, and a pointer array leaves the room that the entries between two of its e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise, product
-from typing import Any
+from itertools import product
 
 from spfgen.errors import Unsupported
-from spfgen.facts.formula import Expr, Var, calls, show, variables
-from spfgen.layout.alternatives import in_turn, informed_piece, taken_once
+from spfgen.facts.formula import Call, Expr, Var, calls, show, variables
+from spfgen.layout.alternatives import apart, in_turn, informed_piece, taken_once
 from spfgen.layout.nodes import Layout
-from spfgen.layout.points import (
-    Encoded,
-    argument_names,
-    encode,
-    involved,
-)
+from spfgen.layout.pack_free import chunk, digits, domain, lowest, rounds_of, start, with_arguments
+from spfgen.layout.pack_progress import Progress, bounds_of, only_call, size_names, speaking
+from spfgen.layout.pack_rules import Computed, PackPlan, Rank, Ranked, Rule, Rules, Widened, shift
+from spfgen.layout.points import Encoded, argument_names, encode, involved
 from spfgen.layout.refusals import with_remedy
-from spfgen.sets.affine import Affine
+from spfgen.sets.affine import Affine, NotAffine
 from spfgen.sets.bounds import bounds, single_value
-from spfgen.sets.named import Case, Constraint, Piece, Space
-from spfgen.sets.uf import linear, shifted
-
-
-@dataclass(frozen=True)
-class Computed:
-    """The position is floor(numerator / divisor)."""
-
-    position: str
-    numerator: Affine
-    divisor: int
-
-
-@dataclass(frozen=True)
-class Rank:
-    """The position is a rank of its keys (names of calls). Every other field says within what it is counted.
-
-    kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
-            "counts": in [begin, begin + other);  "slots": counted in each group, a*position <= e for all `highs`
-            (a, e), or without any, below what an array says that is made later;
-            "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
-            is the most that a group with these e has;
-            "write": there is no position, the array is written at places that are known; "most", "least": the same, it
-            is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
-            "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
-    least   sizes that the first position is not below either (values behind a diagonal).
-    low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
-            for "ends" before other - past: index arrays of Fortran begin with 1.
-    groups  for "slots": the values that say the group, where they are not the other arguments of the keys.
-    later   the arrays of the keys are written once their places are known.
-    run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
-            "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
-            Several values that lie in one run (blocks on the diagonal): the runs are the smallest that hold them.
-    """
-
-    position: str
-    keys: tuple[str, ...]
-    kind: str
-    begin: str = ""
-    other: str = ""
-    low: int = 0
-    base: int = 0
-    past: int = 0
-    highs: tuple[tuple[int, Affine], ...] = ()
-    groups: tuple[Affine, ...] | None = None
-    later: bool = False
-    run: str = ""
-    same: bool = False
-    hint: tuple[Expr, ...] = ()
-    array: str = ""
-    least: tuple[Affine, ...] = ()
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A rank and, for one piece of the relation, the values floor(numerator / divisor) of its keys."""
-
-    rank: Rank
-    values: tuple[tuple[Affine, int], ...]
-
-
-@dataclass(frozen=True)
-class Solved:
-    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds
-    says. Entries for which a digit has no case have no place."""
-
-    name: str
-    digits: tuple[tuple[str, tuple[Case, ...]], ...]
-    value: Affine
-
-
-@dataclass(frozen=True)
-class Widened:
-    """The size is the least one that is not below floor(numerator / divisor) of any entry: how far a band reaches."""
-
-    size: str
-    least: tuple[tuple[Affine, int], ...]
-
-
-Rule = Computed | Ranked | Solved | Widened
-Rules = tuple[Rule | None, ...]
-"""One for each piece; None where a piece does not speak of the array."""
-
-
-@dataclass(frozen=True)
-class PackPlan:
-    """`steps`: what to do in turn, one rule for each piece. `belongs`: the entries of each piece."""
-
-    encoded: Encoded
-    belongs: tuple[tuple[Constraint, ...], ...]
-    steps: tuple[Rules, ...]
-    sentinels: Mapping[str, Affine]
-    injective: bool
-
-    @property
-    def ranks(self) -> list[Rank]:
-        """All different ranks, in the order in which they are made."""
-        return list(dict.fromkeys(r.rank for s in self.steps for r in s if isinstance(r, Ranked)))
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
-        kinds = ("pointer", "ends", "counts", "slots", "write")
-        if any(isinstance(r, Solved | Widened) for s in self.steps for r in s):
-            return False
-        return not any(
-            r.kind not in kinds or r.later or r.run or r.hint or r.base or r.past or r.least or self._shifted(r)
-            for r in self.ranks
-        )
-
-    def _shifted(self, rank: Rank) -> bool:
-        """Whether the keys are not at the positions themselves."""
-        places = [a for k in rank.keys if k in self.encoded.calls for a in self.encoded.calls[k].arguments]
-        return any(shift(a, rank.position) for a in places)
-
-
-@dataclass
-class _Progress:
-    """While planning: what is known, which arrays are made."""
-
-    encoded: Encoded
-    informed: tuple[Piece, ...]
-    known: set[str]
-    placed: set[str]
-    built: set[str] = field(default_factory=set)
-    solved: dict[tuple[int, str, frozenset[str]], Solved | None] = field(default_factory=dict)
-
-    def learn(self) -> None:
-        """Calls of finished arrays at known places are known, and quotients of what is known."""
-        before = -1
-        while before != len(self.known):
-            before = len(self.known)
-            calls = self.encoded.calls.items()
-            self.known |= {n for n, c in calls if c.function in self.built and argument_names(c) <= self.known}
-            quotients = self.encoded.quotients.items()
-            self.known |= {n for n, (e, _) in quotients if e.names() <= self.known}
-            self.placed |= {n for n, (e, _) in quotients if e.names() <= self.placed}
-
-    def value(self, piece: int, name: str) -> tuple[Affine, int] | None:
-        """The only value of a dimension, given what is known."""
-        about = self.informed[piece].project(self.known | {name}).constraints(name)
-        found = single_value(about, name)
-        if found is not None and found[0].names() <= self.known:
-            return found
-        quotients = self.encoded.quotients.values()
-        if not any(name in numerator.names() for numerator, _ in quotients):
-            return None
-        key = piece, name, frozenset(self.known)
-        if key not in self.solved:
-            found_digits = solution(self.encoded, self.informed[piece], name, self.known)
-            column = f"{name} of alternative {piece} after {len(self.solved)}"
-            self.solved[key] = None if found_digits is None else Solved(column, *found_digits)
-        rule = self.solved[key]
-        return (Affine(((rule.name, 1),)), 1) if rule is not None else None
-
-    def value_beside(self, piece: int, name: str, others: Mapping[str, tuple[Affine, int]]) -> Solved | None:
-        """The only value of a dimension, given what is known and others whose values follow from that."""
-        given = self.known | set(others)
-        key = piece, name, frozenset(given)
-        if key not in self.solved:
-            about = self.informed[piece].project(given | {name}).constraints(name)
-            found = single_value(about, name)
-            rule: Solved | None = None
-            if found is not None and found[0].names() <= given:
-                needed = [(o, (Case((), *others[o]),)) for o in sorted(found[0].names() & set(others))]
-                column = f"{name} of alternative {piece} after {len(self.solved)}"
-                rule = Solved(column, (*needed, (name, (Case((), *found),))), Affine(((name, 1),)))
-            self.solved[key] = rule
-        return self.solved[key]
-
-    def with_solved(self, steps: Iterable[Rules]) -> tuple[Rules, ...]:
-        """The steps, each after the columns that it needs."""
-        waiting = {r.name: (k, r) for (k, _, _), r in self.solved.items() if r is not None}
-        count = len(self.encoded.pieces)
-        result: list[Rules] = []
-
-        def add(step: Rules) -> None:
-            for name in sorted({n for r in step if r is not None for n in _needs(r)} & set(waiting)):
-                piece, rule = waiting.pop(name)
-                add(tuple(rule if k == piece else None for k in range(count)))
-            result.append(step)
-
-        for step in steps:
-            add(step)
-        return tuple(result)
-
-
-def _needs(rule: Rule) -> set[str]:
-    """What the values of a rule are made of."""
-    match rule:
-        case Computed(_, numerator, _):
-            return numerator.names()
-        case Ranked(_, values):
-            return {n for numerator, _ in values for n in numerator.names()}
-        case Widened(_, least):
-            return {n for numerator, _ in least for n in numerator.names()}
-        case Solved(_, digits, _):
-            return {n for _, cases in digits for case in cases for n in case.numerator.names()}
-
-
-Digits = tuple[tuple[str, tuple[Case, ...]], ...]
-
-
-def solution(encoded: Encoded, piece: Piece, name: str, known: set[str]) -> tuple[Digits, Affine] | None:
-    """What a `Solved` is made of; None when the relation does not give the value.
-
-    Where it speaks of several quotients of the name, these are found as digits of a number, the high ones first.
-    """
-    quotients = _quotients_of(encoded, name)
-    places = sorted({d for _, d in quotients})
-    if len(places) > 2 and not any(b % a for a, b in pairwise(places)):
-        found = _by_digits(encoded, piece, name, quotients, known)
-        if found is not None:
-            return found
-    cases = piece.function(name, known)
-    return (((name, cases),), Affine(((name, 1),))) if cases else None
-
-
-def _quotients_of(encoded: Encoded, name: str) -> list[tuple[str, int]]:
-    """(dimension, divisor) for the name and what is its quotient, or the quotient of a quotient."""
-    found = {name: 1}
-    for quotient, (numerator, divisor) in encoded.quotients.items():  # each stands behind what it divides
-        match numerator:
-            case Affine(((str() as inner, 1),), 0) if inner in found:
-                found[quotient] = found[inner] * divisor
-    return list(found.items())
-
-
-def _by_digits(
-    encoded: Encoded, piece: Piece, name: str, quotients: list[tuple[str, int]], known: set[str]
-) -> tuple[Digits, Affine] | None:
-    """The name as a sum of digits. Of the divisors of its quotients, each is a multiple of those that are smaller."""
-    places = sorted({d for _, d in quotients})
-    digits = {p: f"{name} digit {p}" for p in places}
-    wide = piece.reordered(Space((*encoded.space.names, *digits.values())))
-    for quotient, place in quotients:
-        above = [(digits[p], p // place) for p in places if p >= place]
-        wide = wide.with_constraints([Constraint(True, Affine(((quotient, -1), *above)))])
-    for place, following in pairwise(places):
-        least, most = Affine(((digits[place], 1),)), Affine(((digits[place], -1),), following // place - 1)
-        wide = wide.with_constraints([Constraint(False, least), Constraint(False, most)])
-    given = set(known)
-    waiting = [digits[p] for p in reversed(places)]
-    order: list[tuple[str, tuple[Case, ...]]] = []
-    while waiting:
-        for digit in waiting:
-            value = single_value(wide.project({*given, digit}).constraints(digit), digit)
-            if value is not None and value[0].names() <= given:
-                break
-        else:
-            return None
-        order.append((digit, (Case((), *value),)))
-        waiting.remove(digit)
-        given.add(digit)
-    return tuple(order), Affine(tuple((digits[p], p) for p in places))
+from spfgen.sets.named import Constraint, Piece
+from spfgen.sets.uf import linear
 
 
 @lru_cache(maxsize=256)
@@ -298,19 +43,37 @@ def pack_plan(layout: Layout) -> PackPlan:
     try:
         return _pack_plan(layout)
     except Unsupported as error:
+        error.__traceback__ = None
+        wide, arguments = with_arguments(layout)
+        for free in (False, True):
+            for one, own in ((layout, ()), (wide, arguments)):
+                if free or own:
+                    with suppress(Unsupported):
+                        return replace(_pack_plan(one, own, free), otherwise=error)
         raise with_remedy(error, layout) from None
 
 
-def _pack_plan(layout: Layout) -> PackPlan:
+@lru_cache(maxsize=256)
+def chunk_plan(layout: Layout) -> PackPlan | None:
+    """A plan that numbers entries in chunks where the relation lets it, for those that `pack_plan` has no place for."""
+    with suppress(Unsupported):
+        plan = _pack_plan(layout, free=True, chunks=True)
+        return plan if any(r.kind == "chunk" for r in plan.ranks) else None
+    return None
+
+
+def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = False, chunks: bool = False) -> PackPlan:
+    """`free`: what the relation leaves open is chosen; `chunks`: before anything is ranked by its keys."""
     encoded = in_turn(encode(layout))
+    encoded = apart(encoded) if free else encoded
     if not encoded.pieces:
         raise Unsupported(f"layout `{layout.name}` stores nothing: its relation has no points", layout.span)
     both = [(p, informed_piece(encoded, p)) for p in encoded.pieces]
     both = [(p, known) for p, known in both if not known.is_empty()] or both
     encoded = replace(encoded, pieces=tuple(p for p, _ in both))
     informed = tuple(known for _, known in both)
-    start = {*layout.parameters, *layout.coordinates}
-    progress = _Progress(encoded, informed, set(start), set(encoded.sizes))
+    given = {*layout.parameters, *layout.coordinates}
+    progress = Progress(encoded, informed, set(given), set(encoded.sizes), arguments)
     progress.learn()
     steps: list[Rules] = []
     waiting = list(layout.positions)
@@ -320,28 +83,40 @@ def _pack_plan(layout: Layout) -> PackPlan:
         if not waiting:
             break
         reason = ""
-        for position in waiting:
+        chosen = chunk(progress, waiting, True) if chunks and not _follows(progress, waiting) else None
+        for whole, position in product((True, False) if arguments else (False,), waiting if chosen is None else ()):
+            progress.whole = whole
             found = _step(progress, position)
             if isinstance(found, tuple):
                 break
             reason = reason or found
         else:
-            needed = _needed_array(progress) or _needed_size(progress)
-            if needed is None:
+            needed = (digits(progress) or start(progress, waiting)) if free and chosen is None else None
+            if free and needed is None and chosen is None:
+                chosen = chunk(progress, waiting, True)
+            if needed is None and chosen is None:
+                needed = _needed_array(progress) or _needed_size(progress)
+            if free and needed is None and chosen is None:
+                chosen = chunk(progress, waiting, False) or lowest(progress, waiting)
+            if needed is not None:
+                steps.append(needed)
+                continue
+            if chosen is None:
                 raise Unsupported(f"layout `{layout.name}` cannot be packed: {reason}", layout.span)
-            steps.append(needed)
-            continue
+            position, found = chosen
         waiting.remove(position)
         steps.append(found)
         _after(progress, position, found)
-    while (needed := _needed_array(progress)) is not None:
+    while (
+        needed := _needed_array(progress) or (digits(progress) or start(progress, ()) if free else None)
+    ) is not None:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
     _check_built(progress)
     never = (Constraint(False, Affine((), -1)),)
     own = taken_once(encoded, informed)
-    belongs = tuple(never if p.is_empty() else tuple(p.project(start).constraints()) for p in own)
-    injective = _is_injective(layout, encoded, steps)
+    belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in own)
+    injective = _is_injective(layout, encoded, steps, set(arguments))
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
@@ -362,7 +137,13 @@ def _check_padding(plan: PackPlan) -> None:
                 )
 
 
-def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
+def _follows(progress: Progress, waiting: Iterable[str]) -> bool:
+    """Whether the relation makes one of the positions a function of what is known."""
+    every = range(len(progress.encoded.pieces))
+    return any(all(progress.value(k, p) is not None for k in every) for p in waiting)
+
+
+def _after(progress: Progress, position: str, rules: Rules) -> None:
     progress.known.add(position)
     progress.placed.add(position)
     layout, calls = progress.encoded.layout, progress.encoded.calls
@@ -375,17 +156,18 @@ def _after(progress: _Progress, position: str, rules: tuple[Rule, ...]) -> None:
             solvable: list[Expr] = [e for f in functions for e in layout.index(f).extents]
             progress.known |= {s for _, h in rank.highs for s in h.names() & set(layout.sizes)}
             progress.known |= {n for e in solvable for n in variables(e) & set(layout.sizes)}
+            progress.known |= {rounds_of(position)} if rank.kind == "chunk" else set()
     progress.learn()
 
 
-def _writes(progress: _Progress) -> list[Rules]:
+def _writes(progress: Progress) -> list[Rules]:
     """Arrays whose places and values are known."""
     encoded = progress.encoded
     steps: list[Rules] = []
     for name, call in encoded.calls.items():
         if call.function in progress.built or not argument_names(call) <= progress.known | set(encoded.layout.sizes):
             continue
-        mine = _speaking(encoded, name)
+        mine = speaking(encoded, name)
         values = [progress.value(k, name) if k in mine else None for k in range(len(encoded.pieces))]
         if mine and all(values[k] is not None for k in mine):
             rank = Rank("", (name,), "write")
@@ -395,9 +177,9 @@ def _writes(progress: _Progress) -> list[Rules]:
     return steps
 
 
-def _step(progress: _Progress, position: str) -> tuple[Rule, ...] | str:
+def _step(progress: Progress, position: str) -> Rules | str:
     """A rule for the position in each piece, or the reason why there is none."""
-    rules: list[Rule] = []
+    rules: list[Rule | None] = []
     for piece in range(len(progress.encoded.pieces)):
         found = _rule(progress, piece, position)
         if isinstance(found, str):
@@ -406,20 +188,21 @@ def _step(progress: _Progress, position: str) -> tuple[Rule, ...] | str:
     return tuple(rules)
 
 
-def _rule(progress: _Progress, piece: int, position: str) -> Rule | str:
+def _rule(progress: Progress, piece: int, position: str) -> Rule | str:
     single = progress.value(piece, position)
     if single is not None:
         return Computed(position, *single)
     keys, reason = _keys(progress, piece, position)
     hint = progress.encoded.layout.hint(position)
     more = hint.keys if hint is not None else ()
-    if not keys:
+    extra = progress.extra.get(position, ())
+    if not keys and not extra:
         found = later(progress, piece, position) or run(progress, piece, position)
         return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
     rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
     if isinstance(rank, Rank):
         _check_purposes(progress.encoded, rank)
-        rank = replace(rank, least=_least(progress, piece, rank))
+        rank = replace(rank, least=_least(progress, piece, rank), extra=extra)
     return rank if isinstance(rank, str) else Ranked(replace(rank, hint=more), tuple(v for _, v in keys))
 
 
@@ -437,7 +220,7 @@ def _check_purposes(encoded: Encoded, rank: Rank) -> None:
         )
 
 
-def _least(progress: _Progress, piece: int, rank: Rank) -> tuple[Affine, ...]:
+def _least(progress: Progress, piece: int, rank: Rank) -> tuple[Affine, ...]:
     """Extents of the tensor that positions in segments are not below."""
     if rank.kind not in ("pointer", "ends", "counts"):
         return ()
@@ -446,10 +229,10 @@ def _least(progress: _Progress, piece: int, rank: Rank) -> tuple[Affine, ...]:
     return tuple(e.scaled(-1) for a, e in lower if a == 1 and e.names())
 
 
-def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:
+def _keys(progress: Progress, piece: int, position: str) -> tuple[list[tuple[str, tuple[Affine, int]]], str]:
     """The calls at the position whose value is known, and in words why there is none."""
     encoded = progress.encoded
-    matter = set(involved(encoded, encoded.pieces[piece]))
+    matter = set(involved(encoded, encoded.pieces[piece])) - progress.counted
     found: list[tuple[str, tuple[Affine, int]]] = []
     missing: list[str] = []
     reason = (
@@ -473,12 +256,14 @@ def _keys(progress: _Progress, piece: int, position: str) -> tuple[list[tuple[st
         else:
             found.append((name, value))
     found += _beside(progress, piece, found, missing)
+    if progress.whole and {*missing} - {n for n, _ in found}:
+        return [], reason
     at = [f for f in found if Var(position) in encoded.calls[f[0]].arguments]
     return at or found, reason
 
 
 def _beside(
-    progress: _Progress, piece: int, keys: Sequence[tuple[str, tuple[Affine, int]]], names: Sequence[str]
+    progress: Progress, piece: int, keys: Sequence[tuple[str, tuple[Affine, int]]], names: Sequence[str]
 ) -> list[tuple[str, tuple[Affine, int]]]:
     """Those of the names whose values follow from the keys, with them: what is left of a coordinate in a block."""
     found: dict[str, tuple[Affine, int]] = {}
@@ -492,7 +277,7 @@ def _beside(
     return list(found.items())
 
 
-def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
+def _counted(progress: Progress, piece: int, position: str, keys: tuple[str, ...]) -> Rank | str:
     """Within what bounds the position is counted."""
     encoded = progress.encoded
     ready = [n for n, c in encoded.calls.items() if argument_names(c) <= progress.placed]
@@ -505,34 +290,26 @@ def _counted(progress: _Progress, piece: int, position: str, keys: tuple[str, ..
         if found is not None:
             return found
     first = [-(e.constant // a) for a, e in lower if not e.terms]
-    ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
+    ends = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
+    if not ends and (end := domain(progress, piece, position, keys)) is not None:
+        first, ends = [0, *first], (end,)
     if not first or not (ends or _is_counted_by_call(progress, highs)):
         return f"the position `{position}` has no bounds of the kind [0, n) or [f(e), f(e + 1))"
     others = {tuple(a for a in encoded.calls[k].arguments if shift(a, position) is None) for k in keys}
     if len(others) > 1:
         texts = " and ".join(f"`{k}`" for k in keys)
         return f"the position `{position}` is tied to keys with different arguments, {texts}"
-    return Rank(position, keys, "slots", low=max(first), highs=ends)
+    return Rank(position, keys, "slots", low=max(first), highs=ends, groups=None if keys else ())
 
 
-def _is_counted_by_call(progress: _Progress, highs: Iterable[Affine]) -> bool:
+def _is_counted_by_call(progress: Progress, highs: Iterable[Affine]) -> bool:
     """Whether an array that is not made yet says how many positions there are: it is made as large as they need."""
-    names = [_only_call(high, progress.encoded.calls) for high in highs]
+    names = [only_call(high, progress.encoded.calls) for high in highs]
     every = [progress.encoded.calls[n] for n in names if n is not None]
     return any(c.function not in progress.built and argument_names(c) <= progress.known for c in every)
 
 
-def bounds_of(progress: _Progress, piece: int, position: str) -> tuple[int, tuple[tuple[int, Affine], ...]] | None:
-    """(least value, (a, e) with a*position <= e) of a position in [low, n); None when it has no such bounds."""
-    encoded = progress.encoded
-    about = encoded.pieces[piece].project({*encoded.sizes, position}).constraints(position)
-    lower, upper = bounds(about, position)
-    first = [-(e.constant // a) for a, e in lower if not e.terms]
-    ends = tuple((a, e) for a, e in upper if e.names() <= _size_names(encoded))
-    return (max(first), ends) if first and ends else None
-
-
-def later(progress: _Progress, piece: int, position: str) -> Ranked | None:
+def later(progress: Progress, piece: int, position: str) -> Ranked | None:
     """A rank of keys whose places need an array that follows from the rank: colidx(ptr(d) + q) = j."""
     encoded = progress.encoded
     limits = bounds_of(progress, piece, position)
@@ -553,7 +330,7 @@ def later(progress: _Progress, piece: int, position: str) -> Ranked | None:
     return None
 
 
-def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
+def run(progress: Progress, piece: int, position: str) -> Ranked | None:
     """A rank of runs: something known lies between calls at the position."""
     found = _between(progress, piece, position)
     for name, (below, above) in found.items():
@@ -568,13 +345,21 @@ def run(progress: _Progress, piece: int, position: str) -> Ranked | None:
             if limits is not None:
                 return Ranked(Rank(position, (), "covered", pointer, run=name, same=same, highs=limits[1]), values)
         counted = _counted(progress, piece, position, ())
-        if not isinstance(counted, str):
+        if not isinstance(counted, str) and not _is_fixed(progress, piece, name, counted):
             groups = () if counted.kind == "slots" else None
             return Ranked(replace(counted, run=name, same=same, groups=groups), values)
     return None
 
 
-def _between(progress: _Progress, piece: int, position: str) -> dict[str, tuple[list[Affine], list[Affine]]]:
+def _is_fixed(progress: Progress, piece: int, name: str, rank: Rank) -> bool:
+    """Whether all in one segment have the same value of that name: nothing runs over it."""
+    encoded = progress.encoded
+    fixed = encoded.sizes | (argument_names(encoded.calls[rank.begin]) if rank.begin else set())
+    value = single_value(encoded.pieces[piece].project(fixed | {name}).constraints(name), name)
+    return name in fixed or (value is not None and value[0].names() <= fixed)
+
+
+def _between(progress: Progress, piece: int, position: str) -> dict[str, tuple[list[Affine], list[Affine]]]:
     """What is known and lies between calls at the position, with those: low <= name <= high."""
     encoded = progress.encoded
     layout = encoded.layout
@@ -595,7 +380,7 @@ def _between(progress: _Progress, piece: int, position: str) -> dict[str, tuple[
 def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: list[Affine]) -> str:
     """The call f(position), when one array says with f(position) and f(position + 1) where a run begins and ends."""
     for low, high in product(below, above):
-        first, second = _only_call(low, encoded.calls), _only_call(high.plus(1), encoded.calls)
+        first, second = only_call(low, encoded.calls), only_call(high.plus(1), encoded.calls)
         if first is None or second is None:
             continue
         one, two = encoded.calls[first], encoded.calls[second]
@@ -605,7 +390,7 @@ def _pointer_over(encoded: Encoded, position: str, below: list[Affine], above: l
     return ""
 
 
-def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
+def _moves(progress: Progress, piece: int, position: str, name: str) -> bool:
     """Whether the place of the value depends on what is run over."""
     encoded = progress.encoded
     at = {n for n, c in encoded.calls.items() if argument_names(c) <= progress.placed | {position}}
@@ -620,7 +405,7 @@ def _moves(progress: _Progress, piece: int, position: str, name: str) -> bool:
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 
-def _needed_array(progress: _Progress) -> Rules | None:
+def _needed_array(progress: Progress) -> Rules | None:
     """An array at known places that is as large, or as small, as the entries need; or a pointer array with room.
 
     Room comes last: how much there must be may be counted from an array that is found first.
@@ -630,7 +415,7 @@ def _needed_array(progress: _Progress) -> Rules | None:
     open_calls = [(n, _following(encoded, n)) for n, c in encoded.calls.items()
                   if c.function not in progress.built and argument_names(c) <= progress.known]  # fmt: skip
     for name, following in sorted(open_calls, key=lambda c: bool(c[1])):
-        mine = _speaking(encoded, name)
+        mine = speaking(encoded, name)
         rules = [(_room(progress, k, name, following) if following else _extreme(progress, k, name))
                  if k in mine else None for k in every]  # fmt: skip
         if mine and all(rules[k] is not None for k in mine):
@@ -643,7 +428,7 @@ def _needed_array(progress: _Progress) -> Rules | None:
     return None
 
 
-def _needed_size(progress: _Progress) -> Rules | None:
+def _needed_size(progress: Progress) -> Rules | None:
     """A size of which positions are made, and which nothing gives: as large as the entries need it to be."""
     layout = progress.encoded.layout
     of_entries = {*layout.coordinates, *layout.positions}
@@ -661,23 +446,24 @@ def _needed_size(progress: _Progress) -> Rules | None:
     return None
 
 
-def _speaking(encoded: Encoded, name: str) -> list[int]:
-    """The pieces that speak of a call."""
-    return [k for k, piece in enumerate(encoded.pieces) if name in involved(encoded, piece)]
-
-
-def _of_places(progress: _Progress) -> list[Rules]:
-    """Pointer arrays of which only the places of values speak: val[f(q) + ...]."""
+def _of_places(progress: Progress) -> list[Rules]:
+    """Arrays of which only the places of values speak: val[f(q) + ...]. Of
+    several in one place, val[f(q) + g(q, k)], the one with most arguments counts within the others."""
     layout = progress.encoded.layout
+    related = {c.function for c in progress.encoded.calls.values()}
     steps: list[Rules] = []
-    for call in dict.fromkeys(c for v in layout.values for p in v.position for c in calls(p)):
-        alone = [len(v.position) for v in layout.values for p in v.position if call in calls(p)] == [1]
-        known = len(call.arguments) == 1 and variables(call) <= progress.known
-        if call.function in progress.built or not alone or not known:
-            continue
-        progress.built.add(call.function)
-        rank = Rank("", (), "places", groups=(linear(call.arguments[0]),), array=call.function)
-        steps.append(tuple(Ranked(rank, ()) for _ in progress.encoded.pieces))
+    every = [p for v in layout.values for p in v.position]
+    for place in [p for v in layout.values for p in v.position if len(v.position) == 1 or isinstance(p, Call)]:
+        alone = [c for c in dict.fromkeys(calls(place)) if [p for p in every if c in calls(p)] == [place]]
+        alone = [c for c in alone if c.function not in progress.built | related]
+        found = [c for c in alone if variables(c) <= progress.known]
+        for call in sorted(found, key=lambda c: -len(variables(c))):
+            others = [c for c in found if c is not call and c.function not in progress.built]
+            within = tuple(linear(a) for c in others for a in c.arguments) if others else None
+            progress.built.add(call.function)
+            groups = tuple(map(linear, call.arguments))
+            rank = Rank("", (), "places", groups=groups, within=within, array=call.function)
+            steps.append(tuple(Ranked(rank, ()) for _ in progress.encoded.pieces))
     return steps
 
 
@@ -692,7 +478,7 @@ def _following(encoded: Encoded, name: str) -> str:
     return ""
 
 
-def _room(progress: _Progress, piece: int, name: str, following: str) -> Ranked | None:
+def _room(progress: Progress, piece: int, name: str, following: str) -> Ranked | None:
     """f(e + 1) - f(e) is at least what the entries need."""
     kept = progress.known | {name, following}
     found: list[tuple[Affine, int]] = []
@@ -706,7 +492,7 @@ def _room(progress: _Progress, piece: int, name: str, following: str) -> Ranked 
     return Ranked(Rank("", (name,), "room", name, following), tuple(found)) if found else None
 
 
-def _extreme(progress: _Progress, piece: int, name: str) -> Ranked | None:
+def _extreme(progress: Progress, piece: int, name: str) -> Ranked | None:
     """The array is the largest or the smallest of what the entries say."""
     about = progress.encoded.pieces[piece].project(progress.known | {name}).constraints(name)
     lower, upper = bounds(about, name)
@@ -718,18 +504,13 @@ def _extreme(progress: _Progress, piece: int, name: str) -> Ranked | None:
     return None
 
 
-def _size_names(encoded: Encoded) -> set[str]:
-    """The sizes, and the quotients of sizes."""
-    return encoded.sizes | {n for n, (e, _) in encoded.quotients.items() if e.names() <= encoded.sizes}
-
-
-def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine) -> Rank | None:
+def _between_calls(progress: Progress, position: str, keys: tuple[str, ...], low: Affine, high: Affine) -> Rank | None:
     """A rank between two calls of arrays that are not made yet."""
     calls = progress.encoded.calls
     base, past = -low.constant, -high.constant
-    begin = _only_call(low.plus(base), calls)
-    rest = _only_call(high - low, calls)
-    end = _only_call(high.plus(past), calls)
+    begin = only_call(low.plus(base), calls)
+    rest = only_call(high - low, calls)
+    end = only_call(high.plus(past), calls)
     if begin is None or calls[begin].function in progress.built:
         return None
     other, kind = (rest, "counts") if rest is not None else (end, "ends")
@@ -751,20 +532,7 @@ def _between_calls(progress: _Progress, position: str, keys: tuple[str, ...], lo
     return Rank(position, keys, kind, begin, other, bottom, base, past if kind == "ends" else 0)
 
 
-def shift(argument: Expr, position: str) -> int | None:
-    """How far behind the position the argument is, if it is so far behind each."""
-    name, further = shifted(argument)
-    return further if name == position else None
-
-
-def _only_call(value: Affine, calls: Mapping[str, Any]) -> str | None:
-    match value:
-        case Affine(((str() as name, 1),), 0) if name in calls:
-            return name
-    return None
-
-
-def _check_built(progress: _Progress) -> None:
+def _check_built(progress: Progress) -> None:
     layout = progress.encoded.layout
     for index in layout.indexes:
         if index.name not in progress.built:
@@ -779,16 +547,31 @@ def _check_built(progress: _Progress) -> None:
             )
 
 
-def _sentinels(progress: _Progress) -> dict[str, Affine]:
+def _sentinels(progress: Progress) -> dict[str, Affine]:
     """For arrays that have it, an end of the declared range for which the relation has no points."""
     encoded = progress.encoded
     found: dict[str, Affine] = {}
     for name, call in encoded.calls.items():
-        speaking = [encoded.pieces[k] for k in _speaking(encoded, name)] or encoded.pieces
+        about = [encoded.pieces[k] for k in speaking(encoded, name)] or encoded.pieces
+        about = [p.with_constraints(_inside(encoded, p, name)) for p in about]
         for end in _range_ends(encoded, name):
             value = Constraint(True, Affine(((name, 1),)) - end)
-            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in speaking):
+            if call.function not in found and all(p.with_constraints([value]).is_empty() for p in about):
                 found[call.function] = end
+    return found
+
+
+def _inside(encoded: Encoded, piece: Piece, name: str) -> list[Constraint]:
+    """The calls at a call that the piece speaks of read within their arrays."""
+    found: list[Constraint] = []
+    for other in involved(encoded, piece):
+        if other not in encoded.calls or name not in argument_names(encoded.calls[other]):
+            continue
+        call = encoded.calls[other]
+        for argument, extent in zip(call.arguments, encoded.layout.index(call.function).extents, strict=True):
+            with suppress(NotAffine):
+                found.append(Constraint(False, linear(argument)))
+                found.append(Constraint(False, linear(extent) - linear(argument).plus(1)))
     return found
 
 
@@ -799,7 +582,7 @@ def _range_ends(encoded: Encoded, name: str) -> Iterator[Affine]:
     yield from (e for a, e in upper if a == 1 and e.names() <= encoded.sizes)
 
 
-def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
+def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules], aside: set[str]) -> bool:
     """Whether it is plain that no two points share a value: the place of the value gives all positions."""
     if len(encoded.pieces) > 1 or len(layout.values) > 1:
         return False
@@ -808,7 +591,7 @@ def _is_injective(layout: Layout, encoded: Encoded, steps: list[Rules]) -> bool:
         if isinstance(rule, Ranked) and rule.rank.position in given and rule.rank.begin:
             arguments = encoded.calls[rule.rank.begin].arguments
             given |= {a.name for a in arguments if isinstance(a, Var)}
-    return given >= set(layout.positions) and _coordinates_determined(layout, encoded)
+    return given >= set(layout.positions) - aside and _coordinates_determined(layout, encoded)
 
 
 def _coordinates_determined(layout: Layout, encoded: Encoded) -> bool:
@@ -816,11 +599,3 @@ def _coordinates_determined(layout: Layout, encoded: Encoded) -> bool:
     known = {*encoded.sizes, *layout.positions, *encoded.calls}
     piece = encoded.pieces[0]
     return all(single_value(piece.project(known | {c}).constraints(c), c) is not None for c in layout.coordinates)
-
-
-@dataclass(frozen=True)
-class KeyOrder:
-    """In which order keys count, the foremost first: (number of the key, whether it runs down)."""
-
-    keys: tuple[tuple[int, bool], ...]
-    empty_first: bool = False

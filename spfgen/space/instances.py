@@ -269,9 +269,10 @@ def _informed(piece: Piece, known: Sequence[Formula], axioms: Facts, encoder: En
     informed = piece.intersect(piece.space.of(comparisons(known)))
     names = set(piece.space.names)
     for conditions, conclusions in implications(axioms.formulas, encoder.calls):
-        if all(variables(f) <= names for f in (*conditions, *conclusions)) and all(
-            informed.implies(c) for c in comparisons(conditions)
-        ):
+        given = comparisons(conditions)
+        if len(given) < len(conditions) or not all(variables(f) <= names for f in (*conditions, *conclusions)):
+            continue  # `!=` is no comparison of sets
+        if all(map(informed.implies, given)):
             informed = informed.with_constraints(comparisons(conclusions))
     return informed
 

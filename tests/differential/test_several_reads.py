@@ -195,3 +195,19 @@ def test_a_diagonal_at_the_end_of_its_row_belongs_to_all_sums(layout: str, optim
     for text, value in wanted.items():
         kernel = spfgen.compile(text, A=layout, y="dense", optimize=optimize)
         np.testing.assert_allclose(kernel(A=spfgen.pack(dense, layout)), value)
+
+
+def test_a_property_with_an_exception_rules_no_alternative_out() -> None:
+    """`p != 0` is no comparison of sets: what follows from it does not hold everywhere."""
+    spec = spfgen.parse("""
+        layout turned(n, m) {
+            size nnz
+            relation { [p] -> [i, j] : 0 <= p < nnz and i = row(p) and j = col(p) and col(p) <= row(p) ;
+                [p] -> [i, j] : 0 <= p < nnz and i = n - 1 - row(p) and j = col(p) and col(p) > row(p) }
+            index row[nnz] { range 0 <= row(p) < n }
+            index col[nnz] { range 0 <= col(p) < m  property forall p : p != 0 => col(p) <= row(p) }
+            value val[nnz] at [p]
+        }""")
+    row, col = np.array([0, 1], np.int32), np.array([2, 0], np.int32)
+    operand = spfgen.tensor(spec.layouts["turned"], shape=(3, 3), row=row, col=col, val=np.array([5.0, 7]))
+    assert spfgen.evaluate("y[i] = max(j: A[i, j])", A=operand).tolist() == [0, 7, 5]

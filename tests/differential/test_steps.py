@@ -459,6 +459,24 @@ def test_extents_follow_through_views(text, sizes, array, wanted) -> None:
     np.testing.assert_array_equal(kernel(A=a, sizes=sizes), expected)
 
 
+def test_what_a_link_decides_in_one_region_another_finds() -> None:
+    text = "R[i,j] = min(k: split(A[l,k], l -> (j, i)) + B[k,i,j])"
+    three = np.where(RNG.random((7, 2, 3)) < 0.4, RNG.normal(size=(7, 2, 3)), 1)
+    kernel = spfgen.compile(text, A="csr fill 1", B="coo_unsorted fill 1", R="dense")
+    a = np.where(A == 0, 1, A)
+    found = kernel(A=spfgen.pack(a, "csr fill 1"), B=spfgen.pack(three, "coo_unsorted fill 1"))
+    np.testing.assert_allclose(found, (a.reshape(3, 2, 7).transpose(2, 1, 0) + three).min(0))
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_reduction_that_speaks_of_an_index_without_an_extent(level: int) -> None:
+    """The places of the target bound it; what lies outside of the operand is not combined."""
+    kernel = spfgen.compile("y[k, j + 1] = max(i: A[i, j + 2])", A="dense", optimize=level)
+    found = kernel(A=A[:, :3], y=np.empty((2, 4)))
+    assert found[:, :2].tolist() == [[A[:, 1].max(), A[:, 2].max()]] * 2
+    assert np.isneginf(found[:, 2:]).all()
+
+
 def test_a_concatenation_says_its_extent_where_a_quotient_does_not() -> None:
     """Of parts of length 0, any number makes an empty whole."""
     text = (

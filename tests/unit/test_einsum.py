@@ -225,3 +225,15 @@ def test_type_of_the_calculation():
     for wrong in ("nonsense", "float16", 3, object):
         with pytest.raises(UsageError, match="expected a dtype that kernels have"):
             spfgen.einsum("ij,j", sparse, matrix[0], dtype=wrong)
+
+
+def test_a_result_in_a_layout() -> None:
+    matrix = dense(1, 6, 6)
+    a, b = spfgen.pack(matrix, "csr"), spfgen.pack(matrix, "csc")
+    found = spfgen.einsum("ij,jk,kl->il", a, b, a, layout="csc", optimize=True)
+    assert found.layout.name == "csc"
+    same(found.to_numpy(), np.linalg.matrix_power(matrix, 3))
+    with pytest.raises(UsageError, match="`out` or `layout`"):
+        spfgen.einsum("ij,jk->ik", a, b, out=np.zeros((6, 6)), layout="csr")
+    with pytest.raises(UsageError, match="a layout of 1 dimension"):
+        spfgen.einsum("ij->i", a, layout="csr")

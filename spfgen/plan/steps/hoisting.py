@@ -51,7 +51,7 @@ class Hoisting(Stores):
     def is_scattered(self, node: lang.Reduce, eq: Equation) -> bool:
         """Whether, with the indices around it known, a nest of the reduction would look for entries in a loop that runs
         over everything."""
-        if any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+        if not self.may_be_made_first(node):
             return False
         known = self.free(node) & set(eq.indices)
         if not known or not self.free(node) <= set(eq.indices):
@@ -71,11 +71,7 @@ class Hoisting(Stores):
         """Whether a nest of the equation runs over all values of the indices that the reduction speaks of, in a loop
         inside of one over another index: it would be made again and again."""
         free = self.free(node)
-        if (
-            not free
-            or not free < set(eq.indices)
-            or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node))
-        ):
+        if not free or not free < set(eq.indices) or not self.may_be_made_first(node):
             return False
         target = lang.Access(eq.target, eq.subscripts, eq.span)
         if (
@@ -133,7 +129,7 @@ class Hoisting(Stores):
 
     def is_looked_for(self, node: lang.Reduce, found: Sequence[Region]) -> bool:
         """Whether a reduction can be a table, and has to look for its entries where the indices around are known."""
-        if node.op in ARGUMENTS or any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+        if node.op in ARGUMENTS or not self.may_be_made_first(node):
             return False
         fill, neutral = self.regions.fill(node.value), self.types.identity(node)
         operator = lang.Apply(node.op, (), node.span, node.function).operator
@@ -150,6 +146,13 @@ class Hoisting(Stores):
         nests = [p for r in found for p in self.driven_by(r, node.indices, self.conditions(node), lambda _: empty, env)]
         self.labels = labels
         return nests
+
+    def may_be_made_first(self, node: lang.Reduce) -> bool:
+        """Whether its points are known beforehand, and its values are the same then. An index that only accesses bound
+        has no extent."""
+        if any(isinstance(n, Gathered) or self.is_of_a_step(n) for n in walk(node)):
+            return False
+        return self.free(node) <= self.extents.keys()
 
     def is_of_a_step(self, node: Any) -> bool:
         """Whether it is a scalar of a `let`, which steps may change."""

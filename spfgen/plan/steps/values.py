@@ -14,7 +14,7 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.analyse.comparisons import looks_at_all
-from spfgen.plan.nodes import Assign, Block, If, Let, Plan, Probe
+from spfgen.plan.nodes import Assign, Block, Define, If, Let, Plan, Probe
 from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
@@ -47,7 +47,9 @@ class Values(Merging):
             def once(inner: Env, earlier: Sequence[Region] = tuple(earlier)) -> Plan:
                 return self.unless(earlier, leaf, inner)
 
-            parts += self.driven_by(region, indices, conditions, once, env, distinct)
+            made = self.driven_by(region, indices, conditions, once, env, distinct)
+            shared = len(found) > 1 and any(isinstance(p, Define) for p in made)
+            parts += [Block(tuple(made))] if shared else made  # another region may find the same by a loop
         return parts
 
     def unless(self, earlier: Sequence[Region], leaf: Leaf, env: Env) -> Plan:

@@ -10,10 +10,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from spfgen.errors import ConversionError
+from spfgen.errors import ConversionError, DataError
 from spfgen.run.arrays import eager, functions
+from spfgen.run.arrays.made import is_full, of_coordinates
 from spfgen.run.operators import Operators
+from spfgen.run.tensor import Tensor
 
 REDUCTIONS = "sum prod max min amax amin any all mean argmax argmin".split()
 SHAPES = """transpose reshape flip roll pad tril triu diag expand_dims squeeze broadcast_to tile repeat concatenate
@@ -48,6 +51,9 @@ def _own() -> dict[Any, Callable[..., Any]]:
         np.imag: lambda a: a.imag,
         np.where: eager.where,
         np.einsum: _einsum,
+        np.tensordot: _tensordot,
+        np.inner: lambda a, b: a * b if not np.ndim(a) or not np.ndim(b) else _tensordot(a, b, (-1, -1)),
+        np.outer: lambda a, b: _tensordot(functions.reshape(a, -1), functions.reshape(b, -1), 0),
         np.linalg.norm: _norm,
         np.trace: lambda a, offset=0: a.trace(offset),
         np.diagonal: functions.diagonal,
@@ -85,6 +91,27 @@ def _einsum(*arguments: Any, **options: Any) -> Any:
     from spfgen.run.calls.einsum import einsum
 
     return einsum(arguments, **options)
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """numpy.tensordot. Of two sparse tensors the result is sparse."""
+    from spfgen.run.calls.einsum import LETTERS, einsum
+
+    first, second = np.ndim(a), np.ndim(b)
+    if isinstance(axes, int):
+        axes = (range(first - axes, first), range(axes))
+    own, other = (normalize_axis_tuple(k, n) for k, n in zip(axes, (first, second), strict=True))
+    summed = [[np.shape(t)[k] for k in some] for t, some in ((a, own), (b, other))]
+    if summed[0] != summed[1]:
+        raise DataError(f"expected equal extents to sum over, but they are {summed[0]} and {summed[1]}")
+    left, right = LETTERS[:first], [*LETTERS[first : first + second]]
+    for k, axis in zip(own, other, strict=True):
+        right[axis] = left[k]
+    free = [x for k, x in enumerate(left) if k not in own]
+    free += [x for x in right if x not in left]
+    sparse = all(isinstance(t, Tensor) and not is_full(t.layout) and t.fill_value == 0 for t in (a, b))
+    layout = of_coordinates(len(free)) if sparse and free else None
+    return einsum((f"{left},{''.join(right)}->{''.join(free)}", a, b), layout=layout)
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002

@@ -1,7 +1,7 @@
 """numpy.einsum over whatever `evaluate` takes: the subscripts become a statement of index notation.
 
-The operands are called A, B, ... in it and the result `out`. As in numpy, an extent of 1 is stretched to what the
-other operands say: such a dimension gets the subscript 0.
+The operands are called A, B, ... in it and the result `out`, or `result` where its layout is said. As in numpy, an
+extent of 1 is stretched to what the other operands say: such a dimension gets the subscript 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spfgen.run.calls.evaluate import evaluate
 from spfgen.run.calls.foreign import tensor_of
 from spfgen.run.tensor import DTYPES, Tensor, plain_array
 
-OUT = "out"
+OUT, RESULT = "out", "result"
 ELLIPSIS = "..."
 LETTERS = string.ascii_uppercase + string.ascii_lowercase
 """Of the labels 0, 1, ... of the form with lists; in their order."""
@@ -36,8 +36,11 @@ def einsum(
     optimize: object = False,
     threads: int | None = None,
     validate: str = "once",
+    layout: object = None,
 ) -> Any:
     """See spfgen.einsum."""
+    if layout is not None and out is not None:
+        raise UsageError("expected `out` or `layout`, but both are given", None, ("`out` has a layout already",))
     subscripts, given = _arguments(arguments)
     names = _names(len(given))
     tensors: list[Any] = [
@@ -53,7 +56,7 @@ def einsum(
         needed = {*result, *(label for own, _ in rest for label in own)}
         kept = tuple(dict.fromkeys(label for own, _ in some for label in own if label in needed))
         rest.append((kept, _summed(some, kept, None, threads, validate)))
-    return _summed(rest, result, out, threads, validate)
+    return _summed(rest, result, out, threads, validate, layout)
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
@@ -86,16 +89,18 @@ def _summed(
     out: object,
     threads: int | None,
     validate: str,
+    layout: object = None,
 ) -> Any:
     """One kernel; `operands` are (indices, tensor or array)."""
     names = _names(len(operands))
     labels = tuple([own for own, _ in operands])
     shapes = tuple([np.shape(t) if isinstance(t, np.generic) else t.shape for _, t in operands])
-    text = _statement(labels, result, _stretched(labels, shapes))
+    target = OUT if layout is None else RESULT
+    text = _statement(labels, target, result, _stretched(labels, shapes))
     given: dict[str, object] = {name: tensor for name, (_, tensor) in zip(names, operands, strict=True)}
     if out is not None:
         given[OUT] = out
-    return evaluate(text, given, None, threads, validate)
+    return evaluate(text, given, None, threads, validate, layout)
 
 
 def _path(subscripts: str, tensors: Sequence[Any], optimize: Any) -> Sequence[tuple[int, ...]]:
@@ -231,13 +236,13 @@ def _unequal(index: str, first: int, extent: int, second: int, other: int) -> Da
 
 @lru_cache(maxsize=1024)
 def _statement(
-    labels: tuple[tuple[str, ...], ...], result: tuple[str, ...], stretched: frozenset[tuple[int, int]]
+    labels: tuple[tuple[str, ...], ...], target: str, result: tuple[str, ...], stretched: frozenset[tuple[int, int]]
 ) -> str:
     factors = [
         _access(name, ["0" if (k, d) in stretched else index for d, index in enumerate(indices)])
         for k, name, indices in zip(count(), _names(len(labels)), labels, strict=False)
     ]
-    return f"{_access(OUT, result)} = {' * '.join(factors)}"
+    return f"{_access(target, result)} = {' * '.join(factors)}"
 
 
 def _access(name: str, subscripts: Sequence[str]) -> str:

@@ -430,16 +430,15 @@ def test_why_there_is_no_place_is_said():
 
 
 def test_what_cannot_be_packed_can_be_given():
-    text = """layout jag(n, m) { size nnz
-        relation { [p, q] -> [i, j] : 0 <= p < n and 0 <= q < cnt(p) and i = p and j = col(start(p) + q) }
-        index cnt[n] { range 0 <= cnt(p) <= m }
-        index start[n] { range 0 <= start(p) <= nnz }
-        index col[nnz] { range 0 <= col(p) < m }
-        value a[nnz] at [start(p) + q] }"""
-    layout = layout_of(parse_tree(text).layouts["jag"], {})
-    with pytest.raises(Unsupported, match="nothing says which `q` an entry has") as caught:
-        pack(layout, (2, 2), (np.array([0]), np.array([1])), np.ones(1))
-    assert "spfgen.tensor(layout, shape=..., cnt=..., start=..., col=..., a=...)" in caught.value.notes[-1]
+    text = """layout sums(n) { size nnz
+        relation { [p] -> [i] : 0 <= p < nnz and i = high(p) + low(p) }
+        index high[nnz] { range 0 <= high(p) <= n }
+        index low[nnz] { range 0 <= low(p) < 8 }
+        value a[nnz] at [p] }"""
+    layout = layout_of(parse_tree(text).layouts["sums"], {})
+    with pytest.raises(Unsupported, match="nothing says which `p` an entry has") as caught:
+        pack(layout, (2,), (np.array([0]),), np.ones(1))
+    assert "spfgen.tensor(layout, shape=..., high=..., low=..., a=...)" in caught.value.notes[-1]
 
 
 def test_extents_for_which_nothing_can_be_stored():

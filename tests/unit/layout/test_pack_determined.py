@@ -515,23 +515,6 @@ def test_lengths_are_as_large_as_their_entries_need() -> None:
     assert [found[n] for n in ("len", "col")] == [[2, 0, 1], [[1, 0, 0], [2, 1, 1]]]
 
 
-def test_an_array_within_another_call_is_told_to_be_a_position() -> None:
-    text = """layout fibres(n, m) {
-        size nf, nnz
-        relation { [p] -> [i, j] : 0 <= p < nnz and i = row(fibre(p)) and j = col(p) }
-        index fibre[nnz] { range 0 <= fibre(p) < nf  property increasing }
-        index row[nf] { range 0 <= row(f) < n  property strictly increasing }
-        index col[nnz] { range 0 <= col(p) < m  property strictly increasing where fibre equal }
-        value val[nnz] at [p]
-    }"""
-    with pytest.raises(Unsupported, match="`fibre` is neither") as caught:
-        pack_plan(layout(text, "fibres"))
-    assert "`q = fibre(p)`" in caught.value.notes[0]
-    better = text.replace("[p] -> [i, j] :", "[q, p] -> [i, j] : 0 <= q < nf and q = fibre(p) and")
-    dense = np.array([[0, 1, 2], [0, 0, 0], [3, 0, 0]])
-    assert arrays(layout(better.replace("row(fibre(p))", "row(q)"), "fibres"), dense)["fibre"] == [0, 0, 1]
-
-
 def test_one_array_for_bounds_and_keys() -> None:
     """As in SPARSKIT's MSR: not packed, and the reason is the right one."""
     text = BEHIND_THE_DIAGONAL.replace("ptr", "ja").replace("col", "ja")

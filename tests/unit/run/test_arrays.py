@@ -215,7 +215,7 @@ def test_broadcasting() -> None:
                 continue
             outer = np.multiply.outer(a, b)
             agrees(np.multiply.outer(x, y), outer)
-    with pytest.raises(DataError, match=r"broadcast.*\(4, 5\) \(3,\)"):
+    with pytest.raises(DataError, match=r"broadcast.*\(4, 5\), \(3,\)"):
         tensors[0] + spfgen.pack(np.ones(3), "coo")
 
 
@@ -229,6 +229,15 @@ def test_functions_of_numpy() -> None:
     for bounds in ((-1, 2), (-1, 256), (1, None)):
         agrees(np.clip(spfgen.pack(natural, "sv"), *bounds), np.clip(natural, *bounds))
     agrees(np.dot(tensor, np.ones(4)), dense.sum(1))
+    agrees(np.inner(tensor, np.ones(4)), dense.sum(1))
+    agrees(np.outer(tensor[0], tensor[2]), np.outer(dense[0], dense[2]))
+    for axes in (1, ([1], [0]), ([-1, 0], [0, 1]), 0):
+        own, other = (tensor, tensor.T) if axes != 0 else (tensor[0], tensor)
+        expected = np.tensordot(own.to_numpy(), other.to_numpy(), axes)
+        agrees(np.tensordot(own, other, axes), expected)
+        assert np.allclose(np.tensordot(own, other.to_numpy(), axes), expected)
+    with pytest.raises(DataError, match=r"equal extents .* \[4\] and \[3\]"):
+        np.tensordot(tensor, tensor, 1)
     agrees(np.transpose(tensor), dense.T)
     agrees(np.asarray(tensor), dense)
     agrees(np.array([tensor, tensor]), np.array([dense, dense]))

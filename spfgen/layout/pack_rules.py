@@ -1,0 +1,184 @@
+"""What a plan of packing is made of: rules by which entries get positions, and arrays their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spfgen.errors import Unsupported
+from spfgen.facts.formula import Expr
+from spfgen.layout.points import Encoded
+from spfgen.sets.affine import Affine
+from spfgen.sets.named import Case, Constraint
+from spfgen.sets.uf import shifted
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The position is floor(numerator / divisor)."""
+
+    position: str
+    numerator: Affine
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The position is a rank of its keys (names of calls). Every other field says within what it is counted.
+
+    kind    "pointer": in [f(e), f(e + 1)), `begin` is f(e);  "ends": in [begin, other);
+            "counts": in [begin, begin + other);  "slots": counted in each group, a*position <= e for all `highs`
+            (a, e), or without any, below what an array says that is made later;
+            "padded": in [f(e), f(e + 1)) counted from f(e) in each group of the keys' other arguments; f(e + 1) - f(e)
+            is the most that a group with these e has;
+            "write": there is no position, the array is written at places that are known; "most", "least": the same, it
+            is the largest or the smallest of the values; "room": the value is what f(e + 1) - f(e) must be at least;
+            "places": an `array` of which only places of values speak: an element leaves room for what counts from it.
+            "start": the same, position `run` counts from the elements: they leave room for the values, what is added;
+            "digits": the same, the value has the digits `places`, which are the values, or UNSAID; those that no entry
+            says are `rests`;
+            "chunk": counted up to the end of `highs` in each group, and then again: the column "rounds of" it says how
+            often it began again.
+    least   sizes that the first position is not below either (values behind a diagonal).
+    low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
+            for "ends" before other - past: index arrays of Fortran begin with 1.
+    groups  for "slots": the values that say the group, where they are not the other arguments of the keys; for "places"
+            the arguments of the call. `within`: what is counted begins anew where these change.
+    later   the arrays of the keys are written once their places are known.
+    extra   columns that are keys, too, behind the calls.
+    run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.
+            "covered": the same in [f(q), f(q + 1)), from `begin` = f(q); what lies between runs is one too.
+            Several values that lie in one run (blocks on the diagonal): the runs are the smallest that hold them.
+    """
+
+    position: str
+    keys: tuple[str, ...]
+    kind: str
+    begin: str = ""
+    other: str = ""
+    low: int = 0
+    base: int = 0
+    past: int = 0
+    highs: tuple[tuple[int, Affine], ...] = ()
+    groups: tuple[Affine, ...] | None = None
+    later: bool = False
+    run: str = ""
+    same: bool = False
+    hint: tuple[Expr, ...] = ()
+    array: str = ""
+    least: tuple[Affine, ...] = ()
+    extra: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    rests: tuple[int, ...] = ()
+    within: tuple[Affine, ...] | None = None
+
+
+UNSAID = (Affine((), -1), 1)
+"""The value of a digit that an alternative does not speak of."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A rank and, for one piece of the relation, the values floor(numerator / divisor) of its keys."""
+
+    rank: Rank
+    values: tuple[tuple[Affine, int], ...]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A column of that name is `value`, which may speak of the `digits`: in turn, each is what its case that holds
+    says. Entries for which a digit has no case have no place."""
+
+    name: str
+    digits: tuple[tuple[str, tuple[Case, ...]], ...]
+    value: Affine
+
+
+@dataclass(frozen=True)
+class Widened:
+    """The size is the least one that is not below floor(numerator / divisor) of any entry: how far a band reaches."""
+
+    size: str
+    least: tuple[tuple[Affine, int], ...]
+
+
+Rule = Computed | Ranked | Solved | Widened
+Rules = tuple[Rule | None, ...]
+"""One for each piece; None where a piece does not speak of the array."""
+
+
+@dataclass(frozen=True)
+class PackPlan:
+    """`steps`: what to do in turn, one rule for each piece. `belongs`: the entries of each piece. `otherwise`:
+    why there is no plan without choices of packing's own."""
+
+    encoded: Encoded
+    belongs: tuple[tuple[Constraint, ...], ...]
+    steps: tuple[Rules, ...]
+    sentinels: Mapping[str, Affine]
+    injective: bool
+    otherwise: Unsupported | None = None
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """All different ranks, in the order in which they are made."""
+        return list(dict.fromkeys(r.rank for s in self.steps for r in s if isinstance(r, Ranked)))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all ranks count keys that are written at once, in an order of the keys themselves."""
+        kinds = ("pointer", "ends", "counts", "slots", "write")
+        if any(isinstance(r, Solved | Widened) for s in self.steps for r in s):
+            return False
+        return not any(
+            r.kind not in kinds
+            or r.later
+            or r.run
+            or r.hint
+            or r.base
+            or r.past
+            or r.least
+            or r.extra
+            or self._shifted(r)
+            for r in self.ranks
+        )
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it chooses what the relation leaves open."""
+        return any(r.kind in ("start", "digits", "chunk", "places") for r in self.ranks)
+
+    def _shifted(self, rank: Rank) -> bool:
+        """Whether the keys are not at the positions themselves."""
+        places = [a for k in rank.keys if k in self.encoded.calls for a in self.encoded.calls[k].arguments]
+        return any(shift(a, rank.position) for a in places)
+
+
+def needs(rule: Rule) -> set[str]:
+    """What the values of a rule are made of."""
+    match rule:
+        case Computed(_, numerator, _):
+            return numerator.names()
+        case Ranked(_, values):
+            return {n for numerator, _ in values for n in numerator.names()}
+        case Widened(_, least):
+            return {n for numerator, _ in least for n in numerator.names()}
+        case Solved(_, digits, _):
+            return {n for _, cases in digits for case in cases for n in case.numerator.names()}
+
+
+@dataclass(frozen=True)
+class KeyOrder:
+    """In which order keys count, the foremost first: (number of the key, whether it runs down). `rest`: which of the
+    ways to fill places that no entry has."""
+
+    keys: tuple[tuple[int, bool], ...]
+    empty_first: bool = False
+    rest: int = 0
+
+
+def shift(argument: Expr, position: str) -> int | None:
+    """How far behind the position the argument is, if it is so far behind each."""
+    name, further = shifted(argument)
+    return further if name == position else None

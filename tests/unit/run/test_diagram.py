@@ -40,6 +40,8 @@ def test_arrows_are_the_points_of_the_relation(name) -> None:
     assert len(picture.cells) == cells_of(tensor)
     assert len({(c.x, c.y) for c in picture.cells}) == len(picture.cells)
     assert all(0 <= c.x < picture.width and 0 <= c.y < picture.height for c in picture.cells)
+    axes = [label for label in picture.labels if label.kind == "axis" and label.anchor == "start"]
+    assert all(label.x + 7.3 * len(label.text) <= picture.width for label in axes)  # a letter of 12 px is 7.2 wide
 
 
 def test_every_layout_has_an_example() -> None:

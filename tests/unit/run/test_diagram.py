@@ -51,6 +51,18 @@ def test_every_layout_has_an_example() -> None:
         assert tensor.to_numpy().any(), name
 
 
+def test_a_layout_that_holds_nothing_of_the_examples() -> None:
+    """Elements of a mesh, not assembled: the prover finds arrays."""
+    text = """
+    layout ebe(n, m) {
+        size ne
+        relation { [e, a, b] -> [i, j] : 0 <= e < ne and 0 <= a, b < 4 and i = node(e, a) and j = node(e, b) }
+        index node[ne, 4] { range 0 <= node(e, a) < n }
+        value ke[ne, 4, 4] at [e, a, b]
+    }"""
+    assert example(spfgen.parse(text).layouts["ebe"].layout()).to_numpy().any()
+
+
 def test_pointers_point_to_where_rows_begin() -> None:
     tensor = spfgen.pack(np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]), "csr")
     picture = diagram(tensor)

@@ -54,6 +54,10 @@ class Elsewhere(Exception):
         self.pieces = pieces
 
 
+class Together(DataError):
+    """Entries that a layout would store with others, which are not there, or twice."""
+
+
 class NotWhole(Exception):
     """Of an interval that stands for its coordinates, one end has another place than the other, or none."""
 
@@ -1064,10 +1068,12 @@ def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) ->
     wrong = np.flatnonzero((times > 0) & ~known)
     if len(wrong):
         at = tuple(int(c[first[wrong[0]]]) for c in both)
-        raise DataError(
+        raise Together(
             f"expected a value at {at}, which layout `{layout.name}` stores together with others, but there is none"
         )
     twice = np.flatnonzero(times > 1)
     if len(twice):
         at = tuple(int(c[first[twice[0]]]) for c in both)
-        raise Unsupported(f"layout `{layout.name}` cannot be packed: it stores the coordinate {at} twice", layout.span)
+        raise Together(
+            f"expected entries that layout `{layout.name}` stores once, but it has two places for that at {at}"
+        )

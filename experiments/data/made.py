@@ -53,6 +53,12 @@ def banded(size: int, half_width: int, seed: int = 1) -> csr_array:
     return as_csr(diags_array(values, offsets=offsets, shape=(size, size)))
 
 
+def triangle(size: int, seed: int = 9) -> csr_array:
+    """All of the lower triangle and the diagonal, random values."""
+    random = np.random.default_rng(seed)
+    return csr_array(np.tril(random.uniform(0.5, 1.5, (size, size))))
+
+
 def uniform(rows: int, columns: int, per_row: int, seed: int = 2) -> csr_array:
     """About `per_row` entries in each row, anywhere: no locality at all."""
     random = np.random.default_rng(seed)

@@ -43,6 +43,21 @@ def rows(matrix: csr_array) -> Stored:
     return Stored("ds", matrix.data, matrix.shape, [(), (matrix.indptr, matrix.indices)])
 
 
+def filled_rows(matrix: csr_array) -> Stored:
+    """dcsr: csr of the rows that are not empty."""
+    stored = np.flatnonzero(np.diff(matrix.indptr)).astype(matrix.indptr.dtype)
+    ends = np.concatenate([matrix.indptr[stored], matrix.indptr[-1:]])
+    root = np.array([0, stored.size], dtype=matrix.indptr.dtype)
+    return Stored("ss", matrix.data, matrix.shape, [(root, stored), (ends, matrix.indices)])
+
+
+def coordinates(matrix: csr_array) -> Stored:
+    """coo, by rows: a compressed level that repeats coordinates, and a singleton, which has no bounds."""
+    rows_of = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
+    root = np.array([0, matrix.nnz], dtype=matrix.indptr.dtype)
+    return Stored("uq", matrix.data, matrix.shape, [(root, rows_of), (root, matrix.indices)])
+
+
 def tree(tensor: Fibres) -> Stored:
     """Compressed fibres."""
     return Stored("sss", tensor.val, tensor.shape, tensor.levels)

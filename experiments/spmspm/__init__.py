@@ -1,6 +1,7 @@
 """C[i,k] = A[i,j]*B[j,k] with A and B sparse, in each pair of layouts, and C dense.
 
-Every pair is timed beside ours in csr x csr; that one also beside taco's loops and MKL's mkl_sparse_spmmd.
+Every pair is timed beside ours in csr x csr; that one also beside MKL's mkl_sparse_spmmd. The nine pairs of csr, dcsr
+and coo, which taco can express, are timed beside taco's loops, too.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from experiments.peers.spfgen import module_or_missing
 
 PROGRAM = "C[i,k] = A[i,j]*B[j,k]"
 LAYOUTS = ("csr", "dcsr", "coo", "bcsr")
+OF_TACO = {"csr": taco_kernel.rows, "dcsr": taco_kernel.filled_rows, "coo": taco_kernel.coordinates}
 PLAIN = "csr x csr"
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 3.0
 MOST_RESULT_BYTES = 800 << 20
 TARGETS = (
     Target("taco, csr x csr", ("taco",), 1.0, part=PLAIN),
+    Target("taco, its nine pairs", ("taco",), 1.0),
     Target("mkl, csr x csr", ("mkl",), 0.9, part=PLAIN),
     Target("ours in csr x csr, any pair", ("spfgen-csr",), 1 / 1.5, each=True),
 )
@@ -98,20 +101,20 @@ def random_matrix(size: int, density: float) -> csr_array:
 def case(name: str, make: Callable[[], csr_array], left: str, right: str, threads: int) -> Case:
     """One matrix multiplied by itself, a pair of layouts, a thread count."""
     pair = f"{left} x {right}"
-    peers: tuple[Contestant, ...] = ()
     if pair == PLAIN:
-        schedules = ("static",) if threads == 1 else ("static", "dynamic,32")
-        peers = (
-            Contestant("mkl", partial(prepare_mkl, threads=threads)),
-            *(Contestant("taco", partial(prepare_taco, threads=threads, schedule=s), s) for s in schedules),
-        )
+        peers = [Contestant("mkl", partial(prepare_mkl, threads=threads))]
     else:
-        peers = (Contestant("spfgen-csr", partial(prepare_ours, left="csr", right="csr", threads=threads)),)
+        peers = [Contestant("spfgen-csr", partial(prepare_ours, left="csr", right="csr", threads=threads))]
+    if {left, right} <= set(OF_TACO):
+        shared = threads > 1 and left != "coo"  # taco has no threads for its rows
+        for schedule in ("static", "dynamic,32") if shared else ("static",):
+            taco = partial(prepare_taco, left=left, right=right, threads=threads, schedule=schedule)
+            peers.append(Contestant("taco", taco, schedule if shared else "1 thread"))
     return Case(
         label=f"{name}, {pair}, {threads} thread{'s' if threads > 1 else ''}",
         data=lambda: product(make),
         ours=partial(prepare_ours, left=left, right=right, threads=threads),
-        peers=peers,
+        peers=tuple(peers),
         check=check,
         bytes_moved=bytes_moved,
         facts=facts,
@@ -145,10 +148,10 @@ def prepare_mkl(data: Product, threads: int) -> Runner:
     return mkl_products.prepare_spmmd(data.left, data.right, threads)
 
 
-def prepare_taco(data: Product, threads: int, schedule: str) -> Runner:
-    """taco's loops in the order i, j, k, the rows in parallel."""
+def prepare_taco(data: Product, left: str, right: str, threads: int, schedule: str) -> Runner:
+    """taco's loops in the order i, j, k, the rows in parallel but for coo."""
     c = np.full((data.left.shape[0], data.right.shape[1]), np.nan)
-    tensors = {"C": taco_kernel.dense(c), "A": taco_kernel.rows(data.left), "B": taco_kernel.rows(data.right)}
+    tensors = {"C": taco_kernel.dense(c), "A": OF_TACO[left](data.left), "B": OF_TACO[right](data.right)}
     return taco_kernel.prepare("C(i,k)=A(i,j)*B(j,k)", tensors, threads, c, schedule)
 
 

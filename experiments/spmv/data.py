@@ -120,6 +120,8 @@ def structured(quick: bool) -> Iterator[tuple[str, str, Make, int]]:
     for rows in (300,) if quick else (3_000, 30_000):
         yield "csc", f"uniform {rows}x{100 * rows}", partial(made.uniform, rows, 100 * rows, 100), 1
         yield "csc", f"uniform {100 * rows}x{rows}", partial(made.uniform, 100 * rows, rows, 1), 1
+    for size in (400,) if quick else (700, 7_000):
+        yield "lower", f"triangle {size}", partial(made.triangle, size), 1
     if not quick:
         yield "csc", "uniform 4000000, 3 a row", partial(made.uniform, 4_000_000, 4_000_000, 3), 1
 

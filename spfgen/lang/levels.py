@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 from lark import Lark, Tree
-from lark.exceptions import UnexpectedInput
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from spfgen.errors import Span, SpecError, Unsupported
-from spfgen.lang.expressions import did_you_mean
+from spfgen.lang.expressions import did_you_mean, word_in
 
 KINDS = tuple("dense range compressed singleton structured".split())
 DENSE, RANGE, COMPRESSED, SINGLETON, STRUCTURED = KINDS
 PROPERTIES = {"unique": (True, None), "nonunique": (False, None), "ordered": (None, True), "nonordered": (None, False)}
 OWN = re.compile(r"(p|pos|crd|nnz|n)_\w*|val")
 """Names that layouts made of levels give to positions, arrays and sizes."""
+EXAMPLE = "for instance `(i, j) -> (i : dense, j : compressed)`"
 LONGEST = 48
 """Names made of levels are not longer."""
 
@@ -112,12 +113,12 @@ def parse_levels(text: str, span: Span | None = None) -> Levels:
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
-        column = getattr(error, "column", 0)
-        where = text.splitlines()[0][max(0, column - 1) :][:12] if column and column > 0 else "the end"
-        raise SpecError(
-            f"expected levels such as `(i, j) -> (i : dense, j : compressed)`, but `{text}` is not, from `{where}` on",
-            at,
-        ) from None
+        ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        start = len(text.rstrip()) if ended else error.pos_in_stream or 0
+        found = re.match(r"\w+|\S", text[start:])
+        but = "the text ends here" if found is None else f"found `{found[0]}`"
+        place = _piece(at, text, start, 1 if found is None else len(found[0]))
+        raise SpecError(f"expected levels, but {but}", place, (EXAMPLE,)) from None
     first, *rest = tree.children
     dims = tuple(map(str, first.children)) if isinstance(first, Tree) else ()
     levels = Levels(dims, tuple(_level(t, at) for t in rest if isinstance(t, Tree)))
@@ -125,8 +126,16 @@ def parse_levels(text: str, span: Span | None = None) -> Levels:
     return levels
 
 
-def _level(tree: Tree[Any], span: Span) -> Level:
+def _piece(span: Span, text: str, start: int, length: int) -> Span:
+    """A part of the levels; all of them where they stand on several lines."""
+    if "\n" in text:
+        return span
+    return replace(span, column=span.column + start, end_column=span.column + start + length)
+
+
+def _level(tree: Tree[Any], whole: Span) -> Level:
     expression, kind, slots, properties = tree.children
+    span = word_in(whole, str(kind))
     if str(kind) not in KINDS:
         hint = did_you_mean(str(kind), KINDS) or f"the kinds of levels: {', '.join(KINDS)}"
         raise SpecError(f"expected a kind of level, but `{kind}` is not one", span, (hint,))
@@ -134,13 +143,15 @@ def _level(tree: Tree[Any], span: Span) -> Level:
     for word in map(str, properties.children) if properties is not None else ():
         if word not in PROPERTIES:
             hint = did_you_mean(word, PROPERTIES) or f"the properties: {', '.join(PROPERTIES)}"
-            raise SpecError(f"expected a property of a level, but `{word}` is not one", span, (hint,))
+            raise SpecError(f"expected a property of a level, but `{word}` is not one", word_in(whole, word), (hint,))
         said_unique, said_ordered = PROPERTIES[word]
         unique = unique if said_unique is None else said_unique
         ordered = ordered if said_ordered is None else said_ordered
     counts = (int(str(slots.children[0])), int(str(slots.children[1]))) if slots is not None else None
     if (str(kind) == STRUCTURED) != (counts is not None):
-        raise SpecError("expected `structured[n, m]`, n places for m coordinates, and numbers for no other kind", span)
+        hint = "for instance `j mod 4 : structured[2, 4]`"
+        message = "expected `structured[n, m]`, n places for m coordinates, and numbers for no other kind"
+        raise SpecError(message, span, (hint,))
     return Level(tuple(_terms(expression, 1)), str(kind), unique, ordered, counts)
 
 
@@ -159,21 +170,29 @@ def _check(levels: Levels, span: Span) -> None:
     """Every dimension is there and can be found from the levels."""
     used = {t.dim for x in levels.levels for t in x.terms}
     for dim in sorted(used - set(levels.dims)):
-        raise SpecError(f"expected a dimension of {', '.join(levels.dims) or 'none'}, but `{dim}` is not one", span)
+        hint = f"the dimensions stand before `->`: {', '.join(levels.dims) or 'here there are none'}"
+        raise SpecError(f"expected a dimension, but `{dim}` is not one", word_in(span, dim), (hint,))
     for dim in levels.dims:
         if OWN.fullmatch(dim):
-            raise SpecError(f"expected another name than `{dim}`, which the arrays of levels have", span)
+            message = f"expected another name than `{dim}`, which the arrays of levels have"
+            raise SpecError(message, word_in(span, dim), ("rename the dimension",))
         if levels.dims.count(dim) > 1:
-            raise SpecError(f"expected each dimension once, but `{dim}` stands twice", span)
+            message = f"expected each dimension once, but `{dim}` stands twice"
+            raise SpecError(message, word_in(span, dim), ("each subscript of the tensor is one dimension",))
         if dim not in used:
-            raise SpecError(f"expected a level for the dimension `{dim}`, but there is none", span)
+            message = f"expected a level for the dimension `{dim}`, but there is none"
+            raise SpecError(message, word_in(span, dim), (f"add one behind `->`, for instance `{dim} : compressed`",))
     for level in levels.levels:
         if any(t.op and t.by < 1 for t in level.terms):
-            raise SpecError("expected a positive number after `floordiv` and `mod`, but it is 0", span)
+            message = "expected a positive number after `floordiv` and `mod`, but it is 0"
+            raise SpecError(message, word_in(span, "0"), ("it is the size of a block: `i floordiv 2`, `i mod 2`",))
         if level.slots and not 0 < level.slots[0] <= level.slots[1]:
-            raise SpecError("expected `structured[n, m]` with 1 <= n <= m, but the numbers differ", span)
+            message = "expected `structured[n, m]` with 1 <= n <= m, but the numbers are others"
+            raise SpecError(message, word_in(span, STRUCTURED), ("for instance `structured[2, 4]`: two of every four",))
     if levels.levels and levels.levels[0].kind == SINGLETON:
-        raise SpecError("expected another level before the first `singleton`, whose positions it has", span)
+        message = "expected another level before the first `singleton`, whose positions it has"
+        hint = "for instance `(i : compressed(nonunique), j : singleton)`"
+        raise SpecError(message, word_in(span, SINGLETON), (hint,))
 
 
 # --- as a relation -------------------------------------------------------------------------------------

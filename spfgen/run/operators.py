@@ -174,12 +174,15 @@ class Operators:
 _OF_SCIPY = {
     "todense": "`toarray()` makes a dense array",
     "multiply": "write `A * B`",
+    "power": "write `A ** n`",
+    "maximum": "write `numpy.maximum(A, B)`",
+    "minimum": "write `numpy.minimum(A, B)`",
     "getnnz": "it is `A.nnz`, or `A.nse` for the number of stored elements",
     **dict.fromkeys(
         ("data", "indices", "indptr", "row", "col", "offsets"), "`A.arrays` has the arrays of the layout, by name"
     ),
     **dict.fromkeys(
-        ("tocsr", "tocsc", "tocoo", "tobsr", "todia", "todok", "tolil"),
+        ("asformat", "tocsr", "tocsc", "tocoo", "tobsr", "todia", "todok", "tolil"),
         '`A.convert("csr")` changes the layout, `A.to_scipy()` makes an array of scipy',
     ),
     **dict.fromkeys(("getrow", "getcol"), "write `A[i, :]` or `A[:, j]`"),

@@ -121,14 +121,14 @@ def _element(loop: c.For, array: str, further: int) -> c.Load:
 def _rotated(loop: c.For, arrays: Sequence[str], names: Names) -> c.Stmt:
     """The loop with the ends of segments carried over, and what must stand before it."""
     assert isinstance(loop.body, c.Block)
-    assert isinstance(loop.condition, c.Bin)
     body = list(loop.body.statements)
     before: list[c.Stmt] = []
     start = loop.start
     if not isinstance(start, c.Name | c.Int):
         before.append(c.Declare(f"const {INT}", names.new(f"{loop.variable}_begin"), start))
         start = c.Name(before[-1].name)  # type: ignore[attr-defined]
-    some = c.Bin("<", start, loop.condition.right)
+    first, variable = start, c.Name(loop.variable)
+    some = rewrite(lambda n: first if n == variable else None, loop.condition)
     before.append(c.Comment("where one segment ends the next one begins"))
     for array in arrays:
         reads = [s for s in body if any(n == _element(loop, array, 1) for n in walk(s))]

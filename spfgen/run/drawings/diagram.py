@@ -40,6 +40,8 @@ LONG_NAME = 20
 """Longer names are shown without positions."""
 SMALL = 6
 """The width of a letter of extents."""
+LETTER = 8
+"""The width of a letter of names."""
 LONG_EXTENTS = 16
 """Longer ones are left out: the cells can be counted."""
 UNUSED = -1
@@ -176,7 +178,7 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
     colours = _colours(layout, points)
     used = _used(layout, tensor, points, colours)
     names = _with_positions(layout)
-    gutter = MARGIN + max(8 * len(n) for n in names.values()) + 10
+    gutter = MARGIN + max(LETTER * len(n) for n in names.values()) + 10
     gutter = max(gutter, MARGIN + 10 + max(SMALL * len(_extents(layout, n)) for n in layout.arrays))
     grids, y = {}, float(MARGIN)
     for name in layout.arrays:
@@ -192,9 +194,11 @@ def diagram(tensor: Tensor, title: str = "") -> Diagram:
         cells += _array_cells(grids[name], tensor.arrays[name], used[name], is_value)
         labels += [*grids[name].indices(), *_named(layout, name, names[name], grids[name], gutter)]
     cells += _tensor_cells(tensor, target, points, colours)
-    labels += [*target.indices(), *_axes(layout, target)]
+    axes = list(_axes(layout, target))
+    labels += [*target.indices(), *axes]
     arrows = [*_bounds(layout, tensor, grids), *_entries(layout, tensor, points, colours, grids, target)]
-    right = max(gutter + widest, target.x + target.width + 3 * MARGIN) + MARGIN
+    beside = [label.x + LETTER * len(label.text) for label in axes if label.anchor == "start"]
+    right = max(gutter + widest, target.x + target.width, *beside) + MARGIN
     bottom = target.y + target.height + MARGIN + INDICES
     return Diagram(right, bottom, title, tuple(cells), tuple(labels), tuple(arrows))
 

@@ -34,7 +34,7 @@ def example(layout: Layout) -> Tensor:
     """
     try:
         return packed_example(layout)
-    except Unsupported:
+    except (DataError, Unsupported):
         tensor = drawn_example(layout)
         if tensor is None:
             raise

@@ -420,7 +420,8 @@ def _in_a_program(kernel: Kernel, bounds: list[Bound], before: list[dict[str, di
     program = kernel.generated.program
     given = [([*passed(b).values()], [_words(t, b.tensors[t.name]) for t in program.tensors]) for b in bounds]
     try:
-        found, report = sanitized.called(kernel.generated.whole, program.name, given, THREADS, _lists(program))
+        whole, lists = kernel.generated.whole, _lists(program)
+        found, report = sanitized.called(whole, program.name, given, THREADS, lists, program.levels)
     except ToolError as error:
         return error.message
     if report:

@@ -148,7 +148,7 @@ class Listed:
     kind: str
 
 
-def _door(name: str, tensors: int, parameters: int, lists: Mapping[int, Listed]) -> str:
+def _door(name: str, tensors: int, parameters: int, lists: Mapping[int, Listed], levels: int) -> str:
     """A function with a name that is free in the program, whatever the kernel is called."""
     words = [f"spfgen_{k}" for k in range(tensors + parameters)]
     types = ["void *"] * tensors + ["int64_t "] * parameters
@@ -156,7 +156,12 @@ def _door(name: str, tensors: int, parameters: int, lists: Mapping[int, Listed])
     before = [line for k, one in lists.items() for line in _filled(k, one)]
     after = [line for k, one in lists.items() for line in _added(k, one)]
     passed = [f"&spfgen_list_{k}" if k in lists else word for k, word in enumerate(words)]
-    call = f"const int spfgen_status_ = {name}({', '.join([*passed, 'spfgen_threads_'])});"
+    passed.append("spfgen_threads_")
+    if levels:
+        passed.append("spfgen_orders_")
+        before.append(f"spfgen_levels spfgen_orders_[{levels}] = {{{{0}}}};")
+        after += [f"spfgen_levels_free(&spfgen_orders_[{k}]);" for k in range(levels)]
+    call = f"const int spfgen_status_ = {name}({', '.join(passed)});"
     body = "\n".join(f"    {line}" for line in (*before, call, *after, "return spfgen_status_;"))
     return f"\nint {DOOR}({given});\nint {DOOR}({given}) {{\n{body}\n}}\n"
 
@@ -204,8 +209,10 @@ def called(
     calls: Sequence[tuple[Sequence[int], Tensors]],
     threads: int,
     lists: Mapping[int, Listed] = MappingProxyType({}),
+    levels: int = 0,
 ) -> tuple[list[list[list[Array]]], str]:
-    """Call a kernel with parameters and tensors, several times. `lists` are the tensors that are lists of entries.
+    """Call a kernel with parameters and tensors, several times. `lists` are the tensors that are lists of entries,
+    `levels` is how many orders of loops the kernel keeps.
 
     Returns (for each call and tensor its arrays afterwards, what a sanitizer said: nothing when all is well).
 
@@ -213,7 +220,7 @@ def called(
     """
     counts = len(calls[0][1]), len(calls[0][0])
     main = main_source({0: (DOOR, *counts)})
-    source = f"#include <stdio.h>\n{source}{_door(name, *counts, lists)}"
+    source = f"#include <stdio.h>\n{source}{_door(name, *counts, lists, levels)}"
     with tempfile.TemporaryDirectory(prefix="spfgen-") as folder:
         code, output, data = _run(Path(folder), source, main, [(0, threads, p, t) for p, t in calls])
     if code:

@@ -61,5 +61,5 @@ def test_null_pointers_in_structs(missing: str, nnz: int, status: int) -> None:
 
 def test_headers_say_what_is_asked_of_arrays() -> None:
     header = " ".join(KERNEL.header.split())
-    for words in ("must not overlap", "index arrays are trusted", "a kernel frees none of them"):
+    for words in ("must not overlap", "Index arrays are trusted", "a kernel frees none of them"):
         assert words in header

@@ -43,6 +43,19 @@ def test_each_end_is_read_once() -> None:
     assert first.condition == c.Bin("<", c.Int(0), c.Name("n")), "nothing is read where there is no iteration"
 
 
+def test_a_loop_that_ends_where_a_value_differs() -> None:
+    """Whether there is an iteration is its whole condition, at the beginning."""
+    same = c.Bin("==", c.Load(B, ROW), c.Name("key"))
+    segment = replace(
+        segments(inner()), start=c.Name("begin"), condition=c.Bin("&&", c.Bin("<", ROW, c.Name("n")), same)
+    )
+    (made,) = with_scalar_replacement([segment], {"a"}, names())
+    first = next(n for n in walk(made) if isinstance(n, c.Select))
+    begin = c.Name("begin")
+    same_first = c.Bin("==", c.Load(B, begin), c.Name("key"))
+    assert first.condition == c.Bin("&&", c.Bin("<", begin, c.Name("n")), same_first)
+
+
 def test_ends_read_beside_an_inner_loop_are_found() -> None:
     """What stands before a loop whose own ends are carried is a block with it."""
     deeper = loop("k", c.Load(B, c.Name("p")), c.Load(B, c.Bin("+", c.Name("p"), c.Int(1))), (c.Break(),))

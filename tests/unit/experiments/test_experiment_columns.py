@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from experiments import add, mttkrp, sddmm, spgemm, spmm, spmspm, ttm
 from experiments.data import made, tensors
@@ -14,6 +15,7 @@ from experiments.harness.case import OURS, Case
 from experiments.harness.race import MISSING, RIGHT, Entry, Outcome, run_case
 from experiments.harness.targets import Target, closing
 from experiments.harness.timing import Timing
+from experiments.peers import taco_kernel
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -28,6 +30,7 @@ CASES = {
     "spmspm": spmspm.case("small", partial(made.uniform, 30, 30, 4), "csr", "csr", 2),
     "spgemm": spgemm.case("small", partial(spgemm.gram, MATRIX), 2),
     "add": add.case("small", partial(add.pair, made.uniform, 30, 20, 4), 2),
+    "spmspm, lists": spmspm.case("small", partial(made.uniform, 30, 30, 4), "coo", "dcsr", 2),
     "spmspm, blocks": spmspm.case("small", partial(made.uniform, 30, 30, 4), "coo", "bcsr", 2),
 }
 
@@ -49,6 +52,19 @@ def test_fibres_of_coordinates() -> None:
     assert [tree.ptr_3.tolist(), tree.idx_3.tolist(), tree.val.tolist()] == [[0, 1, 2, 4], [0, 1, 0, 3], [2, 8, 4, 17]]
     assert tree.slice_of_fibre.tolist() == [0, 1, 1]
     assert tree.flat.toarray()[2].tolist() == [4, 0, 0, 17, 0]
+
+
+def test_matrices_as_taco_stores_them() -> None:
+    matrix = csr_array(np.array([[0.0, 5, 6], [0, 0, 0], [7, 0, 0]]))
+    filled = [[a.tolist() for a in level] for level in taco_kernel.filled_rows(matrix).levels]
+    assert filled == [[[0, 2], [0, 2]], [[0, 2, 3], [1, 2, 0]]]
+    (root, rows), (_, columns) = taco_kernel.coordinates(matrix).levels
+    assert (root.tolist(), rows.tolist(), columns.tolist()) == ([0, 3], [0, 0, 2], [1, 2, 0])
+
+
+def test_taco_takes_part_in_its_nine_pairs() -> None:
+    cases = spmspm.cases(quick=True, threads=1)
+    assert sum("taco" in {peer.name for peer in case.peers} for case in cases) == 9
 
 
 @pytest.mark.parametrize(("ours", "word"), [(1.0, "target 2: met"), (9.0, "target 2: NOT met")])

@@ -109,7 +109,7 @@ def test_levels_in_a_spec_file_and_arrays_of_scipy() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("(i, j) -> (i : dense, j : singletons)", "did you mean `singleton`"),
+        ("(i, j) -> (i : dense, j : singletons)", r"\n {30}\^{10}\n  note: did you mean `singleton`"),
         ("(i, j) -> (i : dense, j : compressed(nonuniqe))", "did you mean `nonunique`"),
         ("(i, j) -> (i : dense)", "a level for the dimension `j`"),
         ("(i, i) -> (i : dense)", "`i` stands twice"),
@@ -120,10 +120,11 @@ def test_levels_in_a_spec_file_and_arrays_of_scipy() -> None:
         ("(i) -> (i : dense[2, 4])", "structured.n, m."),
         ("(i) -> (i : structured[5, 4])", "1 <= n <= m"),
         ("(p_1) -> (p_1 : dense)", "another name than `p_1`"),
-        ("(i, j) -> (i : dense, ", "from `"),
+        ("(i, j) -> (i : dense, ", r"the text ends here\n.*\n {25}\^\n  note: for instance"),
         ("(i, j) -> (i + j : dense, i : compressed)", "would need negative places"),
         ("(i, j) -> (i : dense, j : singleton)", "a dense one is before it"),
-        ("-> x", "expected levels such as"),
+        ("-> x", "expected levels, but found `-`"),
+        ("(i, j) -> (i : dense, j compressed)", r"found `compressed`\n.*\n {28}\^{10}\n"),
     ],
 )
 def test_levels_that_are_wrong(text, words) -> None:

@@ -40,7 +40,7 @@ def test_planning_ends_after_the_one_that_is_wanted() -> None:
 
 
 def test_a_pass_that_is_none() -> None:
-    with pytest.raises(UsageError, match="expected the name of a pass, but `fuse` is none"):
+    with pytest.raises(UsageError, match="expected the name of a pass, but `fuse` is not one"):
         make_plans(program(), stop_after="fuse")
 
 

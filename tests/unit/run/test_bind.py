@@ -144,7 +144,7 @@ BAD_OPERANDS = {
     "object": (np.array([[None]]), ["`A`", "object"]),
     "float16": (np.ones((6, 6), np.float16), ["`A`", "float16"]),
     "strings": (np.array([["a"]]), ["`A`", "str"]),
-    "text": ("matrix.mtx", ["`A`", "str"]),
+    "text": ("matrix.mtx", ["`A`", "but this is a text"]),
     "masked": (np.ma.array(np.ones((6, 6)), mask=np.eye(6)), ["`A`", "masked", "A.filled(0)"]),
     "ragged": ([[1.0], [1.0, 2.0]], ["`A`", "array"]),
     "dict": ({"a": 1}, ["`A`", "object"]),

@@ -236,7 +236,7 @@ def test_flags_in_the_variable_reach_the_compiler(monkeypatch, real):
 @pytest.mark.parametrize("value", ["there-is-no-such-compiler", "false"])
 def test_wrong_choice_is_an_error(monkeypatch, value):
     monkeypatch.setenv("SPFGEN_CC", value)
-    with pytest.raises(ToolError, match=f"in the environment variable SPFGEN_CC, but '{value}' is none"):
+    with pytest.raises(ToolError, match=f"in the environment variable SPFGEN_CC, but '{value}' is not one"):
         compile.find_compiler()
 
 

@@ -40,6 +40,8 @@ def test_arrows_are_the_points_of_the_relation(name) -> None:
     assert len(picture.cells) == cells_of(tensor)
     assert len({(c.x, c.y) for c in picture.cells}) == len(picture.cells)
     assert all(0 <= c.x < picture.width and 0 <= c.y < picture.height for c in picture.cells)
+    axes = [label for label in picture.labels if label.kind == "axis" and label.anchor == "start"]
+    assert all(label.x + 7.3 * len(label.text) <= picture.width for label in axes)  # a letter of 12 px is 7.2 wide
 
 
 def test_every_layout_has_an_example() -> None:
@@ -47,6 +49,18 @@ def test_every_layout_has_an_example() -> None:
         tensor = example(layout_named(name))
         tensor.validate()
         assert tensor.to_numpy().any(), name
+
+
+def test_a_layout_that_holds_nothing_of_the_examples() -> None:
+    """Elements of a mesh, not assembled: the prover finds arrays."""
+    text = """
+    layout ebe(n, m) {
+        size ne
+        relation { [e, a, b] -> [i, j] : 0 <= e < ne and 0 <= a, b < 4 and i = node(e, a) and j = node(e, b) }
+        index node[ne, 4] { range 0 <= node(e, a) < n }
+        value ke[ne, 4, 4] at [e, a, b]
+    }"""
+    assert example(spfgen.parse(text).layouts["ebe"].layout()).to_numpy().any()
 
 
 def test_pointers_point_to_where_rows_begin() -> None:

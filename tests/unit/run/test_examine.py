@@ -84,14 +84,16 @@ def test_a_layout_of_the_repository(check) -> None:
 
 
 def test_kernels_with_any_name_and_any_output(check) -> None:
-    """Names that a C program has too; results with a pattern of their own, with another's, of any rank; sizes."""
+    """Names that a C program has too; results with a pattern of their own, with another's, of any rank; sizes;
+    an order of loops that is kept from call to call."""
     text = """
     kernel call { tensor A : coo  tensor y : sv  size n  y[i] += A[i, j] where i < n }
     kernel word { tensor A : csr<float, int64>  tensor C : csr shares A  C[i, j] = 2*A[i, j]  z = A[i, j] }
+    kernel solve { tensor L : csr  tensor b, x : dense  x[i] = (b[i] - sum(j < i: L[i, j]*x[j]))/L[i, i] }
     """
     code, out, _ = check(text)
     assert code == 0
-    assert out.count("5 samples equal to the dense meaning") == 2
+    assert out.count("5 samples equal to the dense meaning") == 3
 
 
 def test_a_file_with_nothing_and_a_file_that_is_wrong(check) -> None:

@@ -100,6 +100,6 @@ def test_memory_for_parts_of_a_result_without_rows() -> None:
 
 def test_the_header_says_up_to_which_sizes_it_is_good() -> None:
     plain = spfgen.compile("y[i] = A[i, j]*x[j]", A="csr", x="dense", y="dense")
-    assert "up to\n * 2^62:" in plain.header
+    assert "2^62:" in plain.header
     steep = spfgen.compile("s = A[i]*B[2147483647*i]", A="coo<double, int64>", B="coo<double, int64>")
-    assert "up to\n * 2^31:" in steep.header
+    assert "2^31:" in steep.header

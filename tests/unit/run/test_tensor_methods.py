@@ -415,7 +415,7 @@ def test_validation_again_sees_what_has_changed(monkeypatch):
 def test_wrong_arguments_are_told(tmp_path):
     tensor = spfgen.pack(DENSE, "csr")
     (tmp_path / "t.txt").write_text("no archive")
-    with pytest.raises(DataError, match=r"t\.txt cannot be read: it is no \.npz"):
+    with pytest.raises(DataError, match=r"t\.txt cannot be read: it is not an \.npz"):
         spfgen.load_tensor(tmp_path / "t.txt")
     for wrong in (lambda: tensor.save(3), lambda: spfgen.load_tensor(3)):
         with pytest.raises(UsageError, match="expected the path of a file, but this is an int"):

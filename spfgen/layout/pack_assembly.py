@@ -596,8 +596,8 @@ def variables_known(state: Entries, array: str) -> bool:
 
 
 def _make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranked], order: KeyOrder) -> None:
-    """An array whose elements leave room for what counts from them. Without entries that is the next
-    begin (order 1), at most the last one (order 0), or there is room for one, too (order 2)."""
+    """An array whose elements leave room for what counts from them. Where no entry is it has a mark, else at most the
+    last begin (order 0), the next one (order 1), or one of its own (order 2)."""
     name = rank.keys[0]
     index = state.layout.index(plan.encoded.calls[name].function)
     rows = _rows(state, rules)
@@ -617,7 +617,7 @@ def _make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     flat = flat_place(extents, places, rows.count)
     low, room = np.zeros(prod(extents), dtype=np.int64), np.zeros(prod(extents), dtype=np.int64)
     np.minimum.at(low, flat, rows.keys[0])
-    np.maximum.at(room, flat, rows.keys[0] + 1)
+    np.maximum.at(room, flat, np.maximum.reduce(rows.keys) + 1)
     used = room - low > 0
     room = np.where(used, room, int(order.rest == 2)) - low
     begins = before + np.cumsum(room) - room - low
@@ -629,12 +629,15 @@ def _make_starts(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int,
     state.starts[rank.run] = before + int(room.sum())
     if order.rest == 2:
         capacity(state, plan, rank, before + int(room.sum()) - rank.low)
+    for array in state.layout.indexes:
+        if array.name == rank.run:  # which is as long as all that
+            solved_extents(state, array, [before + int(room.sum())])
     sentinel = _sentinel(state, plan, index.name)
     if order.rest == 0:
         begins = np.minimum(begins, begins[used].max(initial=before))
         if sentinel is None and begins.size and not used.any():  # places that point somewhere, also without entries
             capacity(state, plan, rank, 1)
-    if sentinel is not None and order.rest < 2:
+    if sentinel is not None and order.rest == 0:
         begins = np.where(used, begins, sentinel)
     else:
         least, most = key_range(state, plan, name)

@@ -33,9 +33,9 @@ from spfgen.sets.uf import linear, shifted
 # --- arguments --------------------------------------------------------------------------------------------
 
 
-def with_arguments(layout: Layout) -> tuple[Layout, tuple[str, ...]]:
-    """The layout with each argument that is more than a position plus a number as a position of its own, and the names
-    of these."""
+def with_arguments(layout: Layout) -> tuple[Layout, dict[str, Expr]]:
+    """The layout with each argument that is more than a position plus a number as a position of its own, and what these
+    stand for."""
     own = {*layout.positions, *layout.coordinates}
     taken = {*own, *layout.parameters, *layout.sizes, *layout.arrays}
     made: dict[Expr, str] = {}
@@ -51,7 +51,7 @@ def with_arguments(layout: Layout) -> tuple[Layout, tuple[str, ...]]:
 
     parts = [rewrite(rule, part) for part in alternatives(layout.relation)]
     if not made:
-        return layout, ()
+        return layout, {}
     tied: list[Formula] = []
     for part in parts:
         named = variables(part)
@@ -61,7 +61,7 @@ def with_arguments(layout: Layout) -> tuple[Layout, tuple[str, ...]]:
         tied.append(conjunction([part, *ties]))
     names = tuple(made.values())
     relation = tied[0] if len(tied) == 1 else Or(tuple(tied))
-    return replace(layout, positions=(*layout.positions, *names), relation=relation), names
+    return replace(layout, positions=(*layout.positions, *names), relation=relation), {n: a for a, n in made.items()}
 
 
 def domain(progress: Progress, piece: int, position: str, keys: Sequence[str]) -> tuple[int, Affine] | None:
@@ -71,7 +71,9 @@ def domain(progress: Progress, piece: int, position: str, keys: Sequence[str]) -
     for name in keys:
         call = encoded.calls[name]
         (at, *more) = [k for k, a in enumerate(call.arguments) if a == Var(position)] or [-1]
-        if at < 0 or more or not (position in progress.arguments or _determines(encoded.layout, call)):
+        own = progress.arguments.get(position)
+        alone = own is not None and (isinstance(own, Call) or not any(calls(own)))  # counts from no other array
+        if at < 0 or more or not (alone or _determines(encoded.layout, call)):
             continue
         extent = encoded.layout.index(call.function).extents[at]
         with suppress(NotAffine):
@@ -127,7 +129,7 @@ def _counts_from(progress: Progress, piece: int, name: str, counted: str) -> Ran
     lower, upper = bounds(progress.informed[piece].project({*encoded.sizes, counted}).constraints(counted), counted)
     low = max((-(e.constant // a) for a, e in lower if not e.terms), default=0)
     highs = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
-    run = encoded.calls[counted].function if counted in encoded.calls else counted
+    run = f"values of {encoded.calls[counted].function}" if counted in encoded.calls else counted
     return Ranked(Rank("", (name,), "start", low=low, highs=highs, run=run), ((rest, 1),))
 
 
@@ -244,6 +246,77 @@ def _lower(progress: Progress, piece: Piece, position: str) -> Affine | None:
     given = {*progress.encoded.sizes, *progress.encoded.layout.coordinates}
     only = piece.with_constraints([Constraint(True, Affine(((position, 1),)) - lows[0])])
     return lows[0] if piece.project(given).is_subset(only.project(given)) else None
+
+
+# --- places that count from arrays ----------------------------------------------------------------------
+
+
+def counted_later(progress: Progress, waiting: Sequence[str]) -> tuple[str, Rules] | None:
+    """A position that counts the values of an array which lie behind one another from an element of an array that is
+    not made yet: columns(start(s) + C*k + l) = j counts k for each s and l."""
+    every = range(len(progress.encoded.pieces))
+    for position in waiting:
+        rules = [_counts_behind(progress, k, position) for k in every]
+        if all(rules):
+            return position, tuple(rules)
+    return None
+
+
+def _counts_behind(progress: Progress, piece: int, position: str) -> Ranked | None:
+    encoded = progress.encoded
+    lower, _ = bounds(progress.informed[piece].project({*encoded.sizes, position}).constraints(position), position)
+    first = [-(e.constant // a) for a, e in lower if not e.terms]
+    for name, call in encoded.calls.items():
+        value = progress.value(piece, name)
+        if call.function in progress.built or len(call.arguments) != 1 or value is None or not first:
+            continue
+        argument = linear(call.arguments[0])
+        begins = {n for n, _ in _open_calls(progress)} & argument.names()
+        others = argument.names() - begins - {position} - encoded.sizes
+        if not begins or argument.coefficient(position) < 1 or not others <= progress.known:
+            continue
+        of_begins = {n for b in begins for n in argument_names(encoded.calls[b])} - encoded.sizes
+        groups = tuple(Affine(((n, 1),)) for n in sorted(others | of_begins))
+        return Ranked(Rank(position, (name,), "slots", low=max(first), groups=groups, later=True), (value,))
+    return None
+
+
+def begins(progress: Progress) -> Rules | None:
+    """An array at known places from whose elements places in another array count: there is room for all that may."""
+    encoded = progress.encoded
+    every = range(len(encoded.pieces))
+    for name, call in _open_calls(progress):
+        for other in encoded.calls.values():
+            mine = speaking(encoded, name)
+            if other.function == call.function or len(other.arguments) != 1:
+                continue
+            argument = linear(other.arguments[0])
+            rest = argument.without(name)
+            if argument.coefficient(name) != 1 or not rest.names() <= progress.known:
+                continue
+            rooms = {k: _most_of(progress, k, rest, argument_names(call)) for k in mine}
+            if mine and all(rooms.values()):
+                _made(progress, call.function)
+                rank = Rank("", (name,), "start", run=other.function)
+                return tuple(Ranked(rank, ((rest, 1), *rooms[k])) if k in rooms else None for k in every)
+    return None
+
+
+def _most_of(progress: Progress, piece: int, value: Affine, places: set[str]) -> tuple[tuple[Affine, int], ...]:
+    """Upper bounds of the value, made of what is the same at each of the places of an array."""
+    encoded = progress.encoded
+    same = {n for n, c in encoded.calls.items() if argument_names(c) <= places and c.function in progress.built}
+    wide = progress.informed[piece].reordered(Space((*encoded.space.names, "most")))
+    wide = wide.with_constraints([Constraint(True, value - Affine((("most", 1),)))])
+    positions = sorted(value.names() & {*encoded.layout.positions})
+    for more in ((), *((p,) for p in positions)):  # of each entry, the most of what lies beside it
+        kept = {*encoded.sizes, *places, *same, *more}
+        _, upper = bounds(wide.project({*kept, "most"}).constraints("most"), "most")
+        found = tuple((e, a) for a, e in upper if e.names() <= progress.known)
+        whole = tuple((e, a) for e, a in found if not e.names() & encoded.sizes)
+        if found:
+            return (whole or found)[:1]  # what the extents cut off has room, too
+    return ()
 
 
 # --- chunks -----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ to be, and a pointer array leaves the room that the entries between two of its e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -26,7 +26,17 @@ from spfgen.errors import Unsupported
 from spfgen.facts.formula import Call, Expr, Var, calls, show, variables
 from spfgen.layout.alternatives import apart, in_turn, informed_piece, taken_once
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_free import chunk, digits, domain, lowest, rounds_of, start, with_arguments
+from spfgen.layout.pack_free import (
+    begins,
+    chunk,
+    counted_later,
+    digits,
+    domain,
+    lowest,
+    rounds_of,
+    start,
+    with_arguments,
+)
 from spfgen.layout.pack_progress import Progress, bounds_of, only_call, size_names, speaking
 from spfgen.layout.pack_rules import Computed, PackPlan, Rank, Ranked, Rule, Rules, Widened, shift
 from spfgen.layout.points import Encoded, argument_names, encode, involved
@@ -46,7 +56,7 @@ def pack_plan(layout: Layout) -> PackPlan:
         error.__traceback__ = None
         wide, arguments = with_arguments(layout)
         for free in (False, True):
-            for one, own in ((layout, ()), (wide, arguments)):
+            for one, own in ((layout, {}), (wide, arguments)):
                 if free or own:
                     with suppress(Unsupported):
                         return replace(_pack_plan(one, own, free), otherwise=error)
@@ -62,7 +72,9 @@ def chunk_plan(layout: Layout) -> PackPlan | None:
     return None
 
 
-def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = False, chunks: bool = False) -> PackPlan:
+def _pack_plan(
+    layout: Layout, arguments: Mapping[str, Expr] | None = None, free: bool = False, chunks: bool = False
+) -> PackPlan:
     """`free`: what the relation leaves open is chosen; `chunks`: before anything is ranked by its keys."""
     encoded = in_turn(encode(layout))
     encoded = apart(encoded) if free else encoded
@@ -73,7 +85,7 @@ def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = Fal
     encoded = replace(encoded, pieces=tuple(p for p, _ in both))
     informed = tuple(known for _, known in both)
     given = {*layout.parameters, *layout.coordinates}
-    progress = Progress(encoded, informed, set(given), set(encoded.sizes), arguments)
+    progress = Progress(encoded, informed, set(given), set(encoded.sizes), arguments or {})
     progress.learn()
     steps: list[Rules] = []
     waiting = list(layout.positions)
@@ -93,7 +105,7 @@ def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = Fal
         else:
             needed = (digits(progress) or start(progress, waiting)) if free and chosen is None else None
             if free and needed is None and chosen is None:
-                chosen = chunk(progress, waiting, True)
+                chosen = chunk(progress, waiting, True) or counted_later(progress, waiting)
             if needed is None and chosen is None:
                 needed = _needed_array(progress) or _needed_size(progress)
             if free and needed is None and chosen is None:
@@ -107,16 +119,14 @@ def _pack_plan(layout: Layout, arguments: tuple[str, ...] = (), free: bool = Fal
         waiting.remove(position)
         steps.append(found)
         _after(progress, position, found)
-    while (
-        needed := _needed_array(progress) or (digits(progress) or start(progress, ()) if free else None)
-    ) is not None:
+    while (needed := _array_left(progress, free)) is not None:
         steps += [needed, *_writes(progress)]
     steps += _of_places(progress)
     _check_built(progress)
     never = (Constraint(False, Affine((), -1)),)
     own = taken_once(encoded, informed)
     belongs = tuple(never if p.is_empty() else tuple(p.project(given).constraints()) for p in own)
-    injective = _is_injective(layout, encoded, steps, set(arguments))
+    injective = _is_injective(layout, encoded, steps, set(arguments or ()))
     plan = PackPlan(encoded, belongs, progress.with_solved(steps), _sentinels(progress), injective)
     _check_padding(plan)
     return plan
@@ -135,6 +145,13 @@ def _check_padding(plan: PackPlan) -> None:
                     layout.index(function).span or layout.span,
                     ("give it a range with a value that the relation leaves out: -1 <= f(p) < n, and 0 <= f(p)",),
                 )
+
+
+def _array_left(progress: Progress, free: bool) -> Rules | None:
+    """An array that is made when all positions are known."""
+    if not free:
+        return _needed_array(progress)
+    return begins(progress) or _needed_array(progress) or digits(progress) or start(progress, ())
 
 
 def _follows(progress: Progress, waiting: Iterable[str]) -> bool:

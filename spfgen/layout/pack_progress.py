@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from spfgen.facts.formula import Expr
 from spfgen.layout.pack_rules import Rules, Solved, needs
 from spfgen.layout.points import Encoded, argument_names, involved
 from spfgen.sets.affine import Affine
@@ -18,16 +19,16 @@ from spfgen.sets.named import Case, Constraint, Piece, Space
 class Progress:
     """While planning: what is known, which arrays are made.
 
-    `arguments`: positions that stand for arguments of calls. `extra`: columns that are keys of a position besides the
-    calls at it, where packing may choose; `counted`: calls of which it has counted the values.
-    `whole`: a position is ranked only by all that is found at it.
+    `arguments`: positions that stand for arguments of calls, with these. `extra`: columns that are keys of a position
+    besides the calls at it, where packing may choose; `counted`: calls of which it has counted the values. `whole`: a
+    position is ranked only by all that is found at it.
     """
 
     encoded: Encoded
     informed: tuple[Piece, ...]
     known: set[str]
     placed: set[str]
-    arguments: tuple[str, ...] = ()
+    arguments: Mapping[str, Expr] = field(default_factory=dict)
     built: set[str] = field(default_factory=set)
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
     whole: bool = False

@@ -264,6 +264,26 @@ layout list_of_runs(n, m) {
     index hi[nr] { range 0 <= hi(q) <= m }
     value val[nr] at [q]
 }
+layout slices_with_widths(n, m; C = 2) {
+    size nnz
+    relation { [s, k, l] -> [i, j] : 0 <= C*s < n and 0 <= k < width(s) and 0 <= l < C
+        and i = C*s + l and j = col(start(s) + C*k + l) and 0 <= j }
+    index width[ceil(n/C)] { range 0 <= width(s) }
+    index start[ceil(n/C)] { range 0 <= start(s) <= nnz  property forall s : start(s) + C*width(s) <= nnz }
+    index col[nnz] { range -1 <= col(p) < m }
+    value val[nnz] at [start(s) + C*k + l]
+}
+layout slices_with_offsets(n, m; C = 4) {
+    size len
+    relation { [s, k, l] -> [i, j] : 0 <= C*s < n and 0 <= l < C and 0 <= k and off(s) + C*k < off(s + 1)
+        and i = C*s + l and j = col(off(s) + C*k + l) and 0 <= j }
+    index off[ceil(n/C) + 1] {
+        range 0 <= off(s) <= len
+        property increasing  property off(0) = 0  property off(ceil(n/C)) = len
+    }
+    index col[len] { range -1 <= col(p) < m }
+    value val[len] at [off(s) + C*k + l]
+}
 layout half_of_blocks(n, m) {
     size nb
     relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r
@@ -322,6 +342,8 @@ DENSE = np.array([[1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 0, 0, 0, 0], [0, 9, 0, 0, 0, 
                                                                   [0, 0, 0, 0, 0, 1, 2]]}),
         ("rows_by_their_place", {"inv": [0, 1, 2, 3]}),
         ("jagged", {"start": [0, 7, 7, 8], "cnt": [7, 0, 1, 3]}),
+        ("slices_with_widths", {"start": [0, 14], "width": [7, 3]}),
+        ("slices_with_offsets", {"off": [0, 28]}),
     ],
 )  # fmt: skip
 def test_arrays(name: str, expected: dict[str, object]) -> None:

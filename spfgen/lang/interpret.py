@@ -28,7 +28,8 @@ point after another. A statement reads what was before it.
 
 **What is not stored.** In tensors that `fills` names, an entry that equals the fill is not stored (or `stored` says
 which are). A value that is made of such fills alone and is 0 makes a product 0, and a quotient or remainder of which it
-is the dividend, whatever the other factor is: 0 times inf is 0 there.
+is the dividend, whatever the other factor is: 0 times inf is 0 there. Where the target is dense, and the value divides
+outside of reductions, it is as in numpy there.
 
 Loops run one index after another in the order in which they are written, ascending.
 """
@@ -50,7 +51,7 @@ from spfgen.lang.oracle.names import Names
 from spfgen.lang.oracle.tree import all_steps, index_names, indices_in_order, nodes_of, used_in
 from spfgen.lang.oracle.values import Frame, Values
 from spfgen.lang.products import first_beyond
-from spfgen.lang.uses import leaves_the_rest
+from spfgen.lang.uses import divides, leaves_the_rest
 
 Array = npt.NDArray[Any]
 
@@ -158,6 +159,8 @@ class Run(Values):
         for part in conjuncts(step.where) if step.where is not None else ():
             if variables(part) <= {*inner.indices, *self.sizes}:
                 inner = replace(inner, mask=inner.mask & self.formula(part, inner.indices))
+        exact = divides(step.value) and step.target.tensor not in self.fills
+        frame, inner = replace(frame, exact=exact), replace(inner, exact=exact)
         found = self.summed(step.value, inner, scalars, step.op, step.function, step.where)
         places, inside = self.places(step.target, target.shape, inner, scalars)
         mask = np.broadcast_to(np.asarray(inside & np.asarray(found.inside) & inner.mask), inner.shape)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spfgen.ir import walk
-from spfgen.lang.nodes import Access, For, If, Let, Range, Set, Statement, While
+from spfgen.ir import children, walk
+from spfgen.lang.nodes import Access, Apply, Constant, For, If, Let, Range, Reduce, Set, Statement, While
 
 
 def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
@@ -17,6 +17,19 @@ def accesses_in(steps: Sequence[Any]) -> Iterator[Access]:
 def statements_in(steps: Sequence[Any]) -> Iterator[Statement]:
     """All equations."""
     return (n for s in steps for n in walk(s) if isinstance(n, Statement))
+
+
+def divides(value: Any) -> bool:
+    """Whether numbers are divided outside of reductions, by anything but a number other than 0: where the result is
+    dense, that is computed as in numpy, where 0/0 is nan."""
+    match value:
+        case Reduce() | Access():
+            return False
+        case Apply(_, (_, divisor)) if value.operator.is_quotient and not (
+            isinstance(divisor, Constant) and divisor.value
+        ):
+            return True
+    return any(divides(part) for part in children(value))
 
 
 def leaves_the_rest(step: Statement) -> bool:

@@ -213,8 +213,9 @@ def _orders(layout: Layout, plan: PackPlan) -> tuple[KeyOrder, ...]:
         if of_property and not broken:
             first, broken = reason, True
         first = first or reason
-    if plan.otherwise is not None:
-        raise with_remedy(plan.otherwise, layout) from None
+    if (known := plan.otherwise) is not None:
+        notes = [*known.notes, f"numbered as packing is free to: {first}"]
+        raise with_remedy(Unsupported(known.message, known.span, notes), layout) from None
     order = "as its `pack` clause says" if layout.hints else "in ascending order"
     notes = [f"{order}: {first}"]
     if layout.hints:

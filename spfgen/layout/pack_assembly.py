@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from spfgen import tuning
 from spfgen.errors import DataError, InternalError, Unsupported
 from spfgen.facts.formula import Expr, Var, calls, show, variables
 from spfgen.layout.fill import differs, filled
@@ -51,6 +52,10 @@ class Elsewhere(Exception):
         super().__init__("entries go to another alternative")
         self.entries = entries
         self.pieces = pieces
+
+
+class Together(DataError):
+    """Entries that a layout would store with others, which are not there, or twice."""
 
 
 class NotWhole(Exception):
@@ -364,9 +369,13 @@ def _groups(state: Entries, plan: PackPlan, rank: Rank, rows: Array) -> list[Arr
         return _subscripts(state, plan, rank.begin, rows)
     if rank.groups is None:
         return _subscripts(state, plan, rank.keys[0], rows, rank.position)
+    return _columns(state, rank.groups, rows)
+
+
+def _columns(state: Entries, values: tuple[Affine, ...], rows: Array) -> list[Array]:
+    """The values of these rows."""
     return [
-        np.broadcast_to(np.asarray(affine_value(g, state.known), dtype=np.int64), (state.count,))[rows]
-        for g in rank.groups
+        np.broadcast_to(np.asarray(affine_value(v, state.known), dtype=np.int64), (state.count,))[rows] for v in values
     ]
 
 
@@ -375,7 +384,8 @@ def _keyed(state: Entries, plan: PackPlan, rank: Rank, rules: Mapping[int, Ranke
     rows = _rows(state, rules)
     if not rank.run:
         return rows
-    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, _groups(state, plan, rank, rows.rows))])
+    groups = [*_groups(state, plan, rank, rows.rows), *_columns(state, rank.within or (), rows.rows)]
+    return _Rows(rows.rows, [_numbered(state, plan, rank, rows, groups)])
 
 
 def _numbered(state: Entries, plan: PackPlan, rank: Rank, rows: _Rows, groups: list[Array]) -> Array:
@@ -1025,9 +1035,9 @@ def _check_equal(state: Entries, rows: Array, stored: Array, places: Array) -> N
 
 def check_shared(state: Entries, plan: PackPlan) -> None:
     """Where several points share a value, the arrays hold the entries and nothing else. Raises DataError."""
-    if plan.injective:
-        return
     layout = state.layout
+    if plan.injective or (state.count > tuning.PACK_BY_NUMPY and _is_alone(layout)):
+        return
     points = enumerate_points(layout, state.sizes, state.arrays)
     columns = [points.columns[c] for c in layout.coordinates]
     filled = np.zeros(points.count, dtype=bool)
@@ -1038,6 +1048,13 @@ def check_shared(state: Entries, plan: PackPlan) -> None:
     if int(np.count_nonzero(filled)) == (len(own[0]) if own else int(differs(state.values, layout.fill).sum())):
         return
     _report_shared(layout, [c[filled] for c in columns], own)
+
+
+def _is_alone(layout: Layout) -> bool:
+    """Whether each place of the only value array is proved to stand for one coordinate."""
+    from spfgen.layout.proofs import one_coordinate  # few entries do without the prover
+
+    return len(layout.values) == 1 and one_coordinate(layout, layout.values[0]).proved
 
 
 def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) -> None:
@@ -1051,10 +1068,12 @@ def _report_shared(layout: Layout, points: list[Array], entries: list[Array]) ->
     wrong = np.flatnonzero((times > 0) & ~known)
     if len(wrong):
         at = tuple(int(c[first[wrong[0]]]) for c in both)
-        raise DataError(
+        raise Together(
             f"expected a value at {at}, which layout `{layout.name}` stores together with others, but there is none"
         )
     twice = np.flatnonzero(times > 1)
     if len(twice):
         at = tuple(int(c[first[twice[0]]]) for c in both)
-        raise Unsupported(f"layout `{layout.name}` cannot be packed: it stores the coordinate {at} twice", layout.span)
+        raise Together(
+            f"expected entries that layout `{layout.name}` stores once, but it has two places for that at {at}"
+        )

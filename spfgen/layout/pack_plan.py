@@ -199,6 +199,11 @@ def _rule(progress: Progress, piece: int, position: str) -> Rule | str:
     if not keys and not extra:
         found = later(progress, piece, position) or run(progress, piece, position)
         return reason if found is None else replace(found, rank=replace(found.rank, hint=more))
+    along = None if extra else run(progress, piece, position)
+    if along is not None and along.rank.same and all(d == 1 for _, (_, d) in keys):
+        # One value for a run: where it changes, a run ends, and there are several with these keys.
+        apart = tuple(e for _, (e, _) in keys)
+        return replace(along, rank=replace(along.rank, hint=more, within=apart))
     rank = _counted(progress, piece, position, tuple(n for n, _ in keys))
     if isinstance(rank, Rank):
         _check_purposes(progress.encoded, rank)

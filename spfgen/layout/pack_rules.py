@@ -43,7 +43,7 @@ class Rank:
     low     the first position there is; those of "pointer", "ends", "counts" and "padded" lie in [f(e) - base, ...),
             for "ends" before other - past: index arrays of Fortran begin with 1.
     groups  for "slots": the values that say the group, where they are not the other arguments of the keys; for "places"
-            the arguments of the call. `within`: what is counted begins anew where these change.
+            the arguments of the call. `within`: what is counted, or a run, begins anew where these change.
     later   the arrays of the keys are written once their places are known.
     extra   columns that are keys, too, behind the calls.
     run     the keys are not calls: positions are runs of neighbouring values, with equal stored values if `same`.

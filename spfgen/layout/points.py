@@ -335,15 +335,17 @@ def _next(encoded: Encoded, piece: Piece, known: set[str], unknown: list[str]) -
     if not bounded:
         raise InternalError(f"layout `{encoded.layout.name}` gives no bounds for {', '.join(unknown)}")
     first, *others = bounded
-    found = [
-        o for o in others if o.name in encoded.layout.positions and _follows(encoded, piece, known, o.name, first.name)
-    ]
-    return (*found, first)[0]
+    names = {o.name for o in others}
+    for call in encoded.calls.values():
+        needed = argument_names(call) - known
+        if needed and needed <= names and _follows(encoded, piece, known, needed, first.name):
+            return next(o for o in others if o.name in needed)
+    return first
 
 
-def _follows(encoded: Encoded, piece: Piece, known: set[str], position: str, name: str) -> bool:
-    """Whether a call at the position, once that is known, says what the name is."""
-    ready = {n for n, c in encoded.calls.items() if argument_names(c) <= known | {position}} - known
+def _follows(encoded: Encoded, piece: Piece, known: set[str], others: set[str], name: str) -> bool:
+    """Whether a call at the others, once these are known, says what the name is."""
+    ready = {n for n, c in encoded.calls.items() if argument_names(c) <= known | others} - known
     value = single_value(piece.project(known | ready | {name}).constraints(name), name)
     return value is not None and bool(value[0].names() & ready)
 

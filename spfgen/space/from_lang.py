@@ -27,7 +27,7 @@ from spfgen.space.tensors import inputs_and_outputs, make_tensors
 from spfgen.space.terms import make_group
 from spfgen.space.transform import transformed
 from spfgen.space.unions import merges
-from spfgen.space.values import UnstoredDivisor, combined_type
+from spfgen.space.values import SeveralPlaces, UnstoredDivisor, combined_type
 
 
 def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -39,7 +39,7 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         return join_steps(kernel, layouts)
     try:
         return _join_sums(kernel, layouts)
-    except UnstoredDivisor:
+    except (UnstoredDivisor, SeveralPlaces):
         if kernel.is_scheduled or any(_recurs(s) for s in kernel.statements):
             raise
         return join_steps(kernel, layouts)

@@ -189,11 +189,13 @@ class IndexExtents:
         return Bin("+", whole, expr) if isinstance(expr, Num) and expr.value < 0 else expr
 
     def by_link(self, index: str) -> Expr | None:
+        """A product where there is one: no quotient by a part of length 0 is the extent."""
         for link in self.normal.links:
             if link.whole == index:
                 parts = [self.known(p) for p in link.parts]
                 if all(p is not None for p in parts):
                     return _product([p for p in parts if p is not None])
+        for link in self.normal.links:
             if index in link.parts:
                 others = [self.known(p) for p in link.parts if p != index]
                 whole = self.known(link.whole)

@@ -34,12 +34,14 @@ class Region:
 @dataclass(frozen=True)
 class Regions:
     """What is known of the values of a kernel: the `layouts` of its tensors; those that are `dense` have a value of
-    their own everywhere. `inlined` are the values of scalars that nothing changes."""
+    their own everywhere. `inlined` are the values of scalars that nothing changes. Where they are `exact`, what is not
+    stored is a number as any other: 0 times infinity is nan."""
 
     layouts: Mapping[str, Layout]
     dense: frozenset[str]
     types: Types
     inlined: Mapping[str, Any]
+    exact: bool = False
 
     def fill(self, value: Any) -> Any:
         """The value where no sparse tensor stores anything, if that is one number; else None."""
@@ -105,9 +107,14 @@ class Regions:
     def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
         """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan
         for 0*inf. A dividend does: where it is not stored, the quotient is 0, whatever the divisor is."""
-        found = [(p, r) for p, number, r in self.types.known(value) if fills[p] is not None and fills[p] == number]
+        found = [
+            (p, r)
+            for p, number, r in self.types.known(value, self.exact)
+            if fills[p] is not None and fills[p] == number
+        ]
         whole = None if not found or any(f is None for f in fills) else self.types.fold(value, fills)
-        return found if whole is None or value.operator.is_quotient else [(p, r) for p, r in found if r == whole]
+        by_convention = value.operator.is_quotient and not self.exact
+        return found if whole is None or by_convention else [(p, r) for p, r in found if r == whole]
 
     def declared(self, space: Any, arguments: Mapping[str, Any]) -> list[Region] | None:
         """The regions that a function of the user declares."""

@@ -68,14 +68,14 @@ class Types:
             return tuple(settled(k) for k in kinds)
         return loop(value.op, fitting(value.op, value.arguments, kinds), value.span).arguments
 
-    def known(self, value: lang.Apply) -> tuple[tuple[int, Any, Any], ...]:
-        """(place, number, result): that argument decides, whatever the others are."""
+    def known(self, value: lang.Apply, exact: bool = False) -> tuple[tuple[int, Any, Any], ...]:
+        """(place, number, result): that argument decides, whatever the others are; `exact`: not by convention."""
         operator = value.operator
         if not operator.known and not operator.annihilators and not operator.unstored:
             return ()
         kind = self.arguments(value)[0]
         # 0 is nothing only where it is not stored: 0*x that someone writes is nan for an infinite x
-        literal = {k for k, a in enumerate(value.arguments) if is_literal(a)}
+        literal = {k for k, a in enumerate(value.arguments) if exact or is_literal(a)}
         absent = [k for k in operator.known_of(kind, stored=False) if k[0] not in literal]
         return (*absent, *(k for k in operator.known_of(kind) if k[0] in literal))
 

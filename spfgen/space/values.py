@@ -55,7 +55,7 @@ def make_expression(
         return Group(text, op, statement.target.tensor, (), None, statement.span), ()
     if len(points) > 1:
         layout = tensors[statement.target.tensor].layout.name
-        raise Unsupported(
+        raise SeveralPlaces(
             f"`{statement.target.tensor}` in layout `{layout}` has places of several kinds, which only sums can fill",
             statement.target.span,
             ("a sum of products can be stored there: write the value into another tensor first",),
@@ -177,6 +177,10 @@ class _Apart:
         if len(both) != 1 or len(alone) != 1 or both[0].guards:
             return False
         return _same_points(alone[0], both[0])
+
+
+class SeveralPlaces(Unsupported):
+    """The target has places of several kinds, and its value is more than a sum of products: steps can do that."""
 
 
 class UnstoredDivisor(Unsupported):

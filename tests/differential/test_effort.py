@@ -339,3 +339,27 @@ def test_pairs_of_layouts(text: str, a: str, b: str, result: str) -> None:
         return found.total / (n + sum(len(o.entries) for o in given.values()))
 
     assert taken(48) <= 2.2 * taken(12)
+
+
+def test_rows_by_their_place_are_not_looked_for_at_each_entry() -> None:
+    """The array says for each row at which position it is: rows come first."""
+    spec = spfgen.parse("""
+    layout placed(n, m) {
+        size nnz
+        relation { [q, p] -> [i, j] :
+            0 <= q < n and ptr(q) <= p < ptr(q + 1) and q = place(i) and j = col(p) }
+        index place[n] { range 0 <= place(i) < n  property injective }
+        index ptr[n + 1] { range 0 <= ptr(q) <= nnz  property increasing }
+        index col[nnz] { range 0 <= col(p) < m  property strictly increasing within ptr }
+        value val[nnz] at [p]
+    }""")
+
+    def taken(n: int) -> float:
+        found = Effort()
+        with by_the_interpreter(found) as ran:
+            kernel = spfgen.compile("y[i] = A[i,j]*x[j]", A=spec.layouts["placed"], x="dense", y="dense")
+            kernel(A=spfgen.pack(np.eye(n), spec.layouts["placed"]), x=np.ones(n))
+        assert ran
+        return found.total
+
+    assert taken(40) <= 4 * taken(10) + 8

@@ -208,3 +208,17 @@ def test_a_layout_that_cannot_be_written_is_not_supported(value: str) -> None:
     kernel = spfgen.parse(f"kernel k {{ {tensors} C[i,i] = {value}*D[i,i] }}")
     with pytest.raises(Unsupported, match="cannot be an output"):
         kernel.kernels["k"].compile()
+
+
+def test_places_of_several_kinds_hold_more_than_sums() -> None:
+    """Every second row is stored from its end: a value around a sum is written in both ways."""
+    spec = spfgen.parse("""
+    layout snake(n, m) {
+        relation { [a, b] -> [i, j] : 0 <= a < n and 0 <= b < m and i = a
+            and (a mod 2 = 0 and j = b or a mod 2 = 1 and j = m - 1 - b) }
+        value val[n, m] at [a, b]
+    }
+    kernel k { tensor M : csr tensor A, B : dense tensor C : snake  C[i,j] = M[i,j]*sum(k: A[i,k]*B[k,j]) }""")
+    m, a, b = matrix((5, 4)), matrix((5, 3), 1), matrix((3, 4), 1)
+    result = spec.kernels["k"].compile()(M=scipy.sparse.csr_array(m), A=a, B=b)
+    np.testing.assert_array_equal(result.to_numpy(), m * (a @ b))

@@ -487,6 +487,15 @@ def test_a_concatenation_says_its_extent_where_a_quotient_does_not() -> None:
     np.testing.assert_array_equal(found, np.concatenate([A, A]).reshape(6, 2, 7).transpose(2, 0, 1))
 
 
+def test_a_product_says_an_extent_where_a_quotient_does_not() -> None:
+    first = "split(A[n], n -> (i, k))*collapse(B[o,k,p], (o, p) -> i)"
+    text = f"R[i,j] = concat(({first}, split(C[q], q -> (i, l))), (k, l) -> j)"
+    kernel = spfgen.compile(text, A="dense", B="dense", C="dense")
+    last = np.arange(20.0)
+    found = kernel(A=np.zeros(0), B=np.zeros((2, 0, 2)), C=last, sizes={"k": 0, "l": 5})
+    np.testing.assert_array_equal(found, last.reshape(4, 5))
+
+
 def test_a_reduction_within_one_that_has_a_single_point() -> None:
     """Whose parts are those of the inner one."""
     kernel = spfgen.compile("s = sum(i: slice(sum(k: A[k,j]), j -> i, (0, 1, 2)))", A="dense")

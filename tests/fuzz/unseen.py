@@ -905,7 +905,8 @@ layout NAME(nrow, ncol) {
 def msr(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Made:
     """The diagonal, a place that nothing uses, the rest; one array has the pointers first and then the columns."""
     nrow, ncol = shape
-    found = [np.setdiff1d(subset(rng, ncol, density), [r]) for r in range(nrow)]
+    within = min(ncol, nrow + 1)  # as far as the range of the one array is sure to go
+    found = [np.setdiff1d(subset(rng, within, density), [r]) for r in range(nrow)]
     ptr = pointer([len(f) for f in found]) + nrow + 1
     cols = [c for f in found for c in f]
     return {"nnz": len(cols)}, {"ja": [*ptr, *cols]}

@@ -12,6 +12,7 @@ from spfgen.cir.lower import entries, finds, folds, from_steps, hoist, levels, p
 from spfgen.cir.lower.clearing import cleared, cleared_span
 from spfgen.cir.lower.cost import cost_expr, named
 from spfgen.cir.lower.layout import field_name, structs
+from spfgen.cir.lower.parallel import privatised
 from spfgen.cir.lower.register_tile import tile
 from spfgen.cir.lower.scope import Scope
 from spfgen.cir.lower.transpose import transpose
@@ -441,9 +442,9 @@ class Lowering(Values):
         if plan.parallel:
             comment.append(c.Comment(f"parallel over {self.names[plan.dim]}: {plan.because}"))
         if plan.private:
-            return [*comment, *parallel.with_own_scalars(self, plan, scope)]
+            return [*comment, *privatised.with_own_scalars(self, plan, scope)]
         if plan.copies:
-            return [*comment, *parallel.with_own_arrays(self, plan, scope)]
+            return [*comment, *privatised.with_own_arrays(self, plan, scope)]
         if plan.parallel and parallel.needs_parts(plan):
             return [*comment, *parallel.on_threads(self, plan, scope)]
         lines = [*cleared_span(self, plan, plan.low, plan.high, scope), *self.whole_scan(plan, scope, comment)]

@@ -25,12 +25,14 @@ ANNIHILATED = {"multiply": (0, 1), "divide": (0,), "floor_divide": (0,), "remain
 class Frame:
     """The points at which a value is computed: a table of `shape`, with the value of each index at each point.
     Where it is `strict`, a term that is read outside makes a whole sum so. Points that `mask` leaves out do not count.
+    Where it is `exact`, what is not stored is a number as any other.
     """
 
     shape: tuple[int, ...] = ()
     indices: Mapping[str, Array] = field(default_factory=dict)
     strict: bool = False
     mask: Any = True
+    exact: bool = False
 
     def extended(self, ranges: Sequence[tuple[str, int, int]]) -> Frame:
         """With an axis for each further index, of (name, low, high)."""
@@ -253,7 +255,7 @@ class Values(Ranges):
             ]
             sums = self.apply(op, None, zeros)
             for place, one in enumerate(arguments):  # an infinity that is not stored stays one
-                if one.absent is not None and np.asarray(one.value).dtype.kind == "f":
+                if not frame.exact and one.absent is not None and np.asarray(one.value).dtype.kind == "f":
                     endless = np.asarray(one.absent) & np.isinf(one.value)
                     if endless.any():
                         own = -np.asarray(one.value) if place and op == "subtract" else np.asarray(one.value)
@@ -272,7 +274,7 @@ class Values(Ranges):
         for other in insides[1:]:
             inside = inside & other
         result = self.apply(op, function, values)
-        if function is None and op in ANNIHILATED:
+        if function is None and op in ANNIHILATED and not frame.exact:
             for place in ANNIHILATED[op]:
                 one = arguments[place]
                 if one.absent is None:
@@ -380,8 +382,10 @@ class Values(Ranges):
                 return self.tensors[tensor].dtype.type(self.fills[tensor]) if tensor in self.fills else None
             case n.Apply(op, arguments, _, function):
                 found = [of(a) for a in arguments]
-                if function is None and any(
-                    found[p] is not None and found[p] == 0 for p in ANNIHILATED.get(op, ()) if p < len(found)
+                if (
+                    function is None
+                    and not frame.exact
+                    and any(found[p] is not None and found[p] == 0 for p in ANNIHILATED.get(op, ()) if p < len(found))
                 ):
                     return 0
                 return None if any(f is None for f in found) else plain(self.apply(op, function, found))

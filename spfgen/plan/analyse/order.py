@@ -159,17 +159,25 @@ class _Search:
 
     def leading(self) -> list[str]:
         """The first unknown position of each sparse operand: the order of a layout's positions is the natural one.
-        But one that is stored at another position comes after that one, where it can: it need not be looked for."""
-        operands = [*self.instance.reads, self.instance.target]
-        waiting = [[p for p in o.positions if p in self.unknown] for o in operands if o.sparse]
-        return [next(self.holding(first, others), first) for first, *others in filter(None, waiting)]
+        But one that is stored at another position, or at indices, comes after those, where it can: it need not be
+        looked for."""
+        operands = [o for o in (*self.instance.reads, self.instance.target) if o.sparse]
+        found = []
+        for operand in operands:
+            waiting = [p for p in operand.positions if p in self.unknown]
+            if waiting:
+                named = {v for s in operand.subscripts for v in variables(s)}
+                others = [*waiting[1:], *(i for i in self.instance.indices if i in named & {*self.unknown})]
+                found.append(next(self.holding(waiting[0], others), waiting[0]))
+        return found
 
     def holding(self, position: str, others: list[str]) -> Iterator[str]:
-        """Those of the others that can be scanned now and have this position stored."""
-        for other in others:
-            stored = (c for c, needs in self.needs.items() if other in needs and needs <= self.known | {other})
-            if any(self.equal(c, position) for c in stored) and self.bounded([other]):
-                yield other
+        """The first of the others, in all of which calls that can be read now have this position stored."""
+        for call, needs in self.needs.items():
+            open_needs = [o for o in others if o in needs]
+            readable = open_needs and needs <= self.known.union(open_needs)
+            if readable and self.equal(call, position) and self.bounded(open_needs) == open_needs:
+                yield open_needs[0]
 
     def outer(self, indices: list[str], operands: list[Operand]) -> list[str]:
         """Indices that no sparse operand has and that are never the fastest-running subscript: best outermost."""

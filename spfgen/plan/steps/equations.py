@@ -9,8 +9,8 @@ from spfgen.facts.formula import ZERO, Compare, Formula, Var, conjunction, conju
 from spfgen.ir import rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
-from spfgen.lang.products import OPERATORS
 from spfgen.lang.types import TYPES
+from spfgen.lang.uses import divides
 from spfgen.plan.nodes import Block, Emptied, If, Let, Plan
 from spfgen.plan.steps.env import Env, accesses_of, cast, number_of
 from spfgen.plan.steps.hoisting import Hoisting
@@ -62,9 +62,10 @@ class Equations(Hoisting):
         first, eq = self.hoisted(eq, env)
         if first:
             return [*first, *self.equation(eq, env)]
-        env = replace(env, plain=is_plain_quotient(eq))
-        found = None if reads or env.plain else self.regions.of(eq.value)
-        fill = None if reads or env.plain else self.regions.fill(eq.value)
+        env = replace(env, plain=divides(eq.value))
+        regions = replace(self.regions, exact=env.plain)
+        found = None if reads else regions.of(eq.value)
+        fill = None if reads else regions.fill(eq.value)
         conditions = self.where_it_runs(eq, access)
         parts: list[Plan] = []
         if eq.updates is not None:
@@ -232,27 +233,6 @@ class Equations(Hoisting):
         if kept:  # one thread adds to a table
             env = replace(env, parallel=False)
         return [*first, *emptied, *self.passes(regions, eq.indices, conditions, leaf, env, eq.subscripts)]
-
-
-def is_plain_quotient(eq: Equation) -> bool:
-    """Whether numbers are divided outside of sums, and nothing but `+ - * /` is around: that is computed at all points
-    of a dense result, as in numpy, where 0/0 is nan."""
-
-    def plain(value: Any) -> bool:
-        match value:
-            case lang.Apply(op, arguments, function=None):
-                return op in OPERATORS and all(map(plain, arguments))
-            case lang.Reduce("add", _, inner, function=None):
-                return plain(inner)
-        return isinstance(value, lang.Access | lang.Constant | lang.Local)
-
-    def divides(value: Any) -> bool:
-        match value:
-            case lang.Apply(op, arguments):
-                return op == "divide" or any(map(divides, arguments))
-        return False
-
-    return (eq.updates is None or eq.updates.op in ("add", "subtract")) and divides(eq.value) and plain(eq.value)
 
 
 def _writes_all(eq: Equation) -> bool:

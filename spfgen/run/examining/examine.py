@@ -342,10 +342,11 @@ def _bound(kernel: Kernel, extents: tuple[int, ...], seed: int) -> Bound:
             operands[tensor.name] = _drawn(tensor, shape, seed + number)
     given = {n: v for n, v in sizes.items() if n not in program.fixed}
     bound = kernel.bind(sizes=given, **operands)
-    # What the C declares, where a call from Python would take the type of a result from the operands.
-    outputs = [t for t in program.tensors if t.is_output and t.assembled is None]
-    results = {t.name: _typed(t, bound.tensors[t.name]) for t in outputs}
-    return kernel.bind(sizes=given, **{**operands, **results})
+    # What the C declares, where a call from Python would take the type of a result from the operands, and that of a
+    # pattern from what it is.
+    declared = [t for t in program.tensors if t.assembled is None and (t.is_output or t.layout.is_pattern)]
+    typed = {t.name: _typed(t, bound.tensors[t.name]) for t in declared}
+    return kernel.bind(sizes=given, **{**operands, **typed})
 
 
 def _divided_by_zero(kernel: Kernel, bound: Bound) -> Iterator[Bound]:

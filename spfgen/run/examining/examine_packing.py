@@ -11,6 +11,7 @@ from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.layout.fill import differs, summed
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
+from spfgen.layout.pack_assembly import Together
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.layout.validate import violation
 
@@ -36,7 +37,8 @@ def tried(layout: Layout, seed: int) -> Trial:
     for extents, density, equal in product(EXTENTS, DENSITIES, (False, True)):
         shape = tuple(extents[k % len(extents)] for k in range(layout.rank))
         random = np.random.default_rng([seed, count])
-        dense = np.where(random.random(shape) < density, 1 if equal else random.integers(1, 9, shape), 0)
+        numbers = 1 if equal or layout.is_pattern else random.integers(1, 9, shape)
+        dense = np.where(random.random(shape) < density, numbers, 0)
         coords = tuple(c.astype(np.int64) for c in np.nonzero(dense))
         values = dense[coords].astype(np.float64)
         count += 1
@@ -49,6 +51,8 @@ def tried(layout: Layout, seed: int) -> Trial:
                 coords, values = storable(layout, shape, coords, values)
                 coords, values = _stored_values(layout, coords, values)
                 back = _there_and_back(layout, shape, coords, values)
+        except Together:  # what is left has no place either
+            continue
         except SpfgenError as error:
             return Trial(count, packed, lost, f"an array of {_text(shape)} is not packed: {error.message}")
         wanted = np.full(shape, layout.fill, dtype=np.float64)

@@ -7,8 +7,10 @@ import pytest
 
 import spfgen
 from spfgen.errors import DataError
+from spfgen.lang.spec import parse_tree
 from spfgen.layout.keys import key_plan
 from spfgen.layout.pack import key_orders, pack
+from spfgen.pipeline import layout_of
 from spfgen.run.examining.examine_packing import tried
 from spfgen.run.pack import pack_entries
 from tests.unit.layout.test_pack_determined import arrays, layout, names
@@ -254,6 +256,14 @@ layout runs_from_the_diagonal(n, m) {
     index len[nrun] { range 0 < len(q) <= m }
     value val[nrun] at [q]
 }
+layout list_of_runs(n, m) {
+    size nr
+    relation { [q, p] -> [i, j] : 0 <= q < nr and lo(q) <= p < hi(q) and i = row(q) and j = p }
+    index row[nr] { range 0 <= row(q) < n }
+    index lo[nr] { range 0 <= lo(q) < m }
+    index hi[nr] { range 0 <= hi(q) <= m }
+    value val[nr] at [q]
+}
 layout half_of_blocks(n, m) {
     size nb
     relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r
@@ -325,6 +335,23 @@ def test_rows_that_are_too_long_take_more_chunks_only_where_there_are_more() -> 
     arrays(layout(OPEN, "chains_of_two"), four)
     with pytest.raises(DataError, match="expected at most 2 entries for c = "):
         arrays(layout(OPEN, "chains_of_two"), DENSE)
+
+
+def test_what_has_two_places_is_no_fault_of_packing() -> None:
+    """An edge from a node to itself is stored at both ends; others have room."""
+    edges = parse_tree("""layout edges(n, m) {
+        size ne
+        relation { [e, s] -> [i, j] : 0 <= e < ne and s = 0 and i = a(e) and j = b(e) ;
+            [e, s] -> [i, j] : 0 <= e < ne and s = 1 and i = b(e) and j = a(e) }
+        index a[ne] { range 0 <= a(e) < n }
+        index b[ne] { range 0 <= b(e) < m }
+        value val[ne] at [e]
+    }""")
+    found = tried(layout_of(edges.layouts["edges"], {}), 0)
+    assert not found.wrong
+    assert 0 < found.packed < found.count
+    with pytest.raises(DataError, match=r"stores once, but it has two places for that at \(1, 1\)"):
+        arrays(layout_of(edges.layouts["edges"], {}), np.diag([0, 5]))
 
 
 def test_in_c() -> None:

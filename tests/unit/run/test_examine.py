@@ -96,6 +96,13 @@ def test_kernels_with_any_name_and_any_output(check) -> None:
     assert out.count("5 samples equal to the dense meaning") == 3
 
 
+def test_patterns(check) -> None:
+    """The C takes their values as it takes any others: the kernel declares a type."""
+    code, out, _ = check("kernel k { tensor A : coo_pattern  tensor x, y : dense  y[i] = A[i, j]*x[j] }")
+    assert code == 0
+    assert "5 samples equal to the dense meaning" in out
+
+
 def test_a_file_with_nothing_and_a_file_that_is_wrong(check) -> None:
     assert check("")[0] == 2
     code, _, err = check("layout x(n) { }")

@@ -1,0 +1,90 @@
+"""Loops on threads (plan/transform/partition.py says how): parts of the iterations, and what is added up after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spfgen.cir.lower import entries
+from spfgen.cir.lower.clearing import spans
+from spfgen.cir.lower.parallel.parts import Loop, Parts, number_of_parts, stored, taken
+from spfgen.cir.lower.parallel.privatised import summed, with_copies
+from spfgen.cir.lower.parallel.rows import divided, rows_in_parts, segments
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.facts.formula import ZERO, Var
+from spfgen.ir import walk
+from spfgen.plan.nodes import PLANS, Clear, Find, Guard, Load, Locate, Partition, Plan, Scan, State, Table, body, chain
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+def on_threads(low: Lowering, plan: Loop, scope: Scope) -> list[c.Stmt]:
+    """The loop in parts, and what comes after them."""
+    partition = plan.partition
+    assert partition is not None
+    lines = _in_parts(low, plan, partition, scope)
+    if partition.weight is None or _has_ends(low, plan):
+        return lines
+    # An array of weights holds an element for each end of a loop with iterations; for others it may not.
+    bottom, top = low.fold("spfgen_max", plan.low, scope), low.fold("spfgen_min", plan.high, scope)
+    nothing = c.Block(tuple(low.clear(scope.clears))) if scope.clears else None
+    return [c.If(c.Bin("<", bottom, top), c.Block(tuple(lines)), nothing)]
+
+
+def clears(low: Lowering, plan: Plan, clear: Clear) -> bool:
+    """Whether threads add to copies of what is cleared: then they clear it as they clear those."""
+    loop = next((n for n in chain(plan) if not isinstance(n, Load | Locate | State | Table)), None)
+    several = len(low.program.tensor(clear.tensor).layout.values) > 1
+    if several or clear.part is not None or not isinstance(loop, Scan | Find) or loop.partition is None:
+        return False
+    return loop.parallel and loop.partition.adds == "copies" and stored(loop).tensor == clear.tensor
+
+
+def _has_ends(low: Lowering, plan: Loop) -> bool:
+    """Whether the loop never ends before it begins: from 0 to a size."""
+    if plan.low != (ZERO,) or len(plan.high) != 1:
+        return False
+    (end,) = plan.high
+    return isinstance(end, Var) and end.name in low.program.size_of
+
+
+def _in_parts(low: Lowering, plan: Loop, partition: Partition, scope: Scope) -> list[c.Stmt]:
+    match partition.adds:
+        case "sum":
+            return summed(low, plan, partition, scope)
+        case "copies":
+            return with_copies(low, plan, partition, scope)
+        case "segments":
+            assert isinstance(plan, Scan)
+            return segments(low, plan, partition, scope)
+    if partition.slice is not None and isinstance(plan, Scan):
+        return rows_in_parts(low, plan, partition, partition.slice, scope)
+    if partition.row and isinstance(plan, Scan):
+        return divided(low, plan, partition, scope)
+    parts = Parts(low, plan, scope, number_of_parts(low, partition, scope), taken(low))
+    own, after, inside = entries.divided(low, entries.appended(plan), parts.count, parts.part, parts.scope)
+    return [parts.comment(), *parts.loop([*parts.bounds, *own, *parts.alone(inside)]), *after]
+
+
+def needs_parts(plan: Loop) -> bool:
+    """Whether a pragma on the loop itself would not do."""
+    partition = plan.partition
+    if partition is None:
+        return False
+    return (
+        partition.weight is not None
+        or partition.uneven
+        or bool(partition.adds)
+        or spans(plan) is not None
+        or _pays_dynamic(plan)
+    )
+
+
+def _pays_dynamic(plan: Loop) -> bool:
+    """Whether it pays that a thread that is done early finds more to do: there are loops inside, which take longer than
+    to ask for it, and look things up, which takes now longer, now less."""
+    inside = list(walk(body(plan), PLANS))
+    alone = isinstance(plan, Scan) and (plan.collapse > 1 or plan.vector)
+    loops, looks_up = any(isinstance(n, Loop) for n in inside), any(isinstance(n, Load | Guard | Find) for n in inside)
+    return loops and looks_up and not alone

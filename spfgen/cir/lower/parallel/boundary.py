@@ -1,0 +1,175 @@
+"""The places of one key, to which several parts add: each has an array of its own for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from spfgen.cir.lower.parallel.parts import Loop, stored
+from spfgen.cir.lower.scope import Scope
+from spfgen.cir.tree import nodes as c
+from spfgen.cir.tree.build import INT, joined, linear_index, loop, minus
+from spfgen.cir.tree.elements import zero
+from spfgen.facts.formula import ZERO, Bin, Expr, Var, substitute, variables
+from spfgen.ir import rewrite
+from spfgen.plan.nodes import Clear, Find, Guard, Plan, Reduce, Slice, Tile, Versioned, body, chain, with_body
+from spfgen.plan.transform.simplify import without_unused
+from spfgen.sets.affine import NotAffine, expression
+from spfgen.sets.uf import linear
+from spfgen.space.nodes import Operand
+
+if TYPE_CHECKING:
+    from spfgen.cir.lower.from_plan import Lowering
+
+
+@dataclass
+class Boundary:
+    """What several parts add to the places of one key: an array of them for each, added to the target at the end."""
+
+    low: Lowering
+    target: Operand
+    slice: Slice
+    scope: Scope
+    guarded: bool
+    """Whether conditions in the loop decide that there is such a place."""
+
+    def __post_init__(self) -> None:
+        self.kind = self.low.kinds[self.target.tensor]
+        self.array = c.Name(self.low.names.new(f"{self.target.tensor}_part"))
+        own = [(r, e) for r, e in zip(self.slice.rest, self.slice.extents, strict=True) if r != ZERO]
+        self.operand = replace(self.target, place=tuple(r for r, _ in own), extents=tuple(e for _, e in own))
+        sizes = [self.low.expr(e, self.scope) for _, e in own]
+        self.count = joined("*", sizes) if sizes else c.Int(1)
+
+    @property
+    def single(self) -> bool:
+        return not self.operand.place
+
+    def of_row(self, plan: Plan, array: str) -> Plan | None:
+        """The nest with the places of the key in an array of that name; None if it speaks of others. Clearing goes on
+        in the target."""
+        unknown: list[Operand] = []
+
+        def rule(node: object) -> object | None:
+            if not isinstance(node, Operand) or (node.tensor, node.array) != (self.target.tensor, self.target.array):
+                return None
+            place = self.rest(node)
+            unknown.extend([node] if place is None else [])
+            return replace(self.operand, place=place or (), array=array)
+
+        nodes = list(chain(plan))
+        clear = next((k for k, n in enumerate(nodes) if isinstance(n, Clear)), -1)
+        result: Plan = rewrite(rule, body(nodes[clear]) or plan if clear >= 0 else plan)
+        for node in reversed(nodes[: clear + 1]):
+            result = with_body(node, result)
+        return None if unknown else result
+
+    def rest(self, operand: Operand) -> tuple[Expr, ...] | None:
+        """Where the operand's place is among those of the key."""
+        if operand.place == self.target.place:
+            return self.operand.place
+        found = []
+        for place, base, rest in zip(operand.place, self.slice.base, self.slice.rest, strict=True):
+            try:
+                further = expression(linear(place) - linear(base))
+            except NotAffine:
+                return None
+            if rest != ZERO:
+                found.append(further)
+            elif further != ZERO:
+                return None
+        return tuple(found)
+
+    def start(self, scope: Scope, key: Mapping[str, Expr] | None = None) -> c.Expr:
+        """Where the places of the key begin in the target."""
+        low = self.low
+        base = tuple(substitute(b, key or {}) for b in self.slice.base)
+        first = low.place(replace(self.target, place=base), scope)
+        assert isinstance(first, c.Load)
+        return c.Bin("+", first.array, first.index) if first.index != c.Int(0) else first.array
+
+    def redirected(self, plan: Plan) -> Plan:
+        """The nest with its additions to these places; nothing is cleared or stored."""
+
+        def rule(node: object) -> object | None:
+            match node:
+                case Clear(body=inner) if inner is not None:
+                    return inner
+                case Reduce(op="=") | Tile(op="="):
+                    return replace(node, op="+=")
+                case Versioned(body=inner):
+                    return inner
+            return None
+
+        own = self.of_row(rewrite(rule, plan), self.target.array)
+        assert own is not None
+        return without_unused(own)
+
+    def begun(self, arrays: c.Name, number: c.Expr) -> list[c.Stmt]:
+        """The places of a part, cleared."""
+        name = c.Name(self.low.names.new("p"))
+        start = c.Bin("+", arrays, c.Bin("*", c.Cast(INT, number), self.count) if self.count != c.Int(1) else number)
+        declared = c.Declare(f"{self.kind.c} *restrict", self.array.name, start)
+        if self.single:
+            return [declared, c.Assign(c.Load(self.array, c.Int(0)), "=", zero(self.kind))]
+        clear = c.Assign(c.Load(self.array, name), "=", zero(self.kind))
+        return [declared, loop(name.name, c.Int(0), self.count, [clear])]
+
+    def added(self, arrays: c.Name, number: c.Expr, scope: Scope) -> list[c.Stmt]:
+        """The places of a part are added to the target's."""
+        low = self.low
+        source: c.Expr = number
+        if not self.single:
+            source = c.Bin("+", c.Bin("*", c.Cast(INT, number), self.count), self.linear_rest())
+
+        def add(place: Operand) -> c.Stmt:
+            return low.combine(low.place(place, scope), "+=", c.Load(arrays, source), self.kind, self.kind)
+
+        return self.each(add, scope)
+
+    def counters(self) -> list[str]:
+        return [f"{self.target.tensor} rest {k}" for k, r in enumerate(self.slice.rest) if r != ZERO]
+
+    def linear_rest(self) -> c.Expr:
+        names = [c.Name(self.low.names[n]) for n in self.counters()]
+        return linear_index(names, self.operand.extents, lambda e: self.low.expr(e, self.scope))
+
+    def each(self, do: Callable[[Operand], c.Stmt], scope: Scope) -> list[c.Stmt]:
+        """A statement for each place of the key."""
+        low = self.low
+        place: list[Expr] = []
+        loops: list[tuple[str, c.Expr]] = []
+        for k, (base, rest, extent) in enumerate(
+            zip(self.slice.base, self.slice.rest, self.slice.extents, strict=True)
+        ):
+            if rest == ZERO:
+                place.append(base)
+                continue
+            dim = f"{self.target.tensor} rest {k}"
+            name = low.names[dim]
+            end = low.expr(extent, scope)
+            if base != ZERO:
+                left = minus(low.expr(self.target.extents[k], scope), low.expr(base, scope))
+                end = c.Call("spfgen_min", (end, left))
+            loops.append((name, end))
+            place.append(Var(dim) if base == ZERO else Bin("+", base, Var(dim)))
+        body: list[c.Stmt] = [do(replace(self.target, place=tuple(place)))]
+        for name, end in reversed(loops):
+            body = [loop(name, c.Int(0), end, body)]
+        bases = [(b, e) for b, e in zip(self.slice.base, self.target.extents, strict=True) if variables(b)]
+        if not self.guarded or not bases:
+            return body
+        inside = [c.Bin(">=", low.expr(b, scope), c.Int(0)) for b, _ in bases]
+        inside += [c.Bin("<", low.expr(b, scope), low.expr(e, scope)) for b, e in bases]
+        return [c.If(joined("&&", inside), c.Block(tuple(body)))]
+
+
+def boundary_of(low: Lowering, plan: Loop, found: Slice, scope: Scope) -> Boundary:
+    target = stored(plan)
+    for k, rest in enumerate(found.rest):
+        dim = f"{target.tensor} rest {k}"
+        if rest != ZERO and dim not in low.names.table:
+            low.names.table[dim] = low.names.new("r")
+    guarded = any(isinstance(n, Guard | Find) for n in chain(plan))
+    return Boundary(low, target, found, scope, guarded)

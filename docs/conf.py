@@ -50,6 +50,8 @@ def setup(app: Any) -> None:
     app.add_lexer("spf", SpfLexer)
     app.connect("source-read", _page)
     app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-signature", _signature)
+    app.connect("object-description-transform", _public_name)
 
 
 def _page(app: Any, name: str, source: list[str]) -> None:
@@ -70,3 +72,17 @@ def _docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: 
         for n, part in enumerate(parts):
             parts[n] = f"``{part}``" if n % 2 else re.sub(r"([\\*|_])", r"\\\1", part)
         lines[k] = "".join(parts)
+
+
+def _signature(app: Any, what: str, name: str, thing: Any, options: Any, arguments: str, result: str) -> Any:
+    """No class of these is called by users: functions make its objects."""
+    return ("", None) if arguments and what in ("class", "exception") else None
+
+
+def _public_name(app: Any, domain: str, kind: str, content: Any) -> None:
+    """Modules are not public, but `spfgen` and `spfgen.errors`."""
+    from sphinx.addnodes import desc_addname
+
+    for prefix in list(content.parent.findall(desc_addname)):
+        if prefix.astext() not in ("spfgen.", "spfgen.errors."):
+            prefix.parent.remove(prefix)

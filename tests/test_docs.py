@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,13 @@ def test_blocks_of_a_page_share_names_and_folder(tmp_path: Path) -> None:
     assert "```text\n2\n```" in text
     assert "kernel k\n... (2 more lines)" in text
     assert "(exit code 3)" in text
+
+
+def test_the_page_of_python_has_all_public_names() -> None:
+    import spfgen
+
+    shown = set(re.findall(r"auto\w+:: spfgen\.(?:errors\.)?(\w+)$", (DOCS / "api.md").read_text(), re.M))
+    assert set(spfgen.__all__) <= shown
 
 
 @pytest.mark.skipif(importlib.util.find_spec("myst_parser") is None, reason="needs pip install '.[docs]'")

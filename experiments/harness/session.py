@@ -8,7 +8,7 @@ from functools import partial
 
 from experiments.harness.bandwidth import memory_of
 from experiments.harness.case import OURS, Case
-from experiments.harness.log import say, show
+from experiments.harness.log import cases_done, say, show
 from experiments.harness.machine import describe
 from experiments.harness.options import Options
 from experiments.harness.race import MISSING, RIGHT, WRONG, Outcome, run_case
@@ -35,13 +35,15 @@ def run(options: Options) -> int:
     machine = describe()
     show(run_heading(options.name, options.threads, options.rounds, machine))
     outcomes: list[Outcome] = []
-    for number, case in enumerate(cases, start=1):
-        say(f"[{number}/{len(cases)}] {case.label}")
-        threads = case.threads or options.threads
-        memory = memory_of(threads) if case.bytes_moved else None
-        outcomes.append(run_case(case, options.rounds, options.peers, between=partial(pause, threads), memory=memory))
-        machine["load_average_at_end"] = os.getloadavg()
-        write(options.json, record(options, machine, outcomes))  # a run of hours may be stopped
+    with cases_done(len(cases)) as step:
+        for done, case in enumerate(cases):
+            step(done, case.label)
+            threads = case.threads or options.threads
+            memory = memory_of(threads) if case.bytes_moved else None
+            between = partial(pause, threads)
+            outcomes.append(run_case(case, options.rounds, options.peers, between=between, memory=memory))
+            machine["load_average_at_end"] = os.getloadavg()
+            write(options.json, record(options, machine, outcomes))  # a run of hours may be stopped
     for outcome in outcomes:
         show("\n" + case_table(outcome))
     show("\n" + summary(outcomes))

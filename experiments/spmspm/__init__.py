@@ -37,7 +37,7 @@ TARGETS = (
     Target("mkl, csr x csr", ("mkl",), 0.9, part=PLAIN),
     Target("ours in csr x csr, any pair", ("spfgen-csr",), 1 / 1.5, each=True),
 )
-NOTE = "bcsr (2x2) stores up to four times the values of csr: where half are zeros, the kernel copies the others first"
+NOTE = "bcsr (2x2) stores up to four times the values of csr, most of them zeros here, and computes with them"
 
 Array = np.ndarray[Any, Any]
 

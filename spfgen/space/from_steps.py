@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spfgen.facts.formula import (
+    Num,
     Var,
     rename,
 )
@@ -66,6 +67,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index, extent in indices.items():
         if isinstance(extent, Var):
             written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
         kernel.name,
         kernel.doc,
@@ -82,6 +84,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         derived=tuple(found.derived()),
         temporaries=temporaries,
         steps=True,
+        numbers={name: number for name, number in numbers.items() if name not in written},
     )
 
 

@@ -217,9 +217,8 @@ class Program:
     it writes; `levels` says how many of its loops run level by level, each of which has something to keep between
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
-    target; `derived`: extents, what they are of others, and whether they
-    have to be;
-    `steps`: it is more than sums of products."""
+    target; `derived`: extents, what they are of others, and whether they have to be; `steps`: it is more than sums of
+    products; `numbers`: the extents of indices that are numbers."""
 
     name: str
     doc: str
@@ -242,6 +241,7 @@ class Program:
     doubts: tuple[Doubt, ...] = ()
     derived: tuple[tuple[Expr, Expr, bool], ...] = ()
     steps: bool = False
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

@@ -496,6 +496,16 @@ def test_a_product_says_an_extent_where_a_quotient_does_not() -> None:
     np.testing.assert_array_equal(found, last.reshape(4, 5))
 
 
+def test_an_extent_that_the_text_says_may_be_said_again() -> None:
+    text = "R[i,q,k] = concat((slice(A[i,j], j -> m, (1, 4, 2)), split(B[i,n], n -> (q, l))), (m, l) -> k)"
+    kernel = spfgen.compile(text, A="dense", B="dense")
+    found = kernel(A=A, B=B[:, :6], sizes={"m": 2, "l": 3})
+    above = np.broadcast_to(A[:, None, 1:4:2], (6, 2, 2))
+    np.testing.assert_array_equal(found, np.concatenate([above, B[:, :6].reshape(6, 2, 3)], 2))
+    with pytest.raises(DataError, match="expected 2 for `m`, which the text says, but it is 3"):
+        kernel(A=A, B=B[:, :6], sizes={"m": 3, "l": 3})
+
+
 def test_a_reduction_within_one_that_has_a_single_point() -> None:
     """Whose parts are those of the inner one."""
     kernel = spfgen.compile("s = sum(i: slice(sum(k: A[k,j]), j -> i, (0, 1, 2)))", A="dense")

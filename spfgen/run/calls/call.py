@@ -265,7 +265,7 @@ class Bound:
 
 def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, int]:
     """Sizes by the names of sizes and indices. Raises UsageError for an unknown name, DataError for a wrong value."""
-    known = {*program.parameters, *program.index_extent, *program.size_of}
+    known = {*program.parameters, *program.index_extent, *program.size_of, *program.numbers}
     for name in sizes:
         if name not in known:
             plain = sorted(n for n in known if "." not in n)
@@ -274,7 +274,11 @@ def checked_sizes(program: Program, sizes: Mapping[str, object]) -> dict[str, in
                 None,
                 (did_you_mean(name, plain) or f"known: {', '.join(plain)}",),
             )
-    return {name: size_number(name, value) for name, value in sizes.items()}
+    found = {name: size_number(name, value) for name, value in sizes.items()}
+    for name, number in program.numbers.items():
+        if found.pop(name, number) != number:
+            raise DataError(f"expected {number} for `{name}`, which the text says, but it is {sizes[name]}")
+    return found
 
 
 def _contradiction(program: Program, size: str, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> DataError:

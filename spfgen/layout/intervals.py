@@ -18,7 +18,8 @@ from spfgen.facts.formula import calls, variables
 from spfgen.layout.fill import differs
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import INDEX_TYPE, Packed, key_orders, typed_index
-from spfgen.layout.pack_assembly import Elsewhere, Entries, NotWhole, assemble
+from spfgen.layout.pack_assembly import assemble
+from spfgen.layout.pack_entries import Elsewhere, Entries, NotWhole
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.pack_rules import Computed, Ranked
 from spfgen.layout.points import (

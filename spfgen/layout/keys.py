@@ -22,7 +22,7 @@ import numpy as np
 from spfgen.errors import Unsupported
 from spfgen.facts.formula import Call, Expr, Var, variables
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_assembly import Entries, capacity, solved_extents
+from spfgen.layout.pack_entries import Entries, capacity, solved_extents
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.pack_rules import Computed, KeyOrder, PackPlan, Rank, Ranked
 from spfgen.layout.points import Encoded, affine_value, argument_names, shape_of

@@ -12,7 +12,8 @@ from spfgen.errors import DataError
 from spfgen.facts.formula import Expr
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import check_fill, chunked, key_orders
-from spfgen.layout.pack_assembly import Entries, assemble, check_shared
+from spfgen.layout.pack_assembly import assemble, check_shared
+from spfgen.layout.pack_entries import Entries
 from spfgen.layout.pack_plan import pack_plan
 from spfgen.layout.points import Array, TooLarge, room_for, shape_of
 

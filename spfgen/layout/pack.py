@@ -21,7 +21,8 @@ from spfgen.ir import walk
 from spfgen.layout.duplicates import Duplicates, checked_duplicates, combined_values
 from spfgen.layout.fill import typed_fill
 from spfgen.layout.nodes import Layout
-from spfgen.layout.pack_assembly import Entries, assemble, check_shared
+from spfgen.layout.pack_assembly import assemble, check_shared
+from spfgen.layout.pack_entries import Entries
 from spfgen.layout.pack_plan import chunk_plan, pack_plan
 from spfgen.layout.pack_rules import KeyOrder, PackPlan, Rank
 from spfgen.layout.points import (

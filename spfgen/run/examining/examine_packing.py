@@ -11,7 +11,7 @@ from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.layout.fill import differs, summed
 from spfgen.layout.nodes import Layout
 from spfgen.layout.pack import pack, storable
-from spfgen.layout.pack_assembly import Together
+from spfgen.layout.pack_entries import Together
 from spfgen.layout.points import Array, to_coordinates
 from spfgen.layout.validate import violation
 

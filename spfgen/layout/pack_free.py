@@ -235,6 +235,28 @@ def lowest(progress: Progress, waiting: Sequence[str]) -> tuple[str, Rules] | No
     return None
 
 
+def extreme(progress: Progress) -> Rules | None:
+    """An array at known places that is as large, or as small, as what is declared of others lets it be: the base from
+    which small differences count."""
+    every = range(len(progress.encoded.pieces))
+    for name, call in _open_calls(progress):
+        mine = speaking(progress.encoded, name)
+        for kind in ("least", "most"):
+            found = {k: _limits(progress, k, name, kind) for k in mine}
+            if mine and all(found.values()):
+                _made(progress, call.function)
+                return tuple(Ranked(Rank("", (name,), kind), found[k]) if k in found else None for k in every)
+    return None
+
+
+def _limits(progress: Progress, piece: int, name: str, kind: str) -> tuple[tuple[Affine, int], ...]:
+    about = progress.informed[piece].project(progress.known | {name})
+    lower, upper = bounds(about.constraints(name), name)
+    of_entries = {*progress.encoded.layout.coordinates, *progress.encoded.layout.positions}
+    found = [e for a, e in upper if a == 1] if kind == "least" else [e.scaled(-1) for a, e in lower if a == 1]
+    return tuple((e, 1) for e in found if e.names() & of_entries)
+
+
 def _lower(progress: Progress, piece: Piece, position: str) -> Affine | None:
     lower, upper = bounds(piece.project(progress.known | {position}).constraints(position), position)
     lows = [e.scaled(-1) for a, e in lower if a == 1]
@@ -335,11 +357,13 @@ def chunk(progress: Progress, waiting: Sequence[str], bounded: bool) -> tuple[st
             continue
         if any(not shifted(a)[0] for a in shifts):
             continue
+        beside = [n for n, c in encoded.calls.items() if c.arguments == call.arguments and n != name]
+        names = (name, *(n for n in beside if all(progress.value(k, n) is not None for k in every)))
         for position in sorted(own, key=waiting.index, reverse=True):
-            rules = [_begins_again(progress, k, name, position, own - {position}, ends) for k in every]
+            rules = [_begins_again(progress, k, names, position, own - {position}, ends) for k in every]
             if all(rules):
                 columns = tuple(dict.fromkeys(n for r in rules if r for g in r.rank.groups or () for n in g.names()))
-                progress.counted.add(name)
+                progress.counted.update(names)
                 for other in own - {position}:
                     progress.extra[other] = (*columns, rounds_of(position))
                 return position, tuple(rules)
@@ -352,25 +376,26 @@ def rounds_of(position: str) -> str:
 
 
 def _begins_again(
-    progress: Progress, piece: int, name: str, position: str, others: set[str], ends: set[str]
+    progress: Progress, piece: int, names: tuple[str, ...], position: str, others: set[str], ends: set[str]
 ) -> Ranked | None:
     encoded = progress.encoded
-    value = progress.value(piece, name)
-    if value is None:
+    found = [progress.value(piece, n) for n in names]
+    values = tuple(v for v in found if v is not None)
+    if len(values) < len(names):
         return None
     lower, upper = bounds(progress.informed[piece].project({*encoded.sizes, position}).constraints(position), position)
     first = [-(e.constant // a) for a, e in lower if not e.terms]
     highs = tuple((a, e) for a, e in upper if e.names() <= size_names(encoded))
     if not first or not any(e.names() <= ends for _, e in highs):
         return None
-    groups = tuple(Affine(((n, 1),)) for n in sorted(_tied(progress, piece, others, name)))
-    return Ranked(Rank(position, (name,), "chunk", low=max(first), highs=highs, groups=groups, later=True), (value,))
+    groups = tuple(Affine(((n, 1),)) for n in sorted(_tied(progress, piece, others, names)))
+    return Ranked(Rank(position, names, "chunk", low=max(first), highs=highs, groups=groups, later=True), values)
 
 
-def _tied(progress: Progress, piece: int, positions: set[str], key: str) -> set[str]:
+def _tied(progress: Progress, piece: int, positions: set[str], keys: Iterable[str]) -> set[str]:
     """What is known and decides, with what is chosen for them, about these positions."""
     encoded = progress.encoded
-    found, seen = set[str](), {key}
+    found, seen = set[str](), {*keys}
     waiting = [*positions]
     while waiting:
         name = waiting.pop()

@@ -32,6 +32,7 @@ from spfgen.layout.pack_free import (
     counted_later,
     digits,
     domain,
+    extreme,
     lowest,
     rounds_of,
     start,
@@ -107,7 +108,8 @@ def _pack_plan(
             if free and needed is None and chosen is None:
                 chosen = chunk(progress, waiting, True) or counted_later(progress, waiting)
             if needed is None and chosen is None:
-                needed = _needed_array(progress) or _needed_size(progress)
+                needed = (_needed_array(progress, room=False) or extreme(progress)) if free else None
+                needed = needed or _needed_array(progress) or _needed_size(progress)
             if free and needed is None and chosen is None:
                 chosen = chunk(progress, waiting, False) or lowest(progress, waiting)
             if needed is not None:
@@ -427,8 +429,8 @@ def _moves(progress: Progress, piece: int, position: str, name: str) -> bool:
     return any(tied & variables(p) for v in encoded.layout.values for p in v.position)
 
 
-def _needed_array(progress: Progress) -> Rules | None:
-    """An array at known places that is as large, or as small, as the entries need; or a pointer array with room.
+def _needed_array(progress: Progress, room: bool = True) -> Rules | None:
+    """An array at known places that is as large, or as small, as the entries need; or a pointer array with `room`.
 
     Room comes last: how much there must be may be counted from an array that is found first.
     """
@@ -437,6 +439,8 @@ def _needed_array(progress: Progress) -> Rules | None:
     open_calls = [(n, _following(encoded, n)) for n, c in encoded.calls.items()
                   if c.function not in progress.built and argument_names(c) <= progress.known]  # fmt: skip
     for name, following in sorted(open_calls, key=lambda c: bool(c[1])):
+        if following and not room:
+            continue
         mine = speaking(encoded, name)
         rules = [(_room(progress, k, name, following) if following else _extreme(progress, k, name))
                  if k in mine else None for k in every]  # fmt: skip

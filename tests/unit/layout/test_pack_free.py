@@ -284,6 +284,14 @@ layout slices_with_offsets(n, m; C = 4) {
     index col[len] { range -1 <= col(p) < m }
     value val[len] at [off(s) + C*k + l]
 }
+layout differences(n, m) {
+    size nnz
+    relation { [a, p] -> [i, j] : 0 <= a < n and ptr(a) <= p < ptr(a + 1) and i = a and j = base(a) + delta(p) }
+    index ptr[n + 1] { range 0 <= ptr(a) <= nnz property increasing }
+    index base[n] { range 0 <= base(a) <= m }
+    index delta[nnz] { range 0 <= delta(p) < m property strictly increasing within ptr }
+    value val[nnz] at [p]
+}
 layout half_of_blocks(n, m) {
     size nb
     relation { [b, r, c] -> [i, j] : 0 <= b < nb and 0 <= r < 2 and 0 <= c < 2 and i = 2*up(b) + r
@@ -374,6 +382,22 @@ def test_what_has_two_places_is_no_fault_of_packing() -> None:
     assert 0 < found.packed < found.count
     with pytest.raises(DataError, match=r"stores once, but it has two places for that at \(1, 1\)"):
         arrays(layout_of(edges.layouts["edges"], {}), np.diag([0, 5]))
+
+
+def test_chunks_of_two_keys() -> None:
+    """The keys count together: two entries of a chunk may have one of them in common."""
+    text = """layout slabs(n, m, o) {
+        size nc
+        relation { [c, s] -> [i, j, k] : 0 <= c < nc and 0 <= s < 4 and i = owner(c)
+            and j = middle(c, s) and k = last(c, s) and 0 <= j }
+        index owner[nc] { range 0 <= owner(c) < n  property increasing }
+        index middle[nc, 4] { range -1 <= middle(c, s) < m }
+        index last[nc, 4] { range 0 <= last(c, s) < o }
+        value val[nc, 4] at [c, s]
+    }"""
+    dense = np.arange(1, 13).reshape(2, 2, 3)
+    found = arrays(layout(text, "slabs"), dense)
+    assert found["middle"] == [[0, 0, 0, 1], [1, 1, -1, -1], [0, 0, 0, 1], [1, 1, -1, -1]]
 
 
 def test_in_c() -> None:

@@ -456,8 +456,16 @@ class _Calls:
                 known[name] = known[index]
             follows = any(left == Var(name) for left, _, _ in self.program.derived)
             if name not in known and not follows:
-                raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+                raise self.missing(name)
         return known
+
+    def missing(self, name: str) -> UsageError:
+        """That a size is missing, or the extent of an index that has no other name."""
+        index = next((i for i, e in self.program.index_extent.items() if e == (name,)), None)
+        if name in self.kernel.sizes or index is None:
+            return UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+        message = f"expected the extent of `{index}`, but nothing that is passed says it"
+        return UsageError(message, None, (f"pass sizes={{'{index}': ...}}",))
 
     def completed(self, known: dict[str, int], tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """The sizes with those that follow from operands. Raises UsageError where one does not."""
@@ -467,7 +475,7 @@ class _Calls:
             if name not in known:
                 value = size_value(self.program, name, tensors, known)
                 if value is None:
-                    raise UsageError(f"expected the size `{name}`, but it is missing", None, (f"pass {name}=...",))
+                    raise self.missing(name)
                 known = {**known, name: value}
         return known
 

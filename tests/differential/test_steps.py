@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import coo_array
 
 import spfgen
-from spfgen.errors import DataError
+from spfgen.errors import DataError, UsageError
 
 RNG = np.random.default_rng(11)
 
@@ -504,6 +504,14 @@ def test_an_extent_that_the_text_says_may_be_said_again() -> None:
     np.testing.assert_array_equal(found, np.concatenate([above, B[:, :6].reshape(6, 2, 3)], 2))
     with pytest.raises(DataError, match="expected 2 for `m`, which the text says, but it is 3"):
         kernel(A=A, B=B[:, :6], sizes={"m": 3, "l": 3})
+
+
+def test_an_extent_that_nothing_says() -> None:
+    """Any number of parts of length 0 makes an empty whole."""
+    kernel = spfgen.compile("y[j] = sum(l: split(x[m], m -> (l, j)))", x="dense")
+    with pytest.raises(UsageError, match=r"expected the extent of `l`.*\n.*pass sizes={'l': ...}"):
+        kernel(x=np.zeros(0), sizes={"j": 0})
+    assert kernel(x=np.zeros(0), sizes={"j": 0, "l": 5}).shape == (0,)
 
 
 def test_a_reduction_within_one_that_has_a_single_point() -> None:

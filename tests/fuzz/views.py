@@ -221,8 +221,9 @@ def tensors(view: View) -> dict[str, tuple[int, ...]]:
 
 
 def split_sizes(view: View) -> dict[str, int]:
-    """One of the new extents of each split: the other follows."""
-    own = {view.new[1]: view.extent(view.new[1])} if view.op == "split" else {}
+    """One of the new extents of each split: the other follows, unless this one is 0."""
+    said = view.new[1:] if view.op == "split" and view.extent(view.new[1]) else view.new
+    own = {n: view.extent(n) for n in said} if view.op == "split" else {}
     return own | {n: e for p in view.parts for n, e in split_sizes(p).items()}
 
 

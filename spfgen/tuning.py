@@ -77,6 +77,9 @@ TABLE_TENTHS = {
 branch that is not predicted; per possible key. Measured, spmspv."""
 BITMAP_KEYS = 500
 """Possible keys whose bits a bitmap clears in a nanosecond. Estimate for spmspv."""
+SORTED_NS = 60
+"""To sort an entry of a result and to add it to others of its place, where rows do not come together. Estimate for
+spgemm."""
 INVERSE_TENTHS = (15, 30)
 """An inverse array: per position and per value when it is built; per lookup. Estimate for spgemm."""
 STATE_TENTHS, WALK_TENTHS, STEP_TENTHS = 1, 5, 40

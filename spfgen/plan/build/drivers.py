@@ -14,13 +14,15 @@ from dataclasses import replace
 
 from spfgen import tuning
 from spfgen.errors import SpfgenError
-from spfgen.facts.formula import ZERO, Compare, Expr, Num, calls, other_arguments, variables
+from spfgen.facts.formula import ONE, ZERO, Compare, Expr, Num, Var, calls, other_arguments, variables
 from spfgen.ir import rewrite, walk
 from spfgen.plan.analyse.comparisons import compares_all
 from spfgen.plan.analyse.cost import Counts, mean_ratio, plus, times
+from spfgen.plan.analyse.depend import distinct_places
 from spfgen.plan.analyse.order import scan_order
 from spfgen.plan.analyse.scan import Step, scan_steps, sources, wrapped
-from spfgen.plan.analyse.work import work
+from spfgen.plan.analyse.work import by_algorithm, work
+from spfgen.plan.build.gather import row_of
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.context import Context
 from spfgen.plan.finds import with_finds
@@ -58,6 +60,9 @@ def driven(instance: Instance, context: Context, again: bool = False) -> list[li
         led = best if first in operand.positions else orders.attempt(operand.positions[:1])
         own[form] = operand.positions if led is None else _gone_through(operand, led)
         orders.attempt(own[form])  # all of its loops, before those of others
+    if not again and orders.sorts(orders.best):
+        for wanted in _row_by_row(instance, sparse, own, set(context.forced)):
+            orders.attempt(wanted, by_bounds=True)
     if not again and _looks_everywhere(instance, orders.best, context):
         for wanted in _inside_out(sparse, own, set(context.forced)):
             orders.attempt(wanted, by_bounds=True)
@@ -75,7 +80,7 @@ class _Orders:
     def __init__(self, instance: Instance, context: Context, again: bool, first: list[Step]) -> None:
         self.instance, self.context, self.again = instance, context, again
         self.tried = {tuple(s.dim for s in first): first}
-        self.best, self.cost = first, rough(instance, first, again)
+        self.best, self.cost = first, self.price(first)
         self.between: list[tuple[list[Step], Expr]] = []
         self._intersect(first, self.cost)
 
@@ -91,12 +96,35 @@ class _Orders:
         steps = self.tried[dims] = steps_in_order(self.instance, dims)
         if self.context.forced.keys() & {*wanted} and not by_bounds:
             return steps
-        price = rough(self.instance, steps, self.again, self.context if by_bounds else None)
+        price = self.price(steps, by_bounds)
         if not by_bounds:
             self._intersect(steps, price)
         if mean_ratio(self.cost, price, self.context.stored) > tuning.DRIVER_GAIN:
             self.best, self.cost = steps, price
         return steps
+
+    def price(self, steps: list[Step], by_bounds: bool = False) -> Expr:
+        """What the order costs, and the sorting of what it delivers."""
+        found = rough(self.instance, steps, self.again, self.context if by_bounds else None)
+        if not self.sorts(steps):
+            return found
+        entries = work(Counts(self.instance), _nest(self.instance, steps), by_algorithm).additions
+        return plus(found, times(Num(tuning.SORTED_NS), entries))
+
+    def sorts(self, steps: list[Step]) -> bool:
+        """Whether what is delivered to a result whose pattern is computed has to be sorted: several iterations of the
+        outermost loop deliver entries of one row."""
+        place = self.instance.target.place
+        if self.instance.target.tensor not in self.context.assembled or len(place) < 2:
+            return False
+        nodes = list(chain(with_finds(_nest(self.instance, steps))))
+        found = row_of(nodes, place)
+        first = next((n.dim for n in nodes if isinstance(n, Scan)), None)
+        if found is None or first is None:
+            return True
+        common = tuple(e for k, e in enumerate(place) if k != found[1])
+        target = replace(self.instance.target, place=common, extents=tuple(ONE for _ in common))
+        return not distinct_places(replace(self.instance, target=target), first)
 
     def _intersect(self, steps: list[Step], price: Expr) -> None:
         found = _intersected(self.instance, steps, self.context)
@@ -139,6 +167,19 @@ def _inside_out(
         if operand.positions and not forced & {*own[_form(operand)]}:
             others = [p for o in sparse if o is not operand for p in reversed(o.positions)]
             yield (*own[_form(operand)], *others)
+
+
+def _row_by_row(
+    instance: Instance, sparse: Sequence[Operand], own: Mapping[tuple[object, ...], tuple[str, ...]], forced: set[str]
+) -> Iterator[tuple[str, ...]]:
+    """Orders that begin with an index of the result: an operand's positions are found by it, the innermost first."""
+    rows = [s.name for s in instance.target.subscripts if isinstance(s, Var)]
+    for row in rows:
+        for operand in sparse:
+            positions = own[_form(operand)] if operand.positions else ()
+            if positions and Var(row) in operand.subscripts and not forced & {*positions}:
+                others = [p for o in sparse if o is not operand and o.positions for p in own[_form(o)]]
+                yield (row, *reversed(positions), *others)
 
 
 def _intersected(instance: Instance, steps: Sequence[Step], context: Context) -> list[Step] | None:

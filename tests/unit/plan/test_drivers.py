@@ -9,7 +9,7 @@ import pytest
 
 import spfgen
 from spfgen.ir import walk
-from spfgen.plan.nodes import Choose, Find, Plan, Scan
+from spfgen.plan.nodes import Append, Choose, Find, Gather, Plan, Scan
 from tests.unit.plan.asking import Layout, matrix, of_kind, run
 
 
@@ -127,3 +127,31 @@ def test_one_access_that_is_looked_for_is_enough() -> None:
     assert (
         run(spfgen.compile(text, order=["i"], finds={"y.p": "hash"}, x="dense", y="sv"), x=x, y=y) == (x * y * y).sum()
     )
+
+
+# --- results whose pattern is computed ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statement", "layouts"),
+    [
+        ("C[j, k] = sum(i: A[i, j]*B[i, k])", {"A": "csr", "B": "csr"}),
+        ("C[i, j] = sum(k: A[i, k]*B[k, j])", {"A": "csc", "B": "csr"}),
+        ("C[i, j] = sum(k: A[i, k]*B[k, j])", {"A": "coo_unsorted", "B": "dcsr"}),
+        ("C[i, k] = sum(j: A[j, i]*d[j]*B[j, k])", {"A": "csr", "B": "csr", "d": "dense"}),
+    ],
+)
+def test_products_come_row_by_row(statement: str, layouts: dict[str, str]) -> None:
+    """All entries of a row are summed before the next one, or there would be one for each product, to be sorted."""
+    kernel = spfgen.compile(statement, C="csr", **layouts)
+    nests = [v.body for c in of_kind(kernel, Choose) for v in c.variants] or list(kernel.generated.plans)
+    for nest in nests:
+        gathers = [n for n in walk(nest) if isinstance(n, Gather)]
+        inside = [n for g in gathers for n in walk(g) if isinstance(n, Append)]
+        assert len(inside) == sum(isinstance(n, Append) for n in walk(nest))
+    rng = np.random.default_rng(2)
+    a, b = (np.where(rng.random((9, 9)) < 0.3, rng.integers(1, 9, (9, 9)), 0).astype(float) for _ in range(2))
+    d = np.arange(9.0)
+    given = {n: d if n == "d" else spfgen.pack(a if n == "A" else b, own) for n, own in layouts.items()}
+    left = a.T if "A[i, j]*B[i" in statement else a.T * d if "d[j]" in statement else a
+    assert np.array_equal(kernel(**given).to_numpy(), left @ b)

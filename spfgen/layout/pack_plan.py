@@ -11,7 +11,8 @@ Given the coordinates and what is known already, a position is
     a run      something known lies between calls at this position: the positions are the maximal runs of neighbours.
 
 Where no position follows any more, an array or a size may: it becomes as large (or as small) as the entries need it
-to be, and a pointer array leaves the room that the entries between two of its elements need.
+to be, and a pointer array leaves the room that the entries between two of its elements need. Where that is no plan,
+packing chooses what the relation leaves open (pack_free.py).
 """
 
 from __future__ import annotations

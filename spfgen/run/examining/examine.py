@@ -188,7 +188,8 @@ def _coordinates(layout: Layout) -> Iterator[Finding]:
             yield Finding("places", f"an element of `{value.name}` may stand for several coordinates")
     doubt = as_output(layout)
     if doubt is not None:
-        yield Finding("as a result", f"not possible: it is not proved that {doubt[0]}", NOTE)
+        how = "only with a pattern that is computed" if _is_packable(layout) else "not possible"
+        yield Finding("as a result", f"{how}: it is not proved that {doubt[0]}", NOTE)
 
 
 def _because(answer: Answer) -> str:

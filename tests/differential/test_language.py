@@ -27,7 +27,6 @@ LAYOUTS = {
 OTHER_MEANING = {
     "x[i] = x[i - 1]": "a sum of products that reads its target is an equation",
     "y[i] = max(x[i - 1], 1)": "a dense tensor is 0 outside of it where no sum or reduction leaves the point out",
-    "y[i] = q[i]/r[i]": "a quotient is computed at all points",
     "function h(p) { case 0 : 7  return 1/p }  y[i] = h(b[i] - 1)": "the case contradicts the body",
 }
 """What compiled kernels do otherwise, and why."""

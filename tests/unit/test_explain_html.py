@@ -56,7 +56,7 @@ def value(formula: str, kernel_bound) -> float:
     """A formula with the sizes of a call."""
     names = {f"{t}.{n}": v for t, tensor in kernel_bound.tensors.items() for n, v in tensor.sizes.items()}
     text = re.sub(r"[A-Za-z]\w*\.\w+", lambda m: str(names[m[0]]), formula)
-    return float(eval(text, {"Min": min, "Max": max, "floor": math.floor}))
+    return float(eval(text, {"Min": min, "Max": max, "floor": math.floor, "ceil": math.ceil}))
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -41,7 +41,7 @@ def bounded(
         if isinstance(node, Guard):
             asked = True
             continue
-        if not isinstance(node, Load) or (asked and not _is_safe(instance, scan, node.dim, known)):
+        if not isinstance(node, Load) or (asked and not is_safe(instance, scan, node.dim, known)):
             break
         if _steps_along(node.call, scan.dim, outer):
             about = _limits(instance, node, scan.dim, outer, known)
@@ -49,7 +49,7 @@ def bounded(
     return found
 
 
-def _is_safe(instance: Instance, scan: Scan, load: str, known: Piece) -> bool:
+def is_safe(instance: Instance, scan: Scan | Bound, load: str, known: Piece) -> bool:
     """Whether a call lies within its array at all positions of a loop."""
     here = known.with_constraints(comparisons(within_loop(scan)))
     wanted = comparisons(part for f in instance.domains.get(load, ()) for part in conjuncts(f))
@@ -107,7 +107,7 @@ def falls(
     return None
 
 
-def within_loop(scan: Scan) -> list[Formula]:
+def within_loop(scan: Scan | Bound) -> list[Formula]:
     """That the loop's position lies within its bounds."""
     result: list[Formula] = [Compare(">=", Var(scan.dim), e) for e in scan.low]
     return result + [Compare("<", Var(scan.dim), e) for e in scan.high]

@@ -85,7 +85,9 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
         if isinstance(node, Bound):
             bounded.setdefault(node.dim, node)
             if node.dim not in context.forced:
-                found.append(_bounded(instance, node, steps, times(*trips.values()), next(iter(trips), ""), counts))
+                above, visits = next(iter(trips), ""), times(*trips.values())
+                offers = inverse.propose(instance, node, steps, above, visits, counts)
+                found.append(_Found(node.name, tuple(offers), ()))
         if isinstance(node, Scan):
             whole = bounded.get(node.dim, node)  # at most
             trips[node.dim] = counts.trips(whole.low, whole.high)
@@ -110,15 +112,6 @@ def _asked(instance: Instance, plan: Plan, steps: Sequence[Step], context: Conte
             bounds = (keys[0].value, *query.find.low, *query.find.high, *other_arguments(keys[0].call, node.dim))
             single[node.dim] = frozenset({n for e in bounds for n in variables(e)} - {*instance.sizes, node.dim})
     return found
-
-
-def _bounded(
-    instance: Instance, bound: Bound, steps: Sequence[Step], visits: Expr, above: str, counts: Counts
-) -> _Found:
-    """What is offered for a bound within so many `visits` of loops, the outermost of which is `above`."""
-    if not above:
-        return _Found(bound.name, (inverse.search_of(bound, visits, counts),), ())
-    return _Found(bound.name, tuple(inverse.propose(instance, bound, steps, above, visits, counts)), ())
 
 
 def _offers(query: Query, setups: tuple[Setup, ...], context: Context) -> _Found:

@@ -10,48 +10,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spfgen import tuning
-from spfgen.facts.formula import Compare, Expr, Var, conjuncts, other_arguments, variables
-from spfgen.plan.analyse.cost import Counts, log2, nanoseconds, plus, times
+from spfgen.facts.formula import Expr, other_arguments, variables
+from spfgen.plan.analyse.cost import Counts, nanoseconds, plus, times
 from spfgen.plan.analyse.scan import Step
+from spfgen.plan.analyse.sorted_bounds import is_safe
 from spfgen.plan.finds import search
 from spfgen.plan.finds.proposal import NOTHING, Proposal, Setup
 from spfgen.plan.nodes import Bound, Table
 from spfgen.sets.affine import NotAffine
 from spfgen.sets.named import Constraint
-from spfgen.sets.uf import comparisons, linear, with_floors
+from spfgen.sets.uf import linear, with_floors
 from spfgen.space.nodes import Instance
 from spfgen.space.own import COUNT
 
 NAME, ALGORITHM = "inverse", "inverse array"
 
 
-def search_of(bound: Bound, visits: Expr, counts: Counts) -> Proposal:
-    """A search at each of the visits."""
-    length = counts.trips(bound.low, bound.high)
-    each = plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(length)))
-    return Proposal(search.NAME, bound, times(visits, each))
-
-
 def propose(
     instance: Instance, bound: Bound, steps: Sequence[Step], above: str, visits: Expr, counts: Counts
 ) -> list[Proposal]:
     """A search at each of the visits, or an inverse array that is built `above` a loop, as far as that is right."""
-    found = [search_of(bound, visits, counts)]
-    outside = next(s.before for s in steps if s.dim == above)
+    length = counts.trips(bound.low, bound.high)
+    found = [Proposal(search.NAME, bound, times(visits, search.price(length)))]
+    outside = next((s.before for s in steps if s.dim == above), None)
     loaded = next((dim for dim, call in instance.calls.items() if call == bound.call), None)
+    if outside is None or loaded is None or bound.descending:
+        return found
     needed = {v for e in (*bound.low, *bound.high, *other_arguments(bound.call, bound.dim)) for v in variables(e)}
-    extent = None if loaded is None else counts.range(loaded)
-    if extent is None or bound.descending or outside is None or not needed <= set(instance.sizes):
+    extent = counts.range(loaded)
+    if extent is None or not needed <= set(instance.sizes) or not is_safe(instance, bound, loaded, outside):
         return found
     if any(name.endswith(f".{COUNT}") for name in (*needed, *variables(extent))):
         return found  # memory is asked for before it is known how much a table of entries holds
-    within = [Compare(">=", Var(bound.dim), e) for e in bound.low] + [
-        Compare("<", Var(bound.dim), e) for e in bound.high
-    ]
-    known = outside.with_constraints(c for c in comparisons(within) if c.value.names() <= {*outside.space.names})
-    readable = [part for f in instance.domains.get(loaded or "", ()) for part in conjuncts(f)]
-    if not all(map(known.implies, comparisons(readable))):
-        return found
     table = Table(
         f"{bound.name} {ALGORITHM}",
         ALGORITHM,
@@ -67,7 +57,6 @@ def propose(
     )
     inside = _inside(bound, steps, extent)
     build, look = tuning.INVERSE_TENTHS
-    length = counts.trips(bound.low, bound.high)
     cost = plus(times(plus(length, extent), nanoseconds(build)), times(visits, nanoseconds(look)))
     sought = replace(bound, place=table.name, inside=inside)
     return [*found, Proposal(NAME, sought, cost, (Setup(above, table),), frugal=False)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from spfgen import tuning
+from spfgen.facts.formula import Expr
 from spfgen.plan.analyse.cost import log2, nanoseconds, plus, times
 from spfgen.plan.analyse.scan import with_quotients
 from spfgen.plan.finds.proposal import Offer, Proposal
@@ -31,5 +32,9 @@ def propose(query: Query, key: Known) -> list[Offer]:
         parallel=False,
         because=f"{order.words} (by Z3 from the declared properties)",
     )
-    each = plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(query.length)))
-    return [Proposal(NAME, find, query.total(each))]
+    return [Proposal(NAME, find, query.total(price(query.length)))]
+
+
+def price(length: Expr) -> Expr:
+    """One search among so many positions, in nanoseconds."""
+    return plus(nanoseconds(tuning.SEARCH_TENTHS), times(nanoseconds(tuning.SEARCH_STEP_TENTHS), log2(length)))

@@ -148,6 +148,7 @@ def test_products_come_row_by_row(statement: str, layouts: dict[str, str]) -> No
     for nest in nests:
         gathers = [n for n in walk(nest) if isinstance(n, Gather)]
         inside = [n for g in gathers for n in walk(g) if isinstance(n, Append)]
+        assert inside
         assert len(inside) == sum(isinstance(n, Append) for n in walk(nest))
     rng = np.random.default_rng(2)
     a, b = (np.where(rng.random((9, 9)) < 0.3, rng.integers(1, 9, (9, 9)), 0).astype(float) for _ in range(2))

@@ -64,7 +64,7 @@ class Kernel:
         self._declared = self._compiled(kernel)
         self._variants: dict[tuple[object, ...], tuple[Compiled, Entry]] = {}
         self._calls: _Calls | None = None
-        self._assemblies: dict[tuple[str, bool], Assembly] = {}
+        self._assemblies: dict[tuple[str, str, bool], Assembly] = {}
         self.prune = checked_prune(prune) or False
         self.max_workspace = checked_bytes(max_workspace)
         self.assembled = frozenset(d.name for d in kernel.tensors if d.assembled)
@@ -285,16 +285,18 @@ class Kernel:
                 _check_holds(declared.name, tensors[declared.name], dtypes[declared.name])
         listed = [n for n in self.assembled if n not in self._sharing]
         pruned = self.prune if prune is None else prune
-        assemblies = {n: self._assembly(n, pruned) for n in listed}
-        bound = self._entry(tensors).bind(tensors, known, threads or 0, made, validate, assemblies)
+        entry = self._entry(tensors)
+        assemblies = {n: self._assembly(n, entry.program.tensor(n).layout.fill, pruned) for n in listed}
+        bound = entry.bind(tensors, known, threads or 0, made, validate, assemblies)
         if calls.places is not None:
             calls.places.check(tensors, known, validate)
         return bound
 
-    def _assembly(self, name: str, pruned: bool) -> Assembly:
-        """How entries of a result become a tensor, found out once."""
-        if (name, pruned) in self._assemblies:
-            return self._assemblies[name, pruned]
+    def _assembly(self, name: str, fill: Any, pruned: bool) -> Assembly:
+        """How entries of a result become a tensor, found out once. The types of a call may decide the `fill` value."""
+        key = name, fill_text(fill), pruned
+        if key in self._assemblies:
+            return self._assemblies[key]
         from spfgen.run.assembly import Assembly
         from spfgen.space.assembled import update_of
         from spfgen.space.tensors import types_of
@@ -302,11 +304,11 @@ class Kernel:
         use = next(d.use for d in self._kernel.tensors if d.name == name)
         _, kinds = types_of(use, self._layouts[name])
         said = use.index_type is not None or bool(use.array_types)
-        layout, own = self._layouts[name], self._known().program.tensor(name).layout
-        layout = layout if fill_text(own.fill) == fill_text(layout.fill) else replace(layout, fill=own.fill)
+        layout = self._layouts[name]
+        layout = layout if fill_text(fill) == fill_text(layout.fill) else replace(layout, fill=fill)
         update = update_of(self._kernel, name)
         made = Assembly(layout, dict(kinds), said, pruned, update, self.max_workspace or 0)
-        self._assemblies[name, pruned] = made
+        self._assemblies[key] = made
         return made
 
     def _known(self) -> _Calls:

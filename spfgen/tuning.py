@@ -123,6 +123,11 @@ MOST_UNROLLED = 1000
 UNROLLED_STATEMENTS = 1000
 """Statements that unrolled iterations may have: more only fill the cache of instructions. Estimate."""
 
+MOST_CUTS = 3
+"""Conditions on the index of a loop by which it is cut. Size: each may double the code."""
+SPLIT_STATEMENTS = 60
+"""Statements of a loop that is cut by conditions on its index. Size: they are written out for each part."""
+
 # --- register tiles and blocks ---------------------------------------------------------------------------
 
 TILE_BYTES = 256

@@ -282,6 +282,8 @@ def show(node: Expr | Formula, level: int = 0) -> str:
             return f"{function}({', '.join(show(a) for a in arguments)})"
         case Bin("quot" | "rem" as op, left, right):
             return show(Bin("/" if op == "quot" else "%", left, right), level)
+        case Bin("max", left, Bin("-", Num(0), right)) if left == right:
+            return f"abs({show(left)})"
         case Bin("min" | "max" as op, left, right):
             return f"{op}({show(left)}, {show(right)})"
         case Bin("-", Num(0), right):

@@ -18,6 +18,7 @@ from lark import Token, Tree
 from spfgen.errors import InternalError, Span, SpecError, SpecErrors
 from spfgen.facts.formula import (
     ONE,
+    ZERO,
     And,
     Bin,
     Call,
@@ -40,7 +41,7 @@ from spfgen.ir import children
 from spfgen.lang.nodes import Source
 
 _RUNS = ("ranged", "ranged_down")
-BUILTINS = {"floor": 1, "ceil": 1, "min": 2, "max": 2}
+BUILTINS = {"floor": 1, "ceil": 1, "abs": 1, "min": 2, "max": 2}
 LARGEST = 2**31 - 1
 """The largest number in a spec: sums and products of two stay within 64 bits."""
 SHORT_FORMS = ("increasing", "decreasing", "injective", "strictly")
@@ -317,6 +318,8 @@ class Reader:
                 return Bin("/", above, first.right, span)
             case "ceil":
                 return first
+            case "abs":
+                return Bin("max", first, Bin("-", ZERO, first), span)
         result = first
         for argument in arguments[1:]:
             result = Bin(function, result, argument, span)

@@ -375,7 +375,8 @@ class Bound(Nested):
     """`name` is the first position `dim` of [low, high) at which `call`, which rises there (falls: `descending`), is no
     longer before `value`; the end when there is none. `condition` holds of all positions on the side that is taken.
 
-    Found by a search, or in the table `place`; `inside`: the value is one that the table has a place for.
+    Found by a search, which begins at the first position where it is `near`, or in the table `place`; `inside`: the
+    value is one that the table has a place for.
     """
 
     name: str
@@ -390,6 +391,7 @@ class Bound(Nested):
     because: str = ""
     place: str = ""
     inside: bool = False
+    near: bool = False
 
     def computed(self) -> Iterator[Step]:
         yield from (Step((), n, self.low, self.high, end=n != self.dim) for n in (self.dim, self.name))

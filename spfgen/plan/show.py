@@ -133,7 +133,7 @@ def _lines(plan: Plan, depth: int, lines: list[tuple[str, str]]) -> None:
             _lines(body, depth, lines)
         case Bound(name, dim, low, high, call, value, descending, _, body, why, place):
             past = f"{show(call)} {'<=' if descending else '>='} {show(value)}"
-            by = ", by inverse array" if place else ""
+            by = ", by inverse array" if place else ", by galloping" if plan.near else ""
             add(f"let {name} be the first {dim} in {interval(low, high)} with {past}{by}", why)
             _lines(body, depth, lines)
         case Reach(dim, low, high, call, first, last, _, body, why):

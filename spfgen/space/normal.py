@@ -23,7 +23,9 @@ from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_statement
 from spfgen.lang.uses import leaves_the_rest
 from spfgen.lang.values import indices_of
+from spfgen.space.conditions import condition_of
 from spfgen.space.steps import Chosen, Equation, Gathered, Link, Linked, Place, Tie
+from spfgen.space.typed import Holds
 
 
 @dataclass
@@ -146,8 +148,13 @@ class Normal:
                 return replace(value, expr=rename(expr, names))
             case lang.Access():
                 return self.access(value, names)
-            case lang.Apply(_, arguments):
-                return replace(value, arguments=tuple(self.value(a, names) for a in arguments))
+            case lang.Apply(op, arguments):
+                if (condition := condition_of(value)) is not None:
+                    return Holds(rename(condition, names))
+                found = tuple(self.value(a, names) for a in arguments)
+                if op == "where" and isinstance(found[0], Holds):
+                    return Chosen(found[0].condition, found[1], found[2], value.span)
+                return replace(value, arguments=found)
             case lang.Reduce(_, indices, inner, where):
                 own = {**names, **{i: self.new(i) for i in indices}}
                 self.shared |= {own[i]: self.alike.setdefault(i, own[i]) for i in indices}
@@ -156,9 +163,9 @@ class Normal:
                     value, indices=tuple(own[i] for i in indices), value=self.value(inner, own), where=condition
                 )
             case lang.Coalesce(arguments):
-                found = [self.value(a, names) for a in arguments]
-                result = found[-1]
-                for argument in reversed(found[:-1]):
+                values = [self.value(a, names) for a in arguments]
+                result = values[-1]
+                for argument in reversed(values[:-1]):
                     gathers: list[Gathered] = []
                     plain = ungathered(argument, gathers)
                     result = Chosen(Inside(plain), plain, result, value.span)

@@ -12,18 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spfgen.facts.formula import NEGATED, And, Compare, Formula, Not, Or, Var, conjuncts
+from spfgen.facts.formula import Compare, Formula, Var, conjuncts
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout
+from spfgen.space.conditions import negated
 from spfgen.space.nodes import Tensor
 from spfgen.space.steps import Chosen, Gathered, Link, Linked, Tie
-from spfgen.space.typed import Types
+from spfgen.space.typed import Holds, Types
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where all of these accesses store something, under the conditions; `links` lead from their indices to those of
+    """Where all of these accesses store something and the conditions hold; `links` lead from their indices to those of
     the value."""
 
     accesses: tuple[lang.Access, ...]
@@ -48,6 +49,8 @@ class Regions:
         match value:
             case lang.Constant(number):
                 return number
+            case Holds():
+                return False
             case lang.Access(tensor):
                 return None if tensor in self.dense else self.layouts[tensor].fill
             case lang.Apply(op, arguments):
@@ -77,6 +80,8 @@ class Regions:
         match value:
             case lang.Constant():
                 return []
+            case Holds(condition):
+                return [Region((), (), (condition,))]
             case lang.Access(tensor):
                 return None if tensor in self.dense else [Region((value,))]
             case lang.Apply(op, arguments):
@@ -158,6 +163,11 @@ def _where(found: list[Region] | None, condition: Formula) -> list[Region] | Non
     return None if found is None else [Region(r.accesses, r.links, (*r.where, condition)) for r in found]
 
 
+def apart(one: Region, other: Region) -> bool:
+    """Whether no point has both: what one of them asks is what the other one asks the contrary of."""
+    return not one.links and not other.links and any(negated(c) in other.where for c in one.where)
+
+
 def is_everywhere(tensor: Tensor) -> bool:
     """Whether every coordinate is a position of its own, and nothing else decides where its value stands."""
     layout = tensor.layout
@@ -170,14 +180,3 @@ def is_everywhere(tensor: Tensor) -> bool:
     }
     positions = sorted(tied.get(c, "") for c in layout.coordinates)
     return not layout.indexes and len(layout.values) == 1 and positions == sorted(layout.positions)
-
-
-def negated(condition: Formula) -> Formula:
-    match condition:
-        case Compare(op, left, right):
-            return Compare(NEGATED[op], left, right)
-        case And(parts):
-            return Or(tuple(negated(p) for p in parts))
-        case Or(parts):
-            return And(tuple(negated(p) for p in parts))
-    return Not(condition)

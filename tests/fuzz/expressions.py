@@ -345,7 +345,19 @@ class Grower:
                 return None
         return value, exact
 
+    def _mask(self, indices: str) -> Value:
+        """A condition on indices alone."""
+        one = ("index", self.pick(indices))
+        other = self.pick([("index", i) for i in indices] + [("number", int(self.rng.integers(0, 4)))])
+        if self.rng.random() < 0.3:
+            near = ("apply", ("abs", "i"), (("apply", ("subtract", "ii"), (one, other)),))
+            return ("apply", (self.pick(("less", "less_equal", "greater")), "ii"), (near, ("number", 1)))
+        name = self.pick(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+        return ("apply", (name, "ii"), (one, other))
+
     def _leaf(self, kind: str, indices: str) -> Value:
+        if kind == "b" and indices and self.rng.random() < 0.3:
+            return self._mask(indices)
         fitting = [o for o in self.operands if o.kind == kind and self._accesses(o, indices)]
         if fitting and self.rng.random() < 0.85:
             operand = self.pick(fitting)

@@ -58,8 +58,11 @@ APPLIED: Mapping[str, tuple[tuple[str, str, str], ...]] = {
         ("({0} and {1})", "({0} and {1})", "bb"),
         ("({0} or {1})", "({0} or {1})", "bb"),
         ("(not {0})", "(not {0})", "b"),
+        ("{0} <= {1}", "({0} <= {1})", "ii"),
+        ("abs({0} - {1}) <= 1", "(abs({0} - {1}) <= 1)", "ii"),
     ),
 }
+MASKS = tuple(row for row in APPLIED["b"] if row[2] == "ii")
 REDUCED = {
     "sum": "sum(({0} for {1} in range({2})), 0.0)",
     "max": "max({0} for {1} in range({2}))",
@@ -279,6 +282,11 @@ class Grower:
             if t.kind == kind and (t.role == "read" or (t.name in self.stored and self.rng.random() < 0.3))
             for s in self._subscripts(t, indices)
         ]
+        if kind == "b" and indices and self.rng.random() < 0.3:
+            text, python, _ = self.pick(MASKS)
+            one = ("index", self.pick(indices))
+            other = self.pick([("index", i) for i in indices] + [("number", int(self.rng.integers(0, 4)))])
+            return ("apply", text, python, (one, other))
         own = [("scalar", n) for n, k in scalars.items() if k == kind or (k == "counter" and kind == "i")]
         if reads and self.rng.random() < 0.7:
             return self.pick(reads)

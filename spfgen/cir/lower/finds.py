@@ -42,9 +42,9 @@ class Sought:
         index = position if self.base == c.Int(0) else c.Bin("+", self.base, position)
         return c.Load(self.array, index)
 
-    def first(self, low: c.Expr, value: c.Expr) -> c.Expr:
-        """The first position from `low` on that does not stand before the value."""
-        function = f"spfgen_search{'_down' if self.key.descending else ''}_{self.kind}"
+    def first(self, low: c.Expr, value: c.Expr, near: bool = False) -> c.Expr:
+        """The first position from `low` on that does not stand before the value; `near`: probably soon."""
+        function = f"spfgen_{'gallop' if near else 'search'}{'_down' if self.key.descending else ''}_{self.kind}"
         return c.Call(function, (self.array, self.base, low, self.high, value))
 
     @property
@@ -189,9 +189,13 @@ def bound(low: Lowering, plan: Bound, scope: Scope) -> list[c.Stmt]:
     name = low.names[plan.name]
     value = low.expr(plan.value, scope)
     past = print_expr(c.Bin("<=" if plan.descending else ">=", low.expr(plan.call, scope), value))
-    how = scope.tables[plan.place].table.kind if plan.place else "binary search"
+    how = scope.tables[plan.place].table.kind if plan.place else "galloping" if plan.near else "binary search"
     comment = c.Comment(f"{name}: the first {low.names[plan.dim]} with {past}, by {how}: {plan.because}")
-    first = _reached(scope.tables[plan.place], plan, wanted) if plan.place else wanted.first(wanted.low, wanted.value)
+    first = (
+        _reached(scope.tables[plan.place], plan, wanted)
+        if plan.place
+        else wanted.first(wanted.low, wanted.value, plan.near)
+    )
     return [*lines, comment, c.Declare(f"const {INT}", name, first)]
 
 

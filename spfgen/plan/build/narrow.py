@@ -6,8 +6,12 @@ an array holds at the loop's position. Where Z3 proves that the array rises (or 
 another, which a search finds: tiles that are empty are skipped (the condition of Zhao et al. 2022, figure 8).
 
 A tile is narrowed from one side, too. Elsewhere one bound leaves half of the positions on average, which is not worth a
-search: there have to be two, and a loop around that goes through the same positions again and again. Of intervals that
-do not meet one bound is enough (intervals.py).
+binary search: there have to be two, and a loop around that goes through the same positions again and again. Of
+intervals that do not meet one bound is enough (intervals.py).
+
+Where each position is met once, as those of a row under a mask `i <= j`, the loop begins at the first position that
+counts, which is looked for in growing steps from where the row begins: in short rows that costs what the questions did
+(measured: 8, 32, 200 entries in a row, 1.1, 3.4, 4.0 ms for 1.1, 4.1, 5.2). It ends by an early exit (early_exit.py).
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ def narrowed(
 
 def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Collection[str]) -> Plan:
     inside = list(chain(scan.body))
-    if any(isinstance(n, Clear) or (isinstance(n, Reduce | Do) and n.op == "=") for n in inside):
+    if any(isinstance(n, Clear) or (isinstance(n, Reduce) and n.op == "=") for n in inside):
         return scan  # each iteration stores something
     position = [s.dim for s in steps].index(scan.dim)
     outer = {*instance.sizes, *(s.dim for s in steps[:position])}
@@ -60,9 +64,11 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     assert known is not None
     again = _again(scan, steps[:position], around)
     made = outer & set(instance.made)
-    if not again and not made:
-        return scan
     moving = {*around, *(s.dim for s in steps[:position])}
+    if not again and not made:
+        return _begun(instance, scan, steps, outer, known, moving)
+    if any(isinstance(n, Do) and n.op == "=" for n in inside):
+        return scan
     found = bounded(instance, scan, inside, outer, known)
     found = [(call, told) for call, about in found if (told := _telling(about, moving))]
     by_starts = partial(by_start, instance, scan, steps, known, found, moving) if again and not made else None
@@ -80,7 +86,22 @@ def _narrowed(instance: Instance, scan: Scan, steps: Sequence[Step], around: Col
     return scan if by_starts is None else by_starts(at_point=False) or scan
 
 
-def _with_bounds(scan: Scan, rising: Sequence[tuple[Call, list[Limit], bool]], known: Piece, in_tiles: bool) -> Plan:
+def _begun(
+    instance: Instance, scan: Scan, steps: Sequence[Step], outer: set[str], known: Piece, moving: set[str]
+) -> Plan:
+    """The loop from the first position on that its conditions leave, where they speak of loops around."""
+    for call, about in bounded(instance, scan, list(chain(scan.body)), outer, known):
+        about = [limit for limit in about if limit.constraint.value.names() & moving]
+        descending = falls(instance, scan, call, steps, known) if about else None
+        starts = [limit for limit in about if limit.below == descending]
+        if starts:
+            return _with_bounds(scan, [(call, starts, bool(descending))], known, False, near=True)
+    return scan
+
+
+def _with_bounds(
+    scan: Scan, rising: Sequence[tuple[Call, list[Limit], bool]], known: Piece, in_tiles: bool, near: bool = False
+) -> Plan:
     """The loop between positions that are searched for, in what is sorted. In tiles it is first asked whether there are
     any."""
     limits = [limit for _, about, _ in rising for limit in about]
@@ -91,7 +112,8 @@ def _with_bounds(scan: Scan, rising: Sequence[tuple[Call, list[Limit], bool]], k
         if in_tiles and _both_sides([about]):
             reaches.append(_reach(scan, call, about, descending))
         for limit in about:
-            wraps.append(bound(scan, call, limit, descending, low, high, [w.name for w in wraps]))
+            found = bound(scan, call, limit, descending, low, high, [w.name for w in wraps])
+            wraps.append(replace(found, near=near))
             if limit.below != descending:
                 high = (Var(wraps[-1].name),)
             else:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spfgen.facts.formula import Expr
+from spfgen.facts.formula import Expr, Formula, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Plan
+from spfgen.space.conditions import negated
 
 POINT = "point"
 """The name of a tensor that is nowhere: it stands for what is done at a point."""
@@ -31,7 +32,8 @@ class Env:
     known to store nothing; whether loops may run on several threads; whether what is done at the points changes no more
     than scalars, of which each thread may have its `own`; what was `loaded` from index arrays, or computed, further
     out; whether steps run `again`, as those of `while` do; whether reductions stay where they are, `point_by_point`;
-    whether values are `plain`, what numpy computes: what is not stored decides nothing."""
+    whether values are `plain`, what numpy computes: what is not stored decides nothing; the conditions of which it is
+    known that they `hold`."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
@@ -42,9 +44,21 @@ class Env:
     again: bool = False
     point_by_point: bool = False
     plain: bool = False
+    hold: frozenset[Formula] = frozenset()
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))
+
+    def where(self, conditions: Sequence[Formula]) -> Env:
+        return replace(self, hold=self.hold.union(*(conjuncts(c) for c in conditions))) if conditions else self
+
+    def decided(self, condition: Formula, otherwise: Any) -> Any:
+        """Whether a condition holds, as a number, where that is known."""
+        if self.hold.issuperset(conjuncts(condition)):
+            return lang.Constant(True)
+        if any(self.hold.issuperset(conjuncts(negated(c))) for c in conjuncts(condition)):
+            return lang.Constant(False)
+        return otherwise
 
     def having(self, values: Mapping[Key, Any]) -> Env:
         return replace(self, values={**self.values, **values})

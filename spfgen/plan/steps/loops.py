@@ -11,12 +11,14 @@ from spfgen.facts.formula import Expr, Var, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
+from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
 from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.equations import Equations
+from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import with_invariants_outside
 from spfgen.space.regions import Region, smallest, union
@@ -37,7 +39,8 @@ class Loops(Equations):
             self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
             parts.append(Refuse(OUTSIDE))
         if self.context.level:
-            parts = [with_invariants_outside(p) for p in parts]
+            sizes = {*self.program.parameters, *self.program.size_of}
+            parts = [with_split_loops(with_invariants_outside(p), sizes) for p in parts]
             parts = [with_intervals(p, self.axes) for p in parts]
             exactly = self.context.deterministic
             parts = [with_copies(p, self.kinds, self.sizes, self.context.is_serial, exactly) for p in parts]
@@ -63,6 +66,9 @@ class Loops(Equations):
             case lang.If(condition, then, otherwise):
                 lines, test, env = self.computed(condition, env)
                 env = self.settled(env)
+                match test:
+                    case lang.Constant(known):
+                        return [*lines, self.block(then if known else otherwise, env)]
                 rest = self.block(otherwise, env) if otherwise else None
                 return [*lines, If(test, self.block(then, env), rest)]
             case lang.Let(name, value):
@@ -168,10 +174,23 @@ class Loops(Equations):
         result = []
         for region in found:
             kept = tuple(a for a in region.accesses if self.indices_in(a) <= known)
-            if not kept or region.links:
+            where = tuple(c for c in region.where if self.indices_of(c) <= known)
+            if region.links or not (kept or where):
                 return None
-            result.append(Region(kept, (), tuple(c for c in region.where if self.indices_of(c) <= known)))
+            result.append(Region(kept, (), where))
         return list(dict.fromkeys(result))
+
+
+def combiner(updates: lang.Apply | None) -> str:
+    """The function that an update combines values by, in any order: what is subtracted is added with another sign. ""
+    for what needs its order."""
+    if updates is None:
+        return ""
+    operator = updates.operator
+    if operator.commutative and operator.associative:
+        return operator.name
+    other = OPERATORS.get(operator.inverse)
+    return other.name if other is not None and other.commutative and other.associative else ""
 
 
 def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str]) -> bool:
@@ -185,11 +204,12 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
     ):
         return False
     targets = {e.target for e in equations}
+    combined: dict[str, str] = {}
     for equation in equations:
         alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
         if not set(indices) <= alone:
-            operator = None if equation.updates is None else equation.updates.operator
-            if operator is None or not operator.commutative or not operator.associative:
+            by = combiner(equation.updates)
+            if not by or combined.setdefault(equation.target, by) != by:
                 return False
     for access in (n for s in steps for n in accesses_of(s)):
         if access.tensor in targets:
@@ -197,8 +217,8 @@ def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str
             if not set(indices) <= alone:
                 return False
     for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
-        operator = None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function).operator
-        if operator is None or not operator.commutative or not operator.associative:
+        by = combiner(None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function))
+        if not by or combined.setdefault(f"let {step.name}", by) != by:
             return False
     sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
     return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)

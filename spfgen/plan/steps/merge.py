@@ -255,7 +255,7 @@ class Merging(Driving):
             there, value, asked = self.asked(s, here, values)
             turn += [*asked, *value]
             steps.append(If(there, _forward(s)))
-        inner = self.where(conditions, leaf(env.knowing([index]).having(values)))
+        inner = self.where(conditions, leaf(env.knowing([index]).having(values).where(conditions)))
         return self.around(streams, Repeat(Block((*turn, inner, *steps)), _reason(streams, index)), outside)
 
     def interval_by_interval(
@@ -288,7 +288,7 @@ class Merging(Driving):
             (moving if moves else turn).extend(value)
             ends = If(there, _least(until, lang.Index(s.end)), _least(until, lang.Index(s.coordinate)))
             turn.append(If(Holds(_left(s)), ends))
-        inner = self.where(conditions, leaf(env.knowing([index]).having(values)))
+        inner = self.where(conditions, leaf(env.knowing([index]).having(values).where(conditions)))
         body = Block((*moving, inner)) if moving else inner
         why = "all of them stay where they are in between"
         along: Plan = Scan(index, (Var(at.name),), (Var(until.name),), body, because=why)

@@ -33,6 +33,7 @@ from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
 from spfgen.plan.steps.state import State
+from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
 from spfgen.plan.transform.simplify import simplify
 from spfgen.plan.verify.meaning import check_nest
@@ -77,7 +78,7 @@ class Nests(State):
 
         def inside(inner: Env) -> Plan:
             solved, guards, inner = self.solved(pending, inner)
-            body = leaf(inner)
+            body = leaf(inner.where(conditions))
             tests = [*guards, *(Holds(c) for c in later)]
             if tests:
                 body = If(joined("logical_and", tests), body)
@@ -267,6 +268,8 @@ class Nests(State):
                 body = wrapped(step, body, parallel)
             body = with_finds(narrowed(instance, body, steps, context, around=env.known))
             nest = choose_finds(instance, body, steps, context)[0].body
+            if context.level > 1:
+                nest = with_early_exits(instance, nest)
             check_nest(instance, nest)
             best = best or nest
             if not any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan)):

@@ -19,7 +19,7 @@ from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_o
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
-from spfgen.space.regions import Region
+from spfgen.space.regions import Region, apart
 from spfgen.space.steps import Chosen, Gathered, Linked
 from spfgen.space.typed import Holds, Scalar
 
@@ -37,12 +37,16 @@ class Values(Merging):
         distinct: Sequence[Expr] | None = None,
     ) -> list[Plan]:
         """The leaf once at each point of the indices that any of the regions has and where the conditions hold."""
+        common = tuple(c for c in found[0].where if all(c in r.where for r in found)) if found else ()
+        if common and not any(r.links for r in found):
+            conditions = (*conditions, *(c for c in common if c not in conditions))
+            found = [replace(r, where=tuple(c for c in r.where if c not in common)) for r in found]
         merged = self.merged(found, indices, conditions, leaf, env, distinct)
         if merged is not None:
             return merged
         parts: list[Plan] = []
         for k, region in enumerate(found):
-            earlier = found[:k]
+            earlier = [r for r in found[:k] if not apart(r, region)]
 
             def once(inner: Env, earlier: Sequence[Region] = tuple(earlier)) -> Plan:
                 return self.unless(earlier, leaf, inner)
@@ -59,7 +63,7 @@ class Values(Merging):
         first, *rest = earlier
         lines, present, env, alone = self.present(first, env)
         if alone:
-            env = replace(env, absent=env.absent | {key_of(first.accesses[0])})
+            env = replace(env, absent=env.absent | {key_of(a) for a in first.accesses})
         inner = self.unless(rest, leaf, env)
         return Block((*lines, If(lang.Apply("logical_not", (present,)), inner, None, "an earlier pass has the rest")))
 
@@ -79,9 +83,7 @@ class Values(Merging):
             more, flag, env = self.looked_up(access, env)
             lines += more
             flags.append(flag)
-        result = flags[0]
-        for flag in flags[1:]:
-            result = lang.Apply("logical_and", (result, flag))
+        result = joined("logical_and", flags) if flags else lang.Constant(True)
         return lines, result, env, len(region.accesses) == 1 and not region.links
 
     def point_value(self, value: Any, env: Env) -> tuple[list[Plan], Any]:
@@ -95,6 +97,8 @@ class Values(Merging):
                 return [], value, env
             case lang.Index():
                 return [], value, env
+            case Holds(condition):
+                return [], env.decided(condition, value), env
             case lang.Local(name):
                 return [], Scalar(self.called[name], settled(self.scalars[name]).name), env
             case lang.Access():
@@ -110,6 +114,9 @@ class Values(Merging):
                 made = replace(value, arguments=tuple(found))
                 return lines, made if env.plain else self.decided(value, made, env), env
             case Chosen(condition, then, otherwise):
+                match env.decided(condition, None):
+                    case lang.Constant(known):
+                        return self.computed(then if known else otherwise, env)
                 first, one, inner = self.computed(then, env)
                 second, other, _ = self.computed(otherwise, env)
                 if not first and not second:

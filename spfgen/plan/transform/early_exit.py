@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from spfgen.facts.formula import ZERO, Compare, Formula, Num, Var, rename, show, variables
 from spfgen.facts.prove import implied
-from spfgen.plan.nodes import Guard, Levels, Load, Locate, Plan, Scan, chain, with_body
+from spfgen.plan.nodes import Bound, Guard, Levels, Load, Locate, Plan, Scan, chain, with_body
 from spfgen.space.nodes import Instance
 
 
@@ -56,7 +56,8 @@ def _holds_before(instance: Instance, around: Sequence[Plan], inside: Sequence[P
     own = {loop.dim, *(n.dim for n in inside if isinstance(n, Load | Locate))}
     if not own & variables(condition):
         return False
-    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.sizes]
+    outside: list[Formula] = [Compare(">=", Var(s), ZERO) for s in instance.natural]
+    outside += [f for f in instance.facts if variables(f) <= {*instance.sizes}]
     for node in around[:-1]:
         outside += known_in(node)
     one = [f for node in (loop, *inside) for f in known_in(node)]
@@ -79,4 +80,6 @@ def known_in(node: Plan) -> list[Formula]:
             return [*(Compare(">=", Var(dim), e) for e in low), *(Compare("<", Var(dim), e) for e in high)]
         case Load(dim, value) | Locate(dim, value):
             return [Compare("=", Var(dim), value)]
+        case Bound(name, _, low):
+            return [Compare(">=", Var(name), e) for e in low]
     return []

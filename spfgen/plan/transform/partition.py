@@ -42,6 +42,7 @@ from spfgen.plan.analyse.work import by_algorithm, work
 from spfgen.plan.context import Context
 from spfgen.plan.nodes import (
     PLANS,
+    Bound,
     Clear,
     Do,
     Find,
@@ -166,13 +167,15 @@ def _weight(instance: Instance, counts: Counts | None, scan: Scan) -> Weight | N
     scan's own position; and those of the loops in that one."""
     loaded = {n.dim: n.call for n in walk(scan.body, PLANS) if isinstance(n, Load)}
     copies = {n.dim: n.value for n in walk(scan.body, PLANS) if isinstance(n, Locate)}
+    near = [n for n in walk(scan.body, PLANS) if isinstance(n, Bound) and n.near]
+    begun: dict[tuple[Expr, ...], tuple[Expr, ...]] = {(Var(n.name),): n.low for n in near}
     own = {scan.dim, *(d for d, v in copies.items() if v == Var(scan.dim))}
     found: list[str] = []
     price: Expr = ONE
     for node in walk(scan.body, PLANS):
         if not isinstance(node, Scan | Find) or len(node.low) != 1:
             continue
-        begin, further = shifted(node.low[0])
+        begin, further = shifted(begun.get(node.low, node.low)[0])
         low, ends = loaded.get(begin), (name for name, as_far in map(shifted, node.high) if as_far == further)
         highs = [loaded[n] for n in ends if n in loaded]
         function = next((h.function for h in highs if low is not None and _neighbours(low, h, own)), None)

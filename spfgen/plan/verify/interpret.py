@@ -399,6 +399,8 @@ class _Interpreter:
         if plan.exits:
             if holds and self.ended[-1].get(id(plan)):
                 raise WrongPlan(plan, f"the loop would have ended, but its conditions hold again with {_names(env)}")
+            if self.ended[-1].get(id(plan)):
+                self.effort.iterations -= 1  # the loop has ended
             self.ended[-1][id(plan)] = not holds
         if holds:
             self.plan(plan.body, env)

@@ -27,7 +27,7 @@ def matrix(rows: int, columns: int) -> np.ndarray:
         ("y[i] = A[i,j]*x[j]", "ell", True),
         (LOWER, "csr", True),
         (LOWER, "csr_unsorted", False),
-        ("y[i] = sum(j>i: A[i,j]*x[j])", "csr", False),  # columns rise: it holds from some place on
+        ("y[i] = sum(j>i: A[i,j]*x[j])", "csr_unsorted", False),
         ("y[i] = A[i,j]*x[j]", "sell", False),  # the places in a row of the array are of different rows
     ],
 )

@@ -1,0 +1,176 @@
+"""Conditions on indices say where loops run: nothing asks at each point what is known before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spfgen
+from spfgen.facts.formula import Compare, variables
+from spfgen.ir import walk
+from spfgen.plan.nodes import Bound, Plan, Scan
+from spfgen.plan.verify.effort import Effort
+from spfgen.space.typed import Holds
+from tests.fuzz.carried import by_the_interpreter
+
+RNG = np.random.default_rng(3)
+SHAPES = ((0, 0), (1, 1), (4, 7), (7, 4), (6, 6))
+
+
+def asked(kernel: spfgen.Kernel) -> list[Compare]:
+    """The comparisons with its own index that are made in a loop."""
+    loops = [n for p in kernel.generated.plans for n in walk(p, Plan) if isinstance(n, Scan)]
+    return [
+        part
+        for loop in loops
+        for node in walk(loop.body)
+        if isinstance(node, Holds)
+        for part in walk(node)
+        if isinstance(part, Compare) and loop.dim in variables(part)
+    ]
+
+
+def grid(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(rows)[:, None], np.arange(columns)[None, :]
+
+
+Masked = Callable[[np.ndarray, np.ndarray], np.ndarray]
+MASKS: dict[str, Masked] = {
+    "i <= j": lambda i, j: i <= j,
+    "j < i + 2": lambda i, j: j < i + 2,
+    "i == j": lambda i, j: i == j,
+    "i != j + 1": lambda i, j: i != j + 1,
+    "abs(i - j) <= 1": lambda i, j: abs(i - j) <= 1,
+    "abs(j - i) > 2": lambda i, j: abs(j - i) > 2,
+    "i - 1 <= j and j <= i + 1": lambda i, j: (i - 1 <= j) & (j <= i + 1),
+    "not (i < j or j == 2)": lambda i, j: ~((i < j) | (j == 2)),
+    "(2 <= j) & ~(j >= 5)": lambda i, j: (j >= 2) & (j < 5),
+}
+PROGRAMS = (
+    "C[i,j] = where({}, A[i,j], B[i,j])",
+    "C[i,j] = 2*where({}, A[i,j], B[i,j] + 1) - A[i,j]",
+    "for i, j {{ if {} {{ C[i,j] = A[i,j] }} else {{ C[i,j] = B[i,j] }} }}",
+)
+
+
+def meant(text: str, mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return 2 * np.where(mask, a, b + 1) - a if "2*" in text else np.where(mask, a, b)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("mask", MASKS)
+def test_loops_are_split(mask: str, level: int) -> None:
+    for text in PROGRAMS:
+        kernel = spfgen.compile(text.format(mask), A="dense", B="dense", C="dense", optimize=level)
+        assert not asked(kernel)
+        for shape in SHAPES:
+            a, b = RNG.integers(1, 9, (2, *shape)).astype(float)
+            result = kernel(A=a, B=b)
+            np.testing.assert_array_equal(result, meant(text, MASKS[mask](*grid(*shape)), a, b))
+
+
+def test_reductions_are_split() -> None:
+    text = "y[i] = max(j: where(i <= j, A[i,j], B[i,j]))"
+    kernel = spfgen.compile(text, A="dense", B="dense", optimize=1)
+    assert not asked(kernel)
+    a, b = RNG.integers(1, 9, (2, 5, 6)).astype(float)
+    np.testing.assert_array_equal(kernel(A=a, B=b), np.where(np.triu(np.ones((5, 6))), a, b).max(1))
+
+
+def test_a_loop_that_ends_early_stays_one() -> None:
+    text = "for i { let n = 0  for j { if j < 3 { n += 1 } else { n += 10  if A[i,j] > 5 { break } } }  y[i] = n + 0*A[i,0] }"
+    a = np.array([[1, 1, 9, 1, 1.0], [9, 9, 9, 9, 9], [1, 1, 1, 1, 9]])
+    kernel = spfgen.compile(text, A="dense")
+    np.testing.assert_array_equal(kernel(A=a), [23, 13, 23])
+
+
+@pytest.mark.parametrize("text", ["for i { for j { n[0] += 1  if j >= 2 { n[0] *= 2 } } y[i] = A[i,0] }"])
+def test_iterations_stay_in_their_order(text: str) -> None:
+    text = "for i { let n = 0.0  for j { n += A[i,j]  if j >= 2 { n *= 2 } else { n -= 1 } }  y[i] = n }"
+    a = RNG.integers(1, 9, (4, 5)).astype(float)
+    expected = []
+    for row in a:
+        n = 0.0
+        for j, value in enumerate(row):
+            n = (n + value) * 2 if j >= 2 else n + value - 1
+        expected.append(n)
+    np.testing.assert_array_equal(spfgen.compile(text, A="dense")(A=a), expected)
+
+
+def test_updates_by_several_functions_keep_their_order() -> None:
+    """Where nothing is stored, both leave all as it is; but which one comes first matters."""
+    text = "for i { for j { y[i] max= A[i,j]  y[i] += B[i,j] } }"
+    a = np.array([[-np.inf, 9.0, -np.inf, 1.0], [5.0, -np.inf, 50.0, -np.inf]])
+    b = np.array([[4.0, 0.0, 3.0, 0.0], [1.0, 7.0, 0.0, 2.0]])
+    kernel = spfgen.compile(text, A="csr fill -inf", B="csr", y="dense")
+    y = np.zeros(2)
+    kernel(A=spfgen.pack(a, "csr", fill=-np.inf), B=spfgen.pack(b, "csr"), y=y)
+    expected = np.zeros(2)
+    for i in range(2):
+        for j in range(4):
+            expected[i] = max(expected[i], a[i, j]) + b[i, j]
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_what_is_subtracted_drives_as_what_is_added() -> None:
+    effort = Effort()
+    text = "for i, j { if i < j { y[i] += A[i,j]*x[j] } else { y[i] -= A[i,j] } }"
+    dense = np.zeros((60, 60))
+    dense[3, 4], dense[50, 2] = 5.0, 7.0
+    with by_the_interpreter(effort) as ran:
+        kernel = spfgen.compile(text, A="csr", x="dense", y="dense")
+        result = kernel(A=spfgen.pack(dense, "csr"), x=np.full(60, 2.0))
+    assert ran
+    assert np.flatnonzero(result).tolist() == [3, 50]
+    assert (result[3], result[50]) == (10.0, -7.0)
+    assert effort.total < 3 * 60, effort
+
+
+# --- sparse operands -----------------------------------------------------------------------------------
+
+SPARSE = {
+    "band, sparse result": ("C[i,j] = where(abs(i - j) <= 1, A[i,j], 0)", "csr", lambda d: np.triu(np.tril(d, 1), -1)),
+    "upper, sparse result": ("C[i,j] = A[i,j]*(i <= j)", "csr", np.triu),
+    "identity": ("C[i,j] = A[i,j] + (i == j)", "csr", lambda d: d + np.eye(len(d))),
+    "sum of a band": ("y[i] = sum(j: A[i,j] where abs(i - j) <= 1)", "dense", None),
+    "the same by a value": ("y[i] = sum(j: where(abs(i - j) <= 1, A[i,j], 0))", "dense", None),
+    "two, each in its half": ("C[i,j] = where(i < j, A[i,j], 2*A[i,j])", "csr", lambda d: 2 * d - np.triu(d, 1)),
+}
+
+
+def carried_out(text: str, result: str, given: Any, layout: str = "csr") -> tuple[Any, Effort, spfgen.Kernel]:
+    effort = Effort()
+    with by_the_interpreter(effort) as ran:
+        kernel = spfgen.compile(text, **{"A": layout, text[0]: result})
+        found = kernel(A=spfgen.pack(given, layout))
+    assert ran
+    return found if isinstance(found, np.ndarray) else found.to_numpy(), effort, kernel
+
+
+@pytest.mark.parametrize("case", SPARSE)
+def test_the_part_of_a_row_under_a_mask_is_looked_for(case: str) -> None:
+    """Rows of 200 entries, of which a band has 3: what is done grows with the logarithm of a row's length."""
+    text, result, meaning = SPARSE[case]
+    dense = RNG.integers(1, 9, (4, 200)).astype(float)
+    square = dense[:, :4]
+    small, _, _ = carried_out(text, result, square)
+    expected = np.triu(np.tril(square, 1), -1).sum(1) if meaning is None else meaning(square)
+    np.testing.assert_array_equal(small, expected)
+    _, effort, _ = carried_out(text, result, dense)
+    if "abs" in text:
+        assert effort.total < 4 * 30, effort
+    else:
+        assert effort.total < 2500, effort
+
+
+@pytest.mark.parametrize(("layout", "searched"), [("csr", True), ("csr_unsorted", False)])
+def test_the_search_needs_sorted_columns(layout: str, searched: bool) -> None:
+    text = "y[i] = sum(j: A[i,j] where i <= j)"
+    kernel = spfgen.compile(text, A=layout, y="dense")
+    assert any(isinstance(n, Bound) for p in kernel.generated.plans for n in walk(p)) == searched
+    for shape in SHAPES:
+        dense = RNG.integers(0, 3, shape).astype(float)
+        np.testing.assert_array_equal(kernel(A=spfgen.pack(dense, layout)), np.triu(dense).sum(1))

@@ -240,8 +240,9 @@ def fits(number: int, kind: ElementType) -> bool:
 def scalar_types(
     steps: Sequence[Any], leaf: Callable[[Any], Kind], known: dict[str, Kind] | None = None
 ) -> dict[str, Kind]:
-    """The types of the scalars that steps introduce by `let`: each holds all that is ever assigned to it."""
-    found: dict[str, Kind] = dict(known or {})
+    """The types of the scalars that steps introduce by `let`: each holds all that is ever assigned to it. They are
+    added to those that are `known`."""
+    found: dict[str, Kind] = {} if known is None else known
 
     def local(value: Any) -> Kind:
         return found[value.name] if isinstance(value, n.Local) and value.name in found else leaf(value)

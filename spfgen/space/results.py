@@ -13,7 +13,7 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import plain_fill
 from spfgen.lang.types import DEFAULT_VALUE, DEFAULT_WHOLE, TYPES
-from spfgen.lang.typing import scalar_types
+from spfgen.lang.typing import Kind, scalar_types
 from spfgen.space.assembled import as_assembled
 from spfgen.space.nodes import Tensor
 from spfgen.space.regions import Regions, is_everywhere
@@ -77,8 +77,9 @@ def with_fills(
     """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
     anything; unless the text says something else."""
     everything = {t.name: t for t in (*tensors, *local)}
-    scalars = scalar_types(body, Types({n: t.value_type for n, t in everything.items()}, {}).leaf)
+    scalars: dict[str, Kind] = {}
     types = Types({n: t.value_type for n, t in everything.items()}, scalars)
+    scalar_types(body, types.leaf, scalars)
     layouts = {n: t.layout for n, t in everything.items()}
     dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
     regions = Regions(layouts, dense, types, {})

@@ -146,6 +146,15 @@ def test_a_fill_that_is_not_zero() -> None:
     assert entries == {tuple(map(int, at)): dense[tuple(at)] for at in np.argwhere(np.isfinite(dense))}
 
 
+def test_the_types_of_a_call_decide_the_fill_value() -> None:
+    """`true | x` is true where x is a truth value, whatever it is."""
+    kernel = spfgen.compile("C[i,j] = (true | x[i])", C="coo", x="dense")
+    for x in (np.zeros(3, bool), np.array([0, 6, 1]), np.ones(3, bool)):
+        result = kernel(x=x, sizes={"j": 2})
+        np.testing.assert_array_equal(result.to_numpy(), np.tile((True | x)[:, None], 2))
+        assert (result.layout.fill == 1) == (x.dtype == bool)
+
+
 REPEATED = {
     "the last assignment counts": ("for k { C[i,j] = A[i,j]*abs(x[k]) }", lambda a, x: a * abs(x[-1])),
     "an assignment that is a fill": ("for k { C[i,j] = A[i,j]*max(x[k], 0) }", lambda a, x: a * max(x[-1], 0)),

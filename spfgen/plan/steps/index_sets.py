@@ -167,17 +167,16 @@ def _together(parts: Sequence[Plan]) -> tuple[Plan, ...]:
         lines = _together(inner.parts) if isinstance(inner, Block) and not inner.because else (inner,)
         own = next((k for k, line in enumerate(lines) if _speaks(line, let.name)), 0)
         taken = {n for k, p in enumerate(found) if k != place for n in _declared(p)}
+        clash = taken.intersection(n for p in lines for n in _declared(p))
         match lines[own]:
-            case Assign(name, kind, value) if name == let.name and taken.isdisjoint(
-                n for p in lines for n in _declared(p)
-            ):
+            case Assign(name, kind, value) if name == let.name and not _speaks(value, name) and not clash:
                 changed = (*lines[:own], Let(name, kind, value, let.because), *lines[own + 1 :])
                 found[place : place + 1] = changed
                 found.remove(let)
     return tuple(found)
 
 
-def _speaks(part: Plan, name: str) -> bool:
+def _speaks(part: Any, name: str) -> bool:
     return any(isinstance(n, Scalar | Let | Assign) and n.name == name for n in walk(part))
 
 

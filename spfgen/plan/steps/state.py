@@ -57,7 +57,7 @@ class State:
         self.written = {n.target for s in steps.body for n in walk(s) if isinstance(n, Equation)}
         for tensor in (t for t in program.temporaries if not t.layout.indexes):
             self.own(tensor.name, tensor.value_type, tensor.layout.fill, tensor.extents)
-        self.scalars.update(scalar_types(steps.body, self.types.leaf))
+        scalar_types(steps.body, self.types.leaf, self.scalars)
 
     def own(self, name: str, kind: str, fill: Any, extents: Sequence[str]) -> None:
         """Memory of the kernel's for a tensor."""

@@ -1,0 +1,56 @@
+"""Results in all layouts: dense ones, those that hold any pattern, and those that refuse what they have no place for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import spfgen
+from spfgen.errors import DataError, SpfgenError, Unsupported
+from spfgen.layout.fill import differs
+from spfgen.run.tensor import Tensor
+from tests.fuzz import unseen
+from tests.papers import support
+
+EXACT = ("sv", "sv_unsorted", "csr", "csc", "coo", "dcsr", "dcsc", "csf")
+"""They store entries and nothing else."""
+
+
+def random_layout(rng: np.random.Generator, rank: int) -> str:
+    """Dense half of the time, and one that holds any pattern every fourth time."""
+    if not rank or rng.random() < 0.5:
+        return "dense"
+    if rng.random() < 0.5:
+        return str(rng.choice(support.SPARSE[rank]))
+    ours = [n for n, u in unseen.ALL.items() if u.rank == rank]
+    return str(rng.choice([*support.LAYOUTS[rank], *ours]))
+
+
+def may_refuse(layout: str, expected: np.ndarray, fill: Any, error: SpfgenError) -> bool:
+    """Whether packing the result refuses it, too: what it has no place for, or what cannot be packed at all."""
+    if layout == "dense" or not isinstance(error, DataError | Unsupported):
+        return False
+    try:
+        spfgen.pack(expected, _of(layout), fill=fill)
+    except type(error):
+        return True
+    except SpfgenError:
+        return False
+    return False
+
+
+def _of(layout: str) -> Any:
+    return support.unseen_layout(layout) if layout in unseen.ALL else layout
+
+
+def check(found: Any, expected: np.ndarray, layout: str, pruned: bool, told: str) -> None:
+    """The values, and what is stored: a valid tensor, each coordinate once, no fill value where they are left out."""
+    support.compare(support.to_numpy(found), expected, False, told)
+    if not isinstance(found, Tensor) or layout == "dense":
+        return
+    assert found.validate() == (), told
+    coordinates = np.array(found.to_coo().coords)
+    assert len(np.unique(coordinates, axis=1).T) == coordinates.shape[1], told
+    if pruned and layout.partition("(")[0] in EXACT:
+        assert np.all(differs(found.to_coo().values, found.layout.fill)), told

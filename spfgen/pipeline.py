@@ -211,6 +211,7 @@ KNOWN = frozenset(
         "SPFGEN_ERROR_SHAPE",
         "SPFGEN_ERROR_MEMORY",
         "SPFGEN_ERROR_RANGE",
+        "SPFGEN_ERROR_PLACE",
         "true",
         "false",
         "INT32_MAX",

@@ -800,9 +800,11 @@ class Array(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Plan):
-    """The kernel ends with an error if the scalar is true: a place that is a value lay outside of its tensor."""
+    """The kernel ends with an error if the scalar is true. `status` is RANGE: a place that is a value lay outside of
+    its tensor; or PLACE: something was computed that has no place in its target."""
 
     name: str
+    status: str
 
 
 @dataclass(frozen=True, slots=True)

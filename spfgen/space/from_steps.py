@@ -17,12 +17,13 @@ from spfgen.lang.normalize import normalized
 from spfgen.lang.show import show_statement
 from spfgen.lang.uses import read_first, statements_in
 from spfgen.layout.nodes import SCALAR, Layout
-from spfgen.space.extents import Extents
+from spfgen.space.extents import Extents, Ranges
 from spfgen.space.index_extents import IndexExtents
+from spfgen.space.lost import doubts_of_steps
 from spfgen.space.names import check_accesses, check_names, check_recurrences, with_scalars
 from spfgen.space.nodes import Group, Program
 from spfgen.space.normal import Inside, Normal
-from spfgen.space.results import with_fills, with_patterns, with_result_types
+from spfgen.space.results import regions_in, with_fills, with_patterns, with_result_types
 from spfgen.space.steps import Chosen, Equation, Steps
 from spfgen.space.tensors import make_tensors
 from spfgen.space.terms import check_output
@@ -67,6 +68,11 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index, extent in indices.items():
         if isinstance(extent, Var):
             written.setdefault(normal.called.get(index, index), {})[extent.name] = None
+    own_regions = regions_in(body, (*tensors, *temporaries))
+    names = (*extents.parameters(), *extents.readings(tensors), *asked)
+    limits = {i: (e,) for i, e in indices.items()}
+    by_name = {t.name: t for t in (*tensors, *temporaries)}
+    doubts = doubts_of_steps(kernel, body, by_name, own_regions, Ranges(names, extents.fixed, limits, (), frozenset()))
     numbers = {normal.called.get(i, i): e.value for i in normal.taken if isinstance(e := found.known(i), Num)}
     return Program(
         kernel.name,
@@ -84,6 +90,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
         derived=tuple(found.derived()),
         temporaries=temporaries,
         steps=True,
+        doubts=doubts,
         numbers={name: number for name, number in numbers.items() if name not in written},
     )
 

@@ -6,14 +6,28 @@ asks for it (`within`, or `shares`), what has no place is left out. What remains
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
-from spfgen.facts.formula import ZERO, Call, Compare, Formula, Var, calls, conjunction, conjuncts, rename, within
+from spfgen.errors import SpfgenError
+from spfgen.facts.formula import (
+    ZERO,
+    Call,
+    Compare,
+    Formula,
+    Var,
+    calls,
+    conjunction,
+    conjuncts,
+    rename,
+    within,
+)
 from spfgen.ir import fresh, walk
 from spfgen.lang import nodes as lang
+from spfgen.lang.fills import fill_text
 from spfgen.layout.nodes import Layout, everywhere
 from spfgen.layout.proofs import places_inside
 from spfgen.sets.affine import NotAffine
@@ -22,6 +36,8 @@ from spfgen.sets.uf import Encoder, comparisons, linear
 from spfgen.space.extents import Extents, Ranges
 from spfgen.space.instances import make_instances
 from spfgen.space.nodes import Doubt, Instance, Tensor
+from spfgen.space.regions import Region, Regions
+from spfgen.space.steps import Equation, Gathered
 
 MOST = 64
 """Products of sums are multiplied out to so many parts; beyond, one factor stands for all."""
@@ -41,6 +57,70 @@ def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents)
             if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, extents.ranges(number)):
                 found[Doubt(statement.target, part.factors, where)] = None
     return tuple(found)
+
+
+def doubts_of_steps(
+    kernel: lang.Kernel, body: Sequence[Any], tensors: Mapping[str, Tensor], regions: Regions, ranges: Ranges
+) -> tuple[Doubt, ...]:
+    """The same of equations that are more than sums of products, in normal form: where their regions are. What loops do
+    is looked at while they run (plan/steps/places.py)."""
+    asked = {d.name for d in kernel.tensors if d.local or (d.shares is not None and not d.shares.indices)}
+    found: dict[Doubt, None] = {}
+    for statement, equation in zip(kernel.statements, body, strict=True):
+        if not isinstance(equation, Equation) or not isinstance(statement, lang.Statement):
+            continue
+        target = tensors[equation.target]
+        if equation.within or target.name in asked or not is_given(target):
+            continue
+        access = lang.Access(equation.target, equation.subscripts)
+        places = regions_of(equation, access, target, regions)
+        if places is None and any(isinstance(n, lang.Reduce) for n in walk(equation.value)):
+            found[_of_statement(statement, equation)] = None
+            continue
+        for region in [Region(())] if places is None else places:
+            where = [*region.where, *([] if equation.where is None else [equation.where])]
+            names = {v for node in (access, *region.accesses, *where) for v in _variables(node)}
+            part = _Part(region.accesses, tuple(where))
+            alone = replace(statement, target=access, where=None, value=lang.Constant(1))
+            if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:
+                found[_of_statement(statement, equation)] = None
+            elif not _is_placed(alone, part, tensors, ranges):
+                found[Doubt(access, part.factors, conjunction(where) if where else None)] = None
+    return tuple(found)
+
+
+def _of_statement(statement: lang.Statement, equation: Equation) -> Doubt:
+    parts = (*statement.target.subscripts, statement.value)
+    read = tuple(n for part in parts for n in walk(part) if isinstance(n, lang.Access))
+    by_value = any(isinstance(n, Gathered) for n in walk(equation)) or bool(equation.at)
+    return Doubt(statement.target, read, None, statement, by_value)
+
+
+def _variables(node: Any) -> set[str]:
+    return {n.name for n in walk(node) if isinstance(n, Var)}
+
+
+def is_given(target: Tensor) -> bool:
+    """Whether a tensor comes with a pattern that may lack something."""
+    return target.assembled is None and not holds_all(target.layout)
+
+
+def regions_of(equation: Equation, access: lang.Access, target: Tensor, regions: Regions) -> list[Region] | None:
+    """Where an equation may change its target, but for what that stores itself; None: everywhere."""
+    value = equation.value
+    if equation.updates is not None:
+        value = replace(equation.updates, arguments=(access, value))
+    fill = regions.fill(value)
+    same = fill is not None and fill_text(fill) == fill_text(target.layout.fill)
+    found = regions.of(value) if same else None
+    return None if found is None else [r for r in found if access not in r.accesses]
+
+
+def _is_placed(statement: lang.Statement, part: _Part, tensors: Mapping[str, Tensor], ranges: Ranges) -> bool:
+    try:
+        return _has_place(statement, part, tensors, ranges)
+    except (SpfgenError, NotAffine):
+        return False
 
 
 @dataclass(frozen=True)

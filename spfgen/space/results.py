@@ -76,13 +76,7 @@ def with_fills(
 ) -> tuple[Tensor, ...]:
     """Results whose pattern is computed are, where nothing is stored, what their value is where no operand stores
     anything; unless the text says something else."""
-    everything = {t.name: t for t in (*tensors, *local)}
-    scalars: dict[str, Kind] = {}
-    types = Types({n: t.value_type for n, t in everything.items()}, scalars)
-    scalar_types(body, types.leaf, scalars)
-    layouts = {n: t.layout for n, t in everything.items()}
-    dense = frozenset(n for n, t in everything.items() if is_everywhere(t))
-    regions = Regions(layouts, dense, types, {})
+    regions = regions_in(body, (*tensors, *local))
     result = []
     for tensor in tensors:
         own = [n for s in body for n in walk(s) if isinstance(n, Equation) and n.target == tensor.name]
@@ -95,6 +89,16 @@ def with_fills(
                 tensor = replace(tensor, layout=layout, assembled=assembled)
         result.append(tensor)
     return tuple(result)
+
+
+def regions_in(body: Sequence[Any], tensors: Sequence[Tensor]) -> Regions:
+    """What is known of the values of steps."""
+    kinds = {t.name: t.value_type for t in tensors}
+    scalars: dict[str, Kind] = {}
+    types = Types(kinds, scalars)
+    scalar_types(body, types.leaf, scalars)
+    dense = frozenset(t.name for t in tensors if is_everywhere(t))
+    return Regions({t.name: t.layout for t in tensors}, dense, types, {})
 
 
 def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:

@@ -1,4 +1,4 @@
-"""Results in all layouts: dense ones, those that hold any pattern, and those that refuse what they have no place for."""
+"""Results in all layouts: dense ones, those that hold any pattern, those that refuse what they have no place for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import spfgen
+from spfgen.api import handle_of
 from spfgen.errors import DataError, SpfgenError, Unsupported
 from spfgen.layout.fill import differs
 from spfgen.run.tensor import Tensor
@@ -28,11 +29,14 @@ def random_layout(rng: np.random.Generator, rank: int) -> str:
 
 
 def may_refuse(layout: str, expected: np.ndarray, fill: Any, error: SpfgenError) -> bool:
-    """Whether packing the result refuses it, too: what it has no place for, or what cannot be packed at all."""
+    """Whether packing the result refuses it, too: what it has no place for, or what cannot be packed at all. Where
+    places follow from the extents, all that may be computed has to have one, whatever the values are."""
     if layout == "dense" or not isinstance(error, DataError | Unsupported):
         return False
+    if "to store all that is computed" in error.message and not _handle(layout, expected.ndim).indexes:
+        return True
     try:
-        spfgen.pack(expected, _of(layout), fill=fill)
+        spfgen.pack(expected, _handle(layout, expected.ndim), fill=fill)
     except type(error):
         return True
     except SpfgenError:
@@ -40,8 +44,8 @@ def may_refuse(layout: str, expected: np.ndarray, fill: Any, error: SpfgenError)
     return False
 
 
-def _of(layout: str) -> Any:
-    return support.unseen_layout(layout) if layout in unseen.ALL else layout
+def _handle(layout: str, rank: int) -> Any:
+    return support.unseen_layout(layout) if layout in unseen.ALL else handle_of(layout).layout(rank)
 
 
 def check(found: Any, expected: np.ndarray, layout: str, pruned: bool, told: str) -> None:

@@ -38,7 +38,7 @@ SPARSE: Mapping[int, Sequence[str]] = {
     2: ("csr", "csc", "coo", "dcsr", "bcsr(R=2, C=3)"),
     **dict.fromkeys(range(3, 8), ("coo", "csf")),
 }
-"""Layouts of results."""
+"""Layouts of results that can hold any pattern."""
 LAYOUTS: Mapping[int, Sequence[str]] = {1: VECTORS, 2: MATRICES, 3: CUBES, 4: CUBES, 5: CUBES, 6: CUBES, 7: CUBES}
 
 
@@ -278,7 +278,7 @@ def packed(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array]
 
 def _unseen(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array]:
     """Index arrays are random; every place gets the value that the array has at its coordinate."""
-    handle = _unseen_layout(layout)
+    handle = unseen_layout(layout)
     made = operands.make(handle, array.shape, 0.4, seed, array.dtype.name)
     for entry in made.entries:
         made.tensor.arrays[entry.array][entry.place] = array[entry.coordinate]
@@ -292,7 +292,7 @@ def _unseen(array: Array, layout: str, fill: Any, seed: int) -> tuple[Any, Array
 
 
 @cache
-def _unseen_layout(name: str) -> Any:
+def unseen_layout(name: str) -> Any:
     from spfgen.pipeline import layout_of
 
     declaration, settings = unseen.tree().resolve(parse_layout_use(name))

@@ -109,8 +109,8 @@ class Lowering(Values):
         self.table_lines: list[c.Stmt] = []
         self.frees: list[c.Stmt] = []
         self.missing_memory = ""
-        self.refused = ""
-        """The variable that says whether the call fails."""
+        self.refused: dict[str, str] = {}
+        """The variables that say whether the call fails, with the error."""
         self.finite: dict[tuple[str, str], str] = {}
         self.structs = structs(program)
         self.ordered: list[Levels] = []
@@ -153,12 +153,14 @@ class Lowering(Values):
             rest = [c.Declare("bool", self.missing_memory, c.Name("false")), *self.table_lines, *rest, *self.frees]
             end = c.Select(c.Name(self.missing_memory), c.Name("SPFGEN_ERROR_MEMORY"), end)
         rest += entries.failed(self, used)
-        if self.refused:
-            end = c.Select(c.Name(self.refused), c.Name("SPFGEN_ERROR_RANGE"), end)
+        for name, error in self.refused.items():
+            end = c.Select(c.Name(name), c.Name(error), end)
         body = [*self.checks(), *fields, *rest, c.Return(end)]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
         doc += "\n\nReturns SPFGEN_OK or an error code. After an error nothing has been written."
+        if self.refused:
+            doc += f" After {' and '.join(self.refused.values())} the results are incomplete."
         return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
 
     def without_memory(self) -> str:

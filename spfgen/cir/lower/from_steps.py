@@ -30,7 +30,7 @@ from spfgen.plan.nodes import (
     Repeat,
     Store,
 )
-from spfgen.plan.steps.env import OUTSIDE
+from spfgen.plan.steps.env import FLAGS
 from spfgen.space.nodes import Read
 from spfgen.space.own import AT, COUNT, HELD, OWN
 from spfgen.space.typed import Holds, Scalar
@@ -48,7 +48,7 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             return [low.declare(dim, low.expr(value, scope))]
         case Let(name, kind, value):
             return [c.Declare(TYPES[kind].c, low.names[name], typed_as(low, value, scope, TYPES[kind]))]
-        case Assign(name, kind, value) if name == OUTSIDE:  # several threads may say so
+        case Assign(name, kind, value) if name in FLAGS:  # several threads may say so
             told = c.Assign(c.Name(low.names[name]), "=", typed_as(low, value, scope, TYPES[kind]))
             return [c.Pragma("omp atomic write"), told]
         case Assign(name, kind, value):
@@ -75,8 +75,8 @@ def statement(low: Lowering, plan: Any, scope: Scope) -> list[c.Stmt]:
             low.array_names[name, OWN] = low.names[name]
             low.kinds[name] = TYPES[kind]
             return []
-        case Refuse(name):
-            low.refused = low.names[name]
+        case Refuse(name, status):
+            low.refused[low.names[name]] = f"SPFGEN_ERROR_{status}"
             return []
         case Collect():
             return _collected(low, plan, scope)

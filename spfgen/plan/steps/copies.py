@@ -30,7 +30,7 @@ from spfgen.plan.nodes import (
     Segment,
     Store,
 )
-from spfgen.plan.steps.env import OUTSIDE
+from spfgen.plan.steps.env import FLAGS
 from spfgen.plan.steps.invariant import MOVABLE, ends_loop
 from spfgen.plan.steps.own_totals import may_share
 from spfgen.space.nodes import Operand, Read
@@ -71,7 +71,7 @@ def _copies(scan: Scan, kinds: Mapping[str, str], sizes: Mapping[str, Expr], exa
         kept = isinstance(node, Find | Segment) and bool(node.place)
         if isinstance(node, Plan) and (kept or not isinstance(node, MOVABLE | Store)):
             return ()
-        if isinstance(node, Assign) and node.name not in own and node.name != OUTSIDE:
+        if isinstance(node, Assign) and node.name not in own and node.name not in FLAGS:
             return ()
     if ends_loop(scan.body):
         return ()

@@ -18,6 +18,12 @@ POINT = "point"
 OUTSIDE = "outside"
 """The variable that says whether a place that is a value lay outside of its tensor."""
 
+LOST = "lost"
+"""The variable that says whether something was computed that has no place in its target."""
+
+FLAGS = (OUTSIDE, LOST)
+"""Variables that say at last that the call fails."""
+
 Key = tuple[str, tuple[Expr, ...]]
 
 

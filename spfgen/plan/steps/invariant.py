@@ -39,7 +39,7 @@ from spfgen.plan.nodes import (
     Store,
     with_body,
 )
-from spfgen.plan.steps.env import OUTSIDE
+from spfgen.plan.steps.env import FLAGS
 from spfgen.space.nodes import Operand
 from spfgen.space.typed import Holds, Scalar
 
@@ -162,7 +162,7 @@ def _effects(part: Plan) -> Effects:
             found.has_loop = True
         if isinstance(node, Plan):
             inner |= set(_bound_by(node))
-    if ends_loop(part) or OUTSIDE in found.assigned:  # a place that does not exist may be no fault where nothing runs
+    if ends_loop(part) or found.assigned & {*FLAGS}:  # a place that does not exist may be no fault where nothing runs
         found.plain = False
     found.assigned -= inner
     found.used -= inner

@@ -16,17 +16,17 @@ from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
-from spfgen.plan.steps.env import OUTSIDE, Env, accesses_of, operator_name
-from spfgen.plan.steps.equations import Equations
+from spfgen.plan.steps.env import LOST, OUTSIDE, Env, accesses_of, operator_name
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import with_invariants_outside
+from spfgen.plan.steps.places import Places
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Scalar
 
 
-class Loops(Equations):
+class Loops(Places):
     """Steps: loops as they are written, or driven by what their body needs."""
 
     def plan(self) -> Plan:
@@ -35,9 +35,10 @@ class Loops(Equations):
         for name in self.collected:
             if name in self.assembled:
                 parts += self.delivered(name)
-        if self.refuses:
-            self.before.insert(0, Let(OUTSIDE, "bool", lang.Constant(False)))
-            parts.append(Refuse(OUTSIDE))
+        for name, status, is_asked in ((OUTSIDE, "RANGE", self.refuses), (LOST, "PLACE", self.loses)):
+            if is_asked:
+                self.before.insert(0, Let(name, "bool", lang.Constant(False)))
+                parts.append(Refuse(name, status))
         if self.context.level:
             sizes = {*self.program.parameters, *self.program.size_of}
             parts = [with_split_loops(with_invariants_outside(p), sizes) for p in parts]
@@ -60,7 +61,9 @@ class Loops(Equations):
     def step(self, step: Any, env: Env) -> list[Plan]:
         match step:
             case Equation():
-                return [Block(tuple(self.equation(step, env)), step.text)]
+                in_loop = not any(step is s for s in self.steps.body)
+                asked = self.asked_for_place(step, env) if in_loop else []
+                return [*asked, Block(tuple(self.equation(step, env)), step.text)]
             case lang.For():
                 return self.loops(step, env)
             case lang.If(condition, then, otherwise):

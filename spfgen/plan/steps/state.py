@@ -44,6 +44,7 @@ class State:
         self.indices: set[str] = {*steps.extents, *steps.free}
         """All names of indices, those that are values among them."""
         self.refuses = False
+        self.loses = False
         self.sizes: dict[str, Expr] = {}
         for name, extent in steps.computed.items():
             self.names.add(name)

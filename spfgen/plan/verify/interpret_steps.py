@@ -136,8 +136,10 @@ def statement(run: _Interpreter, plan: Plan, env: Env) -> Env:
             values = np.full(shape, converted(number, TYPES[kind]), kind)
             run.memories[name, OWN] = Memory(f"{name}.{OWN}", values, len(run.watches))
             run.effort.cells += 0 if fill is None else values.size
-        case Refuse(name):
+        case Refuse(name, status):
             if read_scalar(run, plan, name, env):
+                if status == "PLACE":
+                    raise DataError("expected the results to store all that is computed, but one does not")
                 raise DataError("expected the subscripts that are values to lie within their tensors, but one does not")
         case Collect(name, kind, rank, body):
             run.kinds[name] = kind

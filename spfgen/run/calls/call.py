@@ -25,7 +25,7 @@ from spfgen.run.threads import Forks, threads_allowed
 from spfgen.space.nodes import Program
 from spfgen.space.nodes import Tensor as Declared
 
-MEMORY, RANGE = 3, 4
+MEMORY, RANGE, PLACE = 3, 4, 5
 STATUS = {1: "a null pointer", 2: "sizes that do not agree", MEMORY: "no memory for a workspace"}
 
 
@@ -255,6 +255,19 @@ class Bound:
                 "one does not",
                 None,
                 ("subscripts count from 0; the results of this call are incomplete",),
+            )
+        if status == PLACE:
+            from spfgen.space.lost import is_given  # which is about relations: other calls do without
+
+            given = [t for t in self.program.tensors if t.is_output and is_given(t)]
+            names = " and ".join(f"`{t.name}`" for t in given)
+            raise DataError(
+                f"expected {names} to store all that `{self.program.name}` computes, but something has no place",
+                None,
+                (
+                    "give a pattern that has it; the results of this call are incomplete",
+                    f"to compute only what is stored, write `within {given[0].name}` behind the statement",
+                ),
             )
         raise InternalError(f"{self.program.name} returned {status}: {STATUS.get(status, 'unknown')}")
 

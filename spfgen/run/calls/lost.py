@@ -3,6 +3,8 @@
 Two sums of ones are compared: one over all points at which a part of the value may differ from 0, one over those that
 the target stores besides. A kernel makes both, so they are right for every layout. Patterns that were looked at are
 remembered as long as their arrays live and stay as they are.
+
+Of a statement with views the result is computed in a layout that holds all, and its coordinates are looked up.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ import numpy as np
 from spfgen.errors import DataError
 from spfgen.facts.formula import Var, conjunction, variables
 from spfgen.facts.formula import within as formula_within
-from spfgen.ir import fresh
+from spfgen.ir import fresh, rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
 from spfgen.layout.nodes import Layout, everywhere
@@ -39,22 +41,23 @@ class Places:
 
     program: Program
     seen: dict[tuple[Any, ...], tuple[Any, ...]] = field(default_factory=dict)
-    counts: dict[Doubt, _Count] = field(default_factory=dict)
+    counts: dict[Doubt, _Count | _Listed] = field(default_factory=dict)
 
     def check(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], mode: str) -> None:
         """Raises DataError where something that is computed has no place. The mode "always" remembers nothing."""
         for number, doubt in enumerate(self.program.doubts):
-            if _is_same(doubt, tensors, operator.is_):
+            if doubt.statement is None and _is_same(doubt, tensors, operator.is_):
                 continue
             own, marks = _mark(doubt, tensors, sizes)
             key = (number, *own)
-            found = self.seen.get(key) if mode != "always" else None
+            found = self.seen.get(key) if mode != "always" and not doubt.by_value else None
             if found is not None and found[0] == marks and all(r() is not None for r in found[1]):
                 continue
-            if not _is_same(doubt, tensors, np.array_equal):
+            if doubt.statement is not None or not _is_same(doubt, tensors, np.array_equal):
                 count = self.counts.get(doubt)
                 if count is None:
-                    count = self.counts[doubt] = _Count(doubt, self.program.parameters, tensors)
+                    made = _Count if doubt.statement is None else _Listed
+                    count = self.counts[doubt] = made(doubt, self.program, tensors)
                 first = count.first_lost(tensors, sizes)
                 if first is not None:
                     raise _no_place(doubt, first, tensors)
@@ -96,7 +99,8 @@ class _Count:
     nothing else speaks of (`free`) multiply the number of points by their extents, without a loop over them.
     """
 
-    def __init__(self, doubt: Doubt, parameters: tuple[str, ...], tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, doubt: Doubt, program: Program, tensors: Mapping[str, Tensor]) -> None:
+        parameters = program.parameters
         self.target, self.where, self.parameters = doubt.target, doubt.where, parameters
         plain = {s.name for s in doubt.target.subscripts if isinstance(s, Var)}
         self.factors = [f for f in doubt.factors if not _is_everywhere(f, tensors[f.tensor].layout, plain)]
@@ -182,6 +186,55 @@ class _Count:
         return {**found, self.any: _everywhere(bound)} if bound else found
 
 
+class _Listed:
+    """A kernel for the statement with a result that has a place for all that is computed."""
+
+    def __init__(self, doubt: Doubt, program: Program, tensors: Mapping[str, Tensor]) -> None:
+        from spfgen.api import Kernel, handle_of
+
+        assert doubt.statement is not None
+        statement, self.target = doubt.statement, doubt.target.tensor
+        self.asked = {i: e for i, own in program.index_extent.items() for e in own if e in program.parameters}
+        parameters = tuple(p for p in program.parameters if p not in self.asked.values())
+        self.parameters = parameters
+        self.before = fresh(f"{self.target}_before", {*_names(doubt), *parameters})
+        self.names = {n if n != self.target else self.before: n for a in doubt.factors for n in (a.tensor,)}
+        layouts = {n: tensors[own].layout for n, own in self.names.items()}
+        declared = [lang.TensorDecl(n, lang.LayoutUse(o.name, settings=o.constants)) for n, o in layouts.items()]
+        fill = tensors[self.target].layout.fill
+        entries = replace(handle_of("coo").layout(len(doubt.target.subscripts)), fill=fill)
+        use = lang.LayoutUse(entries.name, settings=entries.constants, fill=fill)
+        declared.append(lang.TensorDecl(self.target, use, assembled=True))
+        statement = replace(statement, value=rewrite(self._of_before, statement.value))
+        subscripts = enumerate(statement.target.subscripts)
+        self.extents = {s.name: k for k, s in subscripts if isinstance(s, Var) and s.name not in parameters}
+        parsed = lang.Kernel("computed", tuple(declared), parameters, (statement,))
+        self.kernel = Kernel(parsed, {**layouts, self.target: entries}, validate="never", kept=True)
+        made = enumerate(self.kernel.program.tensor(self.target).extents)
+        self.extents |= {name: k for k, name in made if name.startswith(f"{self.target}.")}
+
+    def _of_before(self, node: Any) -> Any:
+        """What is read of the target is what it holds before the statement."""
+        is_read = isinstance(node, lang.Access) and node.tensor == self.target
+        return replace(node, tensor=self.before) if is_read else None
+
+    def first_lost(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> list[int] | None:
+        """The first coordinate that is computed and that the target does not store."""
+        target = tensors[self.target]
+        operands = {n: tensors[own] for n, own in self.names.items()} | {n: sizes[n] for n in self.parameters}
+        extents = {i: sizes[e] for i, e in self.asked.items()}
+        extents |= {i: target.shape[k] for i, k in self.extents.items()}
+        result = self.kernel(**operands, sizes=extents)
+        computed, own = (np.stack(t.to_coo().coords, axis=1).astype(np.int64) for t in (result, target))
+        stored = set(map(tuple, own.tolist())) if prod(target.shape) >= 2**63 else None
+        if stored is not None:
+            lost = [c for c in map(tuple, computed.tolist()) if c not in stored]
+            return list(min(lost)) if lost else None
+        numbers, known = (np.ravel_multi_index(tuple(c.T), target.shape) for c in (computed, own))
+        lost_ones = numbers[~np.isin(numbers, known)]
+        return [int(c) for c in np.unravel_index(lost_ones.min(), target.shape)] if lost_ones.size else None
+
+
 def _is_everywhere(factor: lang.Access, layout: Layout, plain: set[str]) -> bool:
     """Whether a factor stores something at every coordinate of the target."""
     return holds_all(layout) and all(isinstance(s, Var) and s.name in plain for s in factor.subscripts)
@@ -207,6 +260,8 @@ def _ones(tensor: Tensor) -> Tensor:
 def _no_place(doubt: Doubt, first: Sequence[int], tensors: Mapping[str, Tensor]) -> DataError:
     target = doubt.target
     what = show_value(lang.product_of(doubt.factors)) if doubt.factors else "a number"
+    if doubt.statement is not None:
+        what = show_value(doubt.statement.value)
     name, layout = target.tensor, tensors[target.tensor].layout.name
     hint = f"write `within {name}` behind the statement, or `tensor {name} : {layout} shares ...` with an operand"
     return DataError(

@@ -20,9 +20,9 @@ from spfgen.cir.lower.layout import field_name, structs
 from spfgen.errors import CheckFailed, DataError, SpfgenError, ToolError, Unsupported
 from spfgen.facts.formula import Bin, calls, variables
 from spfgen.facts.prove import Answer, smaller
-from spfgen.ir import walk
+from spfgen.ir import rewrite, walk
 from spfgen.lang.expressions import counted
-from spfgen.lang.nodes import Access, LayoutAlias
+from spfgen.lang.nodes import Access, LayoutAlias, Statement
 from spfgen.lang.spec import SOLVED, builtins_binding
 from spfgen.lang.types import TYPES
 from spfgen.layout.nodes import Layout
@@ -289,10 +289,14 @@ def _compiled(kernel: Kernel) -> str:
 # --- random data ---------------------------------------------------------------------------------------
 
 
+def _within(node: Any) -> Any:
+    return replace(node, within=True) if isinstance(node, Statement) else None
+
+
 def _random_data(kernel: Kernel, seed: int) -> tuple[str, str]:
     """What random data show, and whether that is bad. Patterns of results are random, too."""
     if kernel.program.doubts:
-        within = tuple(replace(s, within=True) for s in kernel.parsed.statements)
+        within = tuple(rewrite(_within, s) for s in kernel.parsed.statements)
         kernel = Kernel(replace(kernel.parsed, statements=within), kernel.layouts, kernel.threads, kernel.validate)
     bounds: list[Bound] = []
     refused = ""

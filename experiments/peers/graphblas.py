@@ -67,3 +67,23 @@ def prepare_spmspv(
         y(axb_method=method) << a.mxv(vector, product)
 
     return Runner(call, lambda: y.to_dense(fill_value=0.0))
+
+
+def prepare_spgemm(left: csr_array, right: csr_array, threads: int, *, in_order: bool) -> Runner:
+    """A B over (+, *), a new result in each call; with `in_order` its columns are sorted at once, not when needed."""
+    graphblas = module()
+    graphblas.ss.config["nthreads"] = threads
+    a, b = (graphblas.io.from_scipy_sparse(m) for m in (left, right))
+    for matrix in (a, b):
+        matrix.ss.config["format"] = "by_row"
+        matrix.wait()
+    product = graphblas.semiring.plus_times
+    held: list[Any] = []
+
+    def call() -> None:
+        made = a.mxm(b, product).new()
+        if in_order:
+            made.wait("materialize")
+        held[:] = [made]
+
+    return Runner(call, lambda: csr_array(graphblas.io.to_scipy_sparse(held[0], "csr")), (left, right))

@@ -65,3 +65,35 @@ def prepare_spmmd(left: csr_array, right: csr_array, threads: int) -> Runner:
     )
     mkl.require(call(), "mkl_sparse_d_spmmd")
     return Runner(call, lambda: result, (left, right, handles))
+
+
+def prepare_spgemm(left: csr_array, right: csr_array, threads: int, *, in_order: bool) -> Runner:
+    """A sparse result of two sparse factors, a new one in each call; with `in_order` its columns are sorted."""
+    library = mkl.library()
+    library.MKL_Set_Num_Threads(ctypes.c_int(threads))
+    handles = mkl.handle_of(left), mkl.handle_of(right)
+    made = ctypes.c_void_p()
+
+    def call() -> None:
+        if made:
+            mkl.require(library.mkl_sparse_destroy(made), "mkl_sparse_destroy")
+        operation = ctypes.c_int(mkl.NOT_TRANSPOSED)
+        product = library.mkl_sparse_spmm(operation, handles[0].address, handles[1].address, ctypes.byref(made))
+        mkl.require(product, "mkl_sparse_spmm")
+        if in_order:
+            mkl.require(library.mkl_sparse_order(made), "mkl_sparse_order")
+
+    return Runner(call, lambda: _exported(library, made), (left, right, handles))
+
+
+def _exported(library: ctypes.CDLL, made: ctypes.c_void_p) -> csr_array:
+    """A copy of MKL's matrix."""
+    base, rows, columns = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    whole = ctypes.POINTER(ctypes.c_int)
+    start, end, indices, values = whole(), whole(), whole(), ctypes.POINTER(ctypes.c_double)()
+    found = [ctypes.byref(p) for p in (base, rows, columns, start, end, indices, values)]
+    mkl.require(library.mkl_sparse_d_export_csr(made, *found), "mkl_sparse_d_export_csr")
+    pointer_ = np.append(np.ctypeslib.as_array(start, (rows.value,)), end[rows.value - 1] if rows.value else 0)
+    count = int(pointer_[-1])
+    columns_ = np.ctypeslib.as_array(indices, (count,)).copy()
+    return csr_array((np.ctypeslib.as_array(values, (count,)).copy(), columns_, pointer_), (rows.value, columns.value))

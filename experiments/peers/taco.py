@@ -125,3 +125,37 @@ def prepare_spmspv(
     right, kept_x = tensor(value, matrix.shape[1:], [(ends, index)])
     call = partial(code.compute, ctypes.byref(result), ctypes.byref(left), ctypes.byref(right))
     return Runner(call, lambda: y, (kept_y, kept_a, kept_x))
+
+
+def prepare_spgemm(left: csr_array, right: csr_array) -> Runner:
+    """A new result in csr, its columns sorted, row by row in a workspace; taco has no threads for that."""
+    formats = ("-f=A:ds", "-f=B:ds", "-f=C:ds")
+    code = kernel("static", "A(i,j)=B(i,k)*C(k,j)", *formats, "-s=reorder(i,k,j),precompute(B(i,k)*C(k,j),j,j)")
+    one, kept_one = tensor(left.data, left.shape, [(), (left.indptr, left.indices)])
+    other, kept_other = tensor(right.data, right.shape, [(), (right.indptr, right.indices)])
+    nothing = np.zeros(1, np.int32)
+    shape = (left.shape[0], right.shape[1])
+    result, kept = tensor(np.zeros(1), shape, [(), (nothing, nothing)])
+    places = kept[4][1]
+    release = ctypes.CDLL(None).free
+    release.argtypes = [ctypes.c_void_p]
+    made: list[int] = []
+
+    def call() -> None:
+        while made:
+            release(made.pop())
+        code.evaluate(ctypes.byref(result), ctypes.byref(one), ctypes.byref(other))
+        made.extend((places[0], places[1], result.values))
+
+    def found() -> csr_array:
+        starts = _copied(places[0], shape[0] + 1, ctypes.c_int32)
+        count = int(starts[-1])
+        return csr_array(
+            (_copied(result.values, count, ctypes.c_double), _copied(places[1], count, ctypes.c_int32), starts), shape
+        )
+
+    return Runner(call, found, (kept_one, kept_other, kept))
+
+
+def _copied(address: int, count: int, kind: Any) -> Array:
+    return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(kind)), (count,)).copy()

@@ -1,6 +1,6 @@
 """C[i,j] = A[i,k]*B[k,j] with all three in csr, the pattern of C computed: A A of several kinds, and A'A.
 
-scipy leaves the columns of a row in no order; with `sorted` it sorts them, as ours are.
+The others leave the columns of a row in no order; with `sorted` they sort them, as ours are.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ from experiments.harness.check import compare, sum_tolerance
 from experiments.harness.pace import Pace
 from experiments.harness.race import Outcome
 from experiments.harness.targets import Target
+from experiments.peers import graphblas, mkl_products, taco
 from experiments.peers.spfgen import module_or_missing
 
 CALL_SECONDS, TOTAL_SECONDS = 20.0, 3.0
-TARGETS = (Target("scipy, sorted", ("scipy-sorted",), 1.0), Target("scipy", ("scipy",), 1.0))
+SORTED = ("scipy-sorted", "mkl-sorted", "graphblas-sorted", "taco-sorted")
+TARGETS = (
+    Target("the best, sorted", SORTED, 1.0),
+    *(Target(name.replace("-", ", "), (name,), 1.0) for name in SORTED),
+    *(Target(name, (name,), 1.0) for name in ("scipy", "mkl", "graphblas")),
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,11 @@ def pair_case(
     peers = [Contestant("scipy", prepare_scipy, "1 thread")]
     if not in_order:
         peers.append(Contestant("scipy-sorted", partial(prepare_scipy, in_order=True), "1 thread"))
+        peers.append(Contestant("taco-sorted", _prepared_taco, "1 thread"))
+        for library, prepare in (("mkl", mkl_products.prepare_spgemm), ("graphblas", graphblas.prepare_spgemm)):
+            for in_order in (False, True):
+                named = f"{library}-sorted" if in_order else library
+                peers.append(Contestant(named, partial(_prepared, prepare=prepare, threads=threads, in_order=in_order)))
     return Case(
         label=f"{name}, {threads} thread{'s' if threads > 1 else ''}",
         data=lambda: Pair(*make(), apply),
@@ -119,6 +130,15 @@ def prepare_ours(data: Pair, text: str, threads: int) -> Runner:
         return csr_array(bound.tensors["C"].to_scipy())
 
     return Runner(bound, result, (data,))
+
+
+def _prepared(data: Pair, prepare: Callable[..., Runner], threads: int, in_order: bool) -> Runner:
+    """The product of a library that has one for two matrices in csr."""
+    return prepare(data.left, data.right, threads, in_order=in_order)
+
+
+def _prepared_taco(data: Pair) -> Runner:
+    return taco.prepare_spgemm(data.left, data.right)
 
 
 def prepare_scipy(data: Pair, in_order: bool = False) -> Runner:

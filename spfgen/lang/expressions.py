@@ -37,16 +37,29 @@ from spfgen.facts.formula import (
     implies,
     variables,
 )
-from spfgen.ir import children
+from spfgen.ir import children, rewrite
 from spfgen.lang.nodes import Source
 
 _RUNS = ("ranged", "ranged_down")
-BUILTINS = {"floor": 1, "ceil": 1, "abs": 1, "min": 2, "max": 2}
+BUILTINS = {"floor": 1, "ceil": 1, "min": 2, "max": 2}
 LARGEST = 2**31 - 1
 """The largest number in a spec: sums and products of two stay within 64 bits."""
 SHORT_FORMS = ("increasing", "decreasing", "injective", "strictly")
 LONGEST = 100
 """The most repetitions of one `each`, and the most names of one run."""
+
+
+def with_distances(formula: Formula) -> Formula:
+    """The condition with `abs(e)` as the larger one of e and -e: where no array can have that name."""
+
+    def rule(node: Any) -> Any:
+        match node:
+            case Call("abs", (inner,)):
+                return Bin("max", inner, Bin("-", ZERO, inner), node.span)
+        return None
+
+    result: Formula = rewrite(rule, formula)
+    return result
 
 
 def span_of(source: Source, item: Any) -> Span | None:
@@ -318,8 +331,6 @@ class Reader:
                 return Bin("/", above, first.right, span)
             case "ceil":
                 return first
-            case "abs":
-                return Bin("max", first, Bin("-", ZERO, first), span)
         result = first
         for argument in arguments[1:]:
             result = Bin(function, result, argument, span)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Expr, Var, conjuncts
+from spfgen.facts.formula import Expr, Var, conjunction, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
@@ -21,9 +21,10 @@ from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
 from spfgen.plan.steps.invariant import with_invariants_outside
 from spfgen.plan.steps.places import Places
+from spfgen.space.conditions import negated
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
-from spfgen.space.typed import Scalar
+from spfgen.space.typed import Holds, Scalar
 
 
 class Loops(Places):
@@ -98,6 +99,9 @@ class Loops(Places):
 
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
+        halves = self.halves(step, env) if self.context.level else []
+        if halves:
+            return [p for half in halves for p in self.loops(half, env)]
         conditions = () if step.where is None else tuple(conjuncts(step.where))
         free_range = set(step.indices) & self.steps.free
         for access in (a for s in step.body for a in accesses_of(s) if free_range & self.indices_in(a)):
@@ -114,6 +118,25 @@ class Loops(Places):
             return self.block(step.body, self.settled(env))
 
         return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
+
+    def halves(self, step: lang.For, env: Env) -> list[lang.For]:
+        """A loop that does one thing where a condition on its indices holds, and another where not, as two loops: where
+        tensors drive them, each begins and ends where its half of them does. Only where the order is free."""
+        only: Any = step.body[0] if len(step.body) == 1 else None
+        if not isinstance(only, lang.If) or not only.otherwise:
+            return []
+        held: Any = only.condition
+        if not isinstance(held, Holds):
+            return []
+        known, condition = env.known | set(step.indices), held.condition
+        sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
+        if not sparse or not self.is_affine(condition) or not order_is_free(step.body, step.indices, self.written):
+            return []
+        around = [] if step.where is None else [*conjuncts(step.where)]
+        found = []
+        for body, own in ((only.then, condition), (only.otherwise, negated(condition))):
+            found.append(replace(step, body=body, where=conjunction([*around, *conjuncts(own)])))
+        return found
 
     def apart(self, step: lang.For, env: Env) -> tuple[Expr, ...] | None:
         """What tells iterations apart that have nothing to do with one another: an index of the loop that is the same

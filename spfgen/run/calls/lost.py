@@ -24,7 +24,7 @@ from spfgen.facts.formula import within as formula_within
 from spfgen.ir import fresh, rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
-from spfgen.layout.nodes import Layout, everywhere
+from spfgen.layout.nodes import Layout, coordinate_list, everywhere
 from spfgen.run.calls.form import form_of, remember
 from spfgen.run.calls.seen import fingerprint
 from spfgen.run.tensor import Tensor
@@ -190,7 +190,7 @@ class _Listed:
     """A kernel for the statement with a result that has a place for all that is computed."""
 
     def __init__(self, doubt: Doubt, program: Program, tensors: Mapping[str, Tensor]) -> None:
-        from spfgen.api import Kernel, handle_of
+        from spfgen.api import Kernel
 
         assert doubt.statement is not None
         statement, self.target = doubt.statement, doubt.target.tensor
@@ -202,7 +202,7 @@ class _Listed:
         layouts = {n: tensors[own].layout for n, own in self.names.items()}
         declared = [lang.TensorDecl(n, lang.LayoutUse(o.name, settings=o.constants)) for n, o in layouts.items()]
         fill = tensors[self.target].layout.fill
-        entries = replace(handle_of("coo").layout(len(doubt.target.subscripts)), fill=fill)
+        entries = replace(coordinate_list(len(doubt.target.subscripts)), fill=fill)
         use = lang.LayoutUse(entries.name, settings=entries.constants, fill=fill)
         declared.append(lang.TensorDecl(self.target, use, assembled=True))
         statement = replace(statement, value=rewrite(self._of_before, statement.value))

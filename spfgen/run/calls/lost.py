@@ -25,7 +25,7 @@ from spfgen.ir import fresh, rewrite
 from spfgen.lang import nodes as lang
 from spfgen.lang.show import show_value
 from spfgen.layout.nodes import Layout, coordinate_list, everywhere
-from spfgen.run.calls.form import form_of, remember
+from spfgen.run.calls.form import form_of, refilled, remember
 from spfgen.run.calls.seen import fingerprint
 from spfgen.run.tensor import Tensor
 from spfgen.space.lost import holds_all
@@ -178,9 +178,7 @@ class _Count:
     def _operands(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The patterns with ones as values; what stores all coordinates has one value for them."""
         found = {
-            n: _everywhere(t.shape) if _thin(t.layout) is not t.layout else _ones(t)
-            for n, t in tensors.items()
-            if n in self.names
+            n: _everywhere(t.shape) if holds_all(t.layout) else _ones(t) for n, t in tensors.items() if n in self.names
         }
         bound = [n for k, n in enumerate(tensors[self.target.tensor].shape) if k not in self.free]
         return {**found, self.any: _everywhere(bound)} if bound else found
@@ -241,8 +239,8 @@ def _is_everywhere(factor: lang.Access, layout: Layout, plain: set[str]) -> bool
 
 
 def _thin(layout: Layout) -> Layout:
-    """A layout with the same pattern that takes no memory, where every coordinate is stored."""
-    return everywhere(layout.rank) if holds_all(layout) else layout
+    """A layout with the same pattern, 0 where nothing is stored; it takes no memory where every coordinate is."""
+    return everywhere(layout.rank) if holds_all(layout) else refilled(layout, 0)
 
 
 def _everywhere(shape: Sequence[int]) -> Tensor:
@@ -251,10 +249,10 @@ def _everywhere(shape: Sequence[int]) -> Tensor:
 
 
 def _ones(tensor: Tensor) -> Tensor:
-    form = form_of(tensor.layout)
+    form, layout = form_of(tensor.layout), _thin(tensor.layout)
     arrays = {n: tensor.arrays[n] for n in form.indexes}
     arrays |= {n: np.ones(tensor.arrays[n].shape, np.int8) for n in form.values}
-    return Tensor(tensor.layout, tensor.sizes, arrays)
+    return Tensor(layout, tensor.sizes, arrays)
 
 
 def _no_place(doubt: Doubt, first: Sequence[int], tensors: Mapping[str, Tensor]) -> DataError:

@@ -49,6 +49,8 @@ def explain_text(generated: Generated, *, details: bool = False) -> str:
             parts.append(f"  {title}:\n{textwrap.indent(text, '    ')}")
         if not group.instances and group.steps is None:
             parts.append("  iteration space: empty")
+        if group.steps is not None:
+            parts.append(f"  by regions, not as a sum of products: {program.beyond}")
         order = scanned(plan)
         parts.append(f"  loop order: {', '.join(order) if order else 'no loops'}")
         found = looked_for(plan)

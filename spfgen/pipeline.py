@@ -115,6 +115,9 @@ def generate(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str = ""
     return made
 
 
+COMPARED = "as sums they would compare all that one tensor stores with all that another does"
+
+
 def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> tuple[Program, tuple[Plan, ...]]:
     """The iteration spaces and their plans. Where sums of products would compare all that one tensor stores with all
     that another does, they are steps as all else is, which look entries up in hash tables."""
@@ -123,7 +126,7 @@ def _planned(kernel: Kernel, layouts: Mapping[str, Layout], stop_after: str) -> 
     if program.steps or kernel.is_scheduled or not _compares_all(program, plans):
         return program, plans
     try:
-        other = _joined(kernel, layouts, join_steps)
+        other = replace(_joined(kernel, layouts, join_steps), beyond=COMPARED)
         found = make_plans(other, stop_after)
     except (SpecError, Unsupported):
         return program, plans

@@ -7,6 +7,7 @@ For every additive term: the relations of all accesses, with coordinates replace
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from spfgen.facts.formula import variables
 from spfgen.ir import walk
@@ -35,14 +36,15 @@ def join(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
 
     Raises SpecError(s) for mistakes in the kernel, Unsupported for values that are not sums of products.
     """
-    if not is_sums(kernel, layouts):
-        return join_steps(kernel, layouts)
+    if beyond := beyond_sums(kernel, layouts):
+        return replace(join_steps(kernel, layouts), beyond=beyond)
     try:
         return _join_sums(kernel, layouts)
-    except (UnstoredDivisor, SeveralPlaces):
+    except (UnstoredDivisor, SeveralPlaces) as error:
         if kernel.is_scheduled or any(_recurs(s) for s in kernel.statements):
             raise
-        return join_steps(kernel, layouts)
+        which = "a divisor may not be stored" if isinstance(error, UnstoredDivisor) else "values lie in several arrays"
+        return replace(join_steps(kernel, layouts), beyond=which)
 
 
 def _join_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
@@ -120,18 +122,46 @@ def is_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> bool:
     """Whether all that a kernel does is assign and add sums of products, and what is made of them by the four
     operators, of tensors that are 0 where nothing is stored. What is computed along runs of equal values
     is more than that, as are results whose pattern is computed and whose fill value is not 0."""
-    if any(d.local for d in kernel.tensors) or any(not _is_summed(layout) for layout in layouts.values()):
-        return False
-    if first_beyond(kernel.statements) is not None:
-        return False
+    return not beyond_sums(kernel, layouts)
+
+
+def beyond_sums(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> str:
+    """What is more than that in a kernel; "" where nothing is."""
+    for declared in kernel.tensors:
+        if declared.local:
+            return f"`{declared.name}` is a tensor of its own"
+    for name, layout in layouts.items():
+        if not _is_summed(layout):
+            return (
+                f"`{name}` is not 0 where nothing is stored" if layout.fill != 0 else f"values of `{name}` are turned"
+            )
+    if (found := first_beyond(kernel.statements)) is not None:
+        return _what(found)
     computed = {d.name for d in kernel.tensors if d.assembled and d.shares is None}
-    is_free = not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements)
-    if is_free and any(is_about_runs(s, layouts, computed) for s in kernel.statements):
-        return False
-    if is_free and any(_divides_by_sums(s, computed) for s in kernel.statements):
-        return False
-    if is_free and any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
-        return False
+    if not kernel.is_scheduled and not any(_recurs(s) for s in kernel.statements):
+        if any(is_about_runs(s, layouts, computed) for s in kernel.statements):
+            return "values do not change along runs"
+        if any(_divides_by_sums(s, computed) for s in kernel.statements):
+            return "it divides by a sum"
+        if any(s.target.tensor in computed and merges(s, layouts) for s in kernel.statements):
+            return "operands in one order are merged"
     if any(s.target.tensor in computed and not is_zero_on_fills(s.value) for s in kernel.statements):
-        return False
-    return not any(a.tensor in computed for s in kernel.statements for a in accesses(s.value))
+        return "a result is not 0 where nothing is stored"
+    if any(a.tensor in computed for s in kernel.statements for a in accesses(s.value)):
+        return "it reads a result whose pattern it computes"
+    return ""
+
+
+def _what(node: object) -> str:
+    match node:
+        case lang.Statement(op=op):
+            return f"it updates by `{op}`"
+        case lang.Apply(op) | lang.Reduce(op):
+            return f"`{op}` is more than sums and products"
+        case lang.Access(tensor):
+            return f"a subscript of `{tensor}` is a view or a value"
+        case lang.Constant() | lang.Index() | lang.Local():
+            return "a value is none of numbers that tensors hold"
+        case lang.For() | lang.If() | lang.While() | lang.Let() | lang.Set():
+            return "it has steps"
+    return "it has views"

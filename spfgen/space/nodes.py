@@ -221,7 +221,8 @@ class Program:
     calls (rt/levels_type.h). `deterministic`: results do not depend on the number of threads. `level`: how much it is
     optimised (lang/optimization.py); `limits`: what must fit in 64 bits; `doubts`: what may have no place in its
     target; `derived`: extents, what they are of others, and whether they have to be; `steps`: it is more than sums of
-    products; `numbers`: the extents of indices that are numbers."""
+    products; `numbers`: the extents of indices that are numbers; `beyond`: what is more than
+    sums of products in it."""
 
     name: str
     doc: str
@@ -245,6 +246,7 @@ class Program:
     derived: tuple[tuple[Expr, Expr, bool], ...] = ()
     steps: bool = False
     numbers: Mapping[str, int] = field(default_factory=dict)
+    beyond: str = ""
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in (*self.tensors, *self.temporaries) if t.name == name)

@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from spfgen.facts.formula import And, Call, Compare, Formula, Num, Or, conjunction, conjuncts, show, substitute, within
+from spfgen.facts.formula import (
+    MIRRORED,
+    And,
+    Call,
+    Compare,
+    Formula,
+    Num,
+    Or,
+    conjunction,
+    conjuncts,
+    show,
+    substitute,
+    within,
+)
 from spfgen.layout.nodes import IndexArray, Layout
 from spfgen.sets.affine import NotAffine, affine, expression
-
-SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @lru_cache(maxsize=256)
@@ -43,8 +54,8 @@ def _limits(array: IndexArray) -> tuple[int, int] | None:
             match part:
                 case Compare(op, Call(array.name), Num(number)):
                     pass
-                case Compare(op, Num(number), Call(array.name)) if op in SWAPPED:
-                    op = SWAPPED[op]
+                case Compare(op, Num(number), Call(array.name)) if op in MIRRORED:
+                    op = MIRRORED[op]
                 case _:
                     continue
             if op in (">", ">="):

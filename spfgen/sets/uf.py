@@ -12,6 +12,7 @@ from typing import Any
 
 from spfgen.facts.domains import Limits, arguments_inside
 from spfgen.facts.formula import (
+    MIRRORED,
     Bin,
     Call,
     Compare,
@@ -159,6 +160,20 @@ def comparisons(formulas: Iterable[Formula]) -> list[Constraint]:
                 continue
             result.append(comparison(formula.op, left, right))
     return result
+
+
+def solved_for(condition: Formula, name: str) -> tuple[str, Affine] | None:
+    """A comparison as `name op bound`, where its coefficient is 1 or -1 and the bound does not speak of it."""
+    if not isinstance(condition, Compare):
+        return None
+    try:
+        value = linear(condition.left) - linear(condition.right)
+    except NotAffine:
+        return None
+    factor, rest = value.coefficient(name), value.without(name)
+    if abs(factor) != 1 or name in rest.names():
+        return None
+    return condition.op if factor == 1 else MIRRORED[condition.op], rest.scaled(-factor)
 
 
 def with_floors(expr: Expr) -> Expr:

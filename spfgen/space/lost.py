@@ -52,7 +52,9 @@ def doubts(kernel: lang.Kernel, tensors: Mapping[str, Tensor], extents: Extents)
         if statement.within or target.name in asked or holds_all(target.layout):
             continue
         for part in _Parts(statement, kernel.sizes).of(statement.value):
-            conditions = [c for c in (statement.where, *part.conditions) if c is not None]
+            own = _variables(statement.target).union(kernel.sizes, *map(_variables, part.factors))
+            conditions = [c for w in (statement.where, *part.conditions) if w is not None for c in conjuncts(w)]
+            conditions = [c for c in conditions if _variables(c) <= own]  # others say less: there may be such an index
             where = conjunction(conditions) if conditions else None
             if not _has_place(statement, replace(part, conditions=tuple(conditions)), tensors, extents.ranges(number)):
                 found[Doubt(statement.target, part.factors, where)] = None

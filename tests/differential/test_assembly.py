@@ -146,6 +146,15 @@ def test_a_fill_that_is_not_zero() -> None:
     assert entries == {tuple(map(int, at)): dense[tuple(at)] for at in np.argwhere(np.isfinite(dense))}
 
 
+def test_nan_is_pruned_where_it_is_the_fill_value() -> None:
+    a, b = np.array([np.nan, -2, np.nan]), np.array([[0, 1, 1], [0, 1, 0]], bool)
+    kernel = spfgen.compile("C[i,j] = sin(min(where(b[i,j], 1.0, 0.5), a[j]))", a="sv fill nan", b="csr", C="csr")
+    result = kernel(a=spfgen.pack(a, "sv", fill=np.nan), b=spfgen.pack(b, "csr"), prune=True)
+    assert np.isnan(result.layout.fill)
+    assert stored(result) == [(0, 1), (1, 1)]
+    np.testing.assert_allclose(result.to_numpy(), np.sin(np.minimum(np.where(b, 1, 0.5), a)))
+
+
 def test_the_types_of_a_call_decide_the_fill_value() -> None:
     """`true | x` is true where x is a truth value, whatever it is."""
     kernel = spfgen.compile("C[i,j] = (true | x[i])", C="coo", x="dense")

@@ -18,7 +18,7 @@ from spfgen.lang import nodes as lang
 from spfgen.plan.nodes import Assign, Block, Define, Guard, If, Let, Load, Locate, Plan, Probe, Scan
 from spfgen.plan.steps.invariant import ends_loop
 from spfgen.sets.affine import Affine, NotAffine, expression
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, solved_for
 from spfgen.space.typed import Holds, Scalar
 from spfgen.tuning import MOST_CUTS, SPLIT_STATEMENTS
 
@@ -85,29 +85,13 @@ def _cuts(scan: Scan) -> Iterator[Cut]:
 
 def _cut(part: Compare, dim: str) -> tuple[Cut, bool] | None:
     """The cut that a comparison asks for, and whether it holds from there on, or there, rather than elsewhere."""
-    try:
-        value = linear(part.left) - linear(part.right)
-    except NotAffine:
-        return None
-    factor = value.coefficient(dim)
-    rest = value.without(dim)
-    if abs(factor) != 1 or dim in rest.names():
-        return None
-    bound = rest.scaled(-factor)  # dim op bound, or bound op dim where the factor is -1
-    op = part.op if factor == 1 else {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(part.op, part.op)
-    match op:
-        case ">=":
-            return Cut(_in_order(bound), False), True
-        case ">":
-            return Cut(_in_order(bound.plus(1)), False), True
-        case "<":
-            return Cut(_in_order(bound), False), False
-        case "<=":
-            return Cut(_in_order(bound.plus(1)), False), False
-        case "=":
-            return Cut(_in_order(bound), True), True
-        case "!=":
-            return Cut(_in_order(bound), True), False
+    match solved_for(part, dim):
+        case (">=" | "<") as op, bound:
+            return Cut(_in_order(bound), False), op == ">="
+        case (">" | "<=") as op, bound:
+            return Cut(_in_order(bound.plus(1)), False), op == ">"
+        case ("=" | "!=") as op, bound:
+            return Cut(_in_order(bound), True), op == "="
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import SpecError
-from spfgen.facts.formula import Formula, Var, conjuncts
+from spfgen.facts.formula import ZERO, Bin, Expr, Formula, Var, conjuncts
 from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.types import TYPES
@@ -17,6 +17,8 @@ from spfgen.plan.steps.env import Env, accumulator, cast, joined, number_of
 from spfgen.plan.steps.own_totals import Total, may_share, with_own_totals
 from spfgen.plan.steps.shortened import shortened
 from spfgen.plan.steps.values import Values
+from spfgen.sets.affine import expression
+from spfgen.sets.uf import solved_for
 from spfgen.space.regions import Region
 from spfgen.space.steps import Chosen, Gathered
 from spfgen.space.typed import Scalar
@@ -63,9 +65,10 @@ class Reductions(Values):
         name = self.fresh(accumulator(node.op))
         total = Scalar(name, kind.name)
         counted: Scalar | None = None
+        points = self.points(node.indices, conditions)
         if found is not None and fill is not None and neutral is not None and fill == neutral:
             pass
-        elif found is not None and fill is not None and not conditions and self.has_power(node):
+        elif found is not None and fill is not None and points is not None and self.has_power(node):
             counted = Scalar(self.fresh("visited"), "int64")
         else:
             found = [Region(())]
@@ -99,11 +102,29 @@ class Reductions(Values):
         totals += [] if counted is None else [Total(counted, 0, lang.Apply("add", ()))]
         lines += [with_own_totals(p, totals, self.fresh) for p in made]
         if counted is not None:
-            whole = self.whole(node.indices)
-            rest = lang.Apply("subtract", (lang.Index(whole), counted))
+            assert points is not None
+            rest = lang.Apply("subtract", (lang.Index(points), counted))
             value = self.power(node, number_of(fill, settled(self.types.kind(node.value)).name), rest, kind.name)
-            lines.append(If(lang.Apply("less", (counted, lang.Index(whole))), Block(tuple(combined(value)))))
+            lines.append(If(lang.Apply("less", (counted, lang.Index(points))), Block(tuple(combined(value)))))
         return lines, total
+
+    def points(self, indices: Sequence[str], conditions: Sequence[Formula]) -> Expr | None:
+        """How many points a reduction has; None where no formula says it."""
+        if not conditions:
+            return self.whole(indices)
+        if len(indices) != 1 or indices[0] not in self.extents:
+            return None
+        low: Expr = ZERO
+        high = self.extents[indices[0]]
+        for condition in conditions:
+            found = bounds_of(condition, indices[0])
+            if found is None:
+                return None
+            for bound in found[0]:
+                low = Bin("max", low, bound)
+            for bound in found[1]:
+                high = Bin("min", high, bound)
+        return Bin("max", Bin("-", high, low), ZERO)
 
     def argument(self, node: lang.Reduce, env: Env) -> tuple[list[Plan], Any]:
         """The first index at which the value is least (or greatest); a nan is less and greater than all numbers, as in
@@ -198,6 +219,22 @@ class Reductions(Values):
         if operator.is_idempotent(TYPES[kind]):
             return fill
         return lang.Apply(operator.repeated, (cast(fill, kind), cast(count, kind)), node.span)
+
+
+def bounds_of(condition: Formula, index: str) -> tuple[list[Expr], list[Expr]] | None:
+    """The least values of an index that a comparison allows, and those that the index has to be less than."""
+    match solved_for(condition, index):
+        case ">=", bound:
+            return [expression(bound)], []
+        case ">", bound:
+            return [expression(bound.plus(1))], []
+        case "<", bound:
+            return [], [expression(bound)]
+        case "<=", bound:
+            return [], [expression(bound.plus(1))]
+        case "=", bound:
+            return [expression(bound)], [expression(bound.plus(1))]
+    return None
 
 
 def one_index(node: lang.Reduce) -> str:

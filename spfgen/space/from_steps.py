@@ -68,7 +68,7 @@ def join_steps(kernel: lang.Kernel, layouts: Mapping[str, Layout]) -> Program:
     for index, extent in indices.items():
         if isinstance(extent, Var):
             written.setdefault(normal.called.get(index, index), {})[extent.name] = None
-    own_regions = regions_in(body, (*tensors, *temporaries))
+    own_regions = regions_in(body, (*tensors, *temporaries), reduced=True)
     names = (*extents.parameters(), *extents.readings(tensors), *asked)
     limits = {i: (e,) for i, e in indices.items()}
     by_name = {t.name: t for t in (*tensors, *temporaries)}

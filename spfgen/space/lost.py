@@ -76,9 +76,10 @@ def doubts_of_steps(
             continue
         access = lang.Access(equation.target, equation.subscripts)
         places = regions_of(equation, access, target, regions)
-        if places is None and any(isinstance(n, lang.Reduce) for n in walk(equation.value)):
-            found[_of_statement(statement, equation)] = None
-            continue
+        if any(isinstance(n, lang.Reduce) for n in walk(equation.value)):  # of nothing at all it is another value
+            found[_of_statement(statement, equation, by_value=True, where_empty=places is not None)] = None
+            if places is None:
+                continue
         for region in [Region(())] if places is None else places:
             where = [*region.where, *([] if equation.where is None else [equation.where])]
             names = {v for node in (access, *region.accesses, *where) for v in _variables(node)}
@@ -91,11 +92,13 @@ def doubts_of_steps(
     return tuple(found)
 
 
-def _of_statement(statement: lang.Statement, equation: Equation) -> Doubt:
+def _of_statement(
+    statement: lang.Statement, equation: Equation, by_value: bool = False, where_empty: bool = False
+) -> Doubt:
     parts = (*statement.target.subscripts, statement.value)
     read = tuple(n for part in parts for n in walk(part) if isinstance(n, lang.Access))
-    by_value = any(isinstance(n, Gathered) for n in walk(equation)) or bool(equation.at)
-    return Doubt(statement.target, read, None, statement, by_value)
+    by_value = by_value or any(isinstance(n, Gathered) for n in walk(equation)) or bool(equation.at)
+    return Doubt(statement.target, read, None, statement, by_value, where_empty)
 
 
 def _variables(node: Any) -> set[str]:

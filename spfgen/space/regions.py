@@ -36,13 +36,15 @@ class Region:
 class Regions:
     """What is known of the values of a kernel: the `layouts` of its tensors; those that are `dense` have a value of
     their own everywhere. `inlined` are the values of scalars that nothing changes. Where they are `exact`, what is not
-    stored is a number as any other: 0 times infinity is nan."""
+    stored is a number as any other: 0 times infinity is nan. With `reduced`, regions of reductions are those of what is
+    reduced, indices of the reduction included, if these have values at all."""
 
     layouts: Mapping[str, Layout]
     dense: frozenset[str]
     types: Types
     inlined: Mapping[str, Any]
     exact: bool = False
+    reduced: bool = False
 
     def fill(self, value: Any) -> Any:
         """The value where no sparse tensor stores anything, if that is one number; else None."""
@@ -72,7 +74,11 @@ class Regions:
             case lang.Reduce(_, _, inner):
                 number = self.fill(inner)
                 neutral = self.types.identity(value)
-                return number if number is not None and neutral is not None and number == neutral else None
+                if number is None or value.op in ("argmin", "argmax"):
+                    return None
+                if self.reduced and value.where is None and self._stays(value):
+                    return number
+                return number if neutral is not None and number == neutral else None
         return None
 
     def of(self, value: Any) -> list[Region] | None:
@@ -107,7 +113,15 @@ class Regions:
                 return [Region(r.accesses[:1], (*r.links, link), r.where) for r in found]
             case lang.Local(name) if name in self.inlined:
                 return self.of(self.inlined[name])
+            case lang.Reduce(_, _, inner, where) if self.reduced and self.fill(value) is not None:
+                found = self.of(inner)
+                return found if found is None or where is None else _where(found, where)
         return None
+
+    def _stays(self, value: lang.Reduce) -> bool:
+        """Whether several equal values are reduced to that value."""
+        operator = lang.Apply(value.op, (), value.span, value.function).operator
+        return operator.is_idempotent(self.types.reduced(value))
 
     def deciding(self, value: lang.Apply, fills: Sequence[Any]) -> list[tuple[int, Any]]:
         """The arguments whose fill alone decides the value, with that; not against what the fills give together, as nan

@@ -91,14 +91,14 @@ def with_fills(
     return tuple(result)
 
 
-def regions_in(body: Sequence[Any], tensors: Sequence[Tensor]) -> Regions:
+def regions_in(body: Sequence[Any], tensors: Sequence[Tensor], reduced: bool = False) -> Regions:
     """What is known of the values of steps."""
     kinds = {t.name: t.value_type for t in tensors}
     scalars: dict[str, Kind] = {}
     types = Types(kinds, scalars)
     scalar_types(body, types.leaf, scalars)
     dense = frozenset(t.name for t in tensors if is_everywhere(t))
-    return Regions({t.name: t.layout for t in tensors}, dense, types, {})
+    return Regions({t.name: t.layout for t in tensors}, dense, types, {}, reduced=reduced)
 
 
 def _everywhere(steps: Sequence[Any]) -> Iterator[Equation]:

@@ -48,6 +48,8 @@ class Places:
         for number, doubt in enumerate(self.program.doubts):
             if doubt.statement is None and _is_same(doubt, tensors, operator.is_):
                 continue
+            if doubt.where_empty and all(all(tensors[n].shape) for n in _names(doubt)):
+                continue
             own, marks = _mark(doubt, tensors, sizes)
             key = (number, *own)
             found = self.seen.get(key) if mode != "always" and not doubt.by_value else None

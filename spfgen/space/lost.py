@@ -81,8 +81,10 @@ def doubts_of_steps(
             if places is None:
                 continue
         for region in [Region(())] if places is None else places:
-            where = [*region.where, *([] if equation.where is None else [equation.where])]
-            names = {v for node in (access, *region.accesses, *where) for v in _variables(node)}
+            own = _variables(access).union(*map(_variables, region.accesses))
+            where = [c for w in (*region.where, equation.where) if w is not None for c in conjuncts(w)]
+            names = own.union(*map(_variables, where))
+            where = [c for c in where if _variables(c) <= own.union(kernel.sizes)]  # there may be such an index
             part = _Part(region.accesses, tuple(where))
             alone = replace(statement, target=access, where=None, value=lang.Constant(1))
             if region.links or equation.at or not names <= {*ranges.limits, *kernel.sizes}:

@@ -181,7 +181,7 @@ class Normal:
                 return Linked(link, self.value(inner, own), value.span)
             case lang.Split(inner, old, new):
                 own = {**names, old: self.new(old)}
-                link = Link(own[old], tuple(names[n] for n in new), ())
+                link = Link(own[old], tuple(names[n] for n in new), (), True)
                 self.links.append(link)
                 return Linked(link, self.value(inner, own), value.span)
             case lang.Slice(inner, old, new, start, stop, by):

@@ -25,15 +25,22 @@ def _span() -> Any:
 @dataclass(frozen=True, slots=True)
 class Link:
     """whole = (...(parts[0]*extents[1] + parts[1])*extents[2] + ...), each part within its extent: each side decides
-    the other, whatever the extents are."""
+    the other, whatever the extents are. The value inside speaks of the parts, which nothing else does; where it
+    `splits`, of the whole."""
 
     whole: str
     parts: tuple[str, ...]
     extents: tuple[Expr, ...]
+    splits: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         return (self.whole, *self.parts)
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The names that it binds in the value inside."""
+        return (self.whole,) if self.splits else self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ class Tie:
     @property
     def names(self) -> tuple[str, ...]:
         return (self.name, self.index)
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        return (self.name,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from spfgen.sets.uf import linear
 from spfgen.space.nodes import Program, Read, Tensor
 from spfgen.space.own import COUNT, own_tensor
 from spfgen.space.regions import Regions, is_everywhere
-from spfgen.space.steps import Equation, Link, Linked, Steps
+from spfgen.space.steps import Equation, Linked, Steps
 from spfgen.space.typed import Types
 
 
@@ -149,19 +149,8 @@ class State:
         names = {n.name for n in walk(value) if isinstance(n, Var) and n.name in self.indices}
         names |= {m for n in walk(value) if isinstance(n, Linked) for m in n.link.names}
         bound = {i for n in walk(value) if isinstance(n, lang.Reduce) for i in n.indices}
-        for node in walk(value):
-            if isinstance(node, Linked):
-                inner = self.free(node.value)
-                bound |= inner & set(
-                    node.link.parts if isinstance(node.link, Link) else (node.link.name,)
-                ) - self.outside(node)
+        bound |= {i for n in walk(value) if isinstance(n, Linked) for i in n.link.inner}
         return names - bound
-
-    def outside(self, node: Linked) -> set[str]:
-        """Of the names of a link, those on the side that decides: what the value inside does not speak of."""
-        spoken = {n.name for n in walk(node.value) if isinstance(n, Var)}
-        spoken |= {m for n in walk(node.value) if isinstance(n, Linked) for m in n.link.names}
-        return set(node.link.names) - spoken
 
     def whole(self, indices: Sequence[str]) -> Expr:
         result: Expr = ONE

@@ -76,3 +76,13 @@ TEXTS = {
 def test_it_compiles(name: str) -> None:
     kernel = spfgen.parse(f"{LAYOUT} kernel k {{ {TEXTS[name]} }}").kernels["k"].compile()
     assert kernel.name in kernel.source
+
+
+@pytest.mark.parametrize("layout", ["csr", "ell", "coo"])
+def test_a_table_of_reductions_of_a_split(layout: str) -> None:
+    """The index that is split is none of the places of the table: each had several."""
+    dense = np.random.default_rng(3).integers(-3, 4, (3, 12)).astype(float)
+    dense[dense < -1] = 0
+    kernel = spfgen.compile("R[i] = sum(j: max(k: split(T[j, m], m -> (i, k))))", T=layout)
+    result = kernel(T=spfgen.pack(dense, layout), sizes={"k": 3})
+    np.testing.assert_array_equal(result, dense.reshape(3, 4, 3).max(2).sum(0))

@@ -267,6 +267,8 @@ def _stream(outer: Scan, inner: Scan, place: tuple[Expr, ...]) -> Scan | None:
         return None
     indices = [n.call for n in inside if isinstance(n, Load) and n.call.arguments == place]
     rows = outer.high[0] if outer.low[0] == Num(0) else Bin("-", outer.high[0], outer.low[0])
+    if len(place) == 1 and isinstance(rows, Num) and tuning.PREFETCH_SHORT * rows.value < tuning.PREFETCH_VALUES:
+        return None  # so few rows are never short where there are many values
 
     def a_row(kind: str, number: int) -> Formula:
         return Compare(kind, extents[-1], Num(number) if len(place) > 1 else Bin("*", Num(number), rows))

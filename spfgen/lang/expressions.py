@@ -49,7 +49,7 @@ LONGEST = 100
 """The most repetitions of one `each`, and the most names of one run."""
 
 
-def with_distances(formula: Formula) -> Formula:
+def with_absolute_values(formula: Formula) -> Formula:
     """The condition with `abs(e)` as the larger one of e and -e: where no array can have that name."""
 
     def rule(node: Any) -> Any:

@@ -17,7 +17,7 @@ from lark import Token, Tree
 from spfgen.errors import SpecError
 from spfgen.facts.formula import Bin, Expr, Formula, Num, Var, calls, conjunction, show, variables
 from spfgen.lang import signs
-from spfgen.lang.expressions import BUILTINS, Reader, counted, did_you_mean, there_are, with_distances
+from spfgen.lang.expressions import BUILTINS, Reader, counted, did_you_mean, there_are, with_absolute_values
 from spfgen.lang.nodes import (
     Access,
     Apply,
@@ -275,7 +275,7 @@ def _head(scope: Scope, head: Tree[Any]) -> tuple[list[str], list[Formula]]:
     lists = [[next(trees) for _ in side] for side in sides]
     joined = [only[0] if len(only) == 1 else Tree("expressions_", only, head.meta) for only in lists]
     mixed = [joined[0], *(x for pair in zip(comparisons, joined[1:], strict=True) for x in pair)]
-    return names, [with_distances(scope.reader.formula(Tree("comparison", mixed, head.meta)))]
+    return names, [with_absolute_values(scope.reader.formula(Tree("comparison", mixed, head.meta)))]
 
 
 def _plain_name(scope: Scope, tree: Tree[Any]) -> str:
@@ -286,7 +286,7 @@ def _plain_name(scope: Scope, tree: Tree[Any]) -> str:
 
 def read_condition(scope: Scope, tree: Tree[Any]) -> Formula:
     """A condition after `where`."""
-    found = with_distances(scope.reader.formula(tree))
+    found = with_absolute_values(scope.reader.formula(tree))
     for name in sorted(variables(found) & scope.locals):
         hint = f"write `if` around it: `if {name} > 0 {{ ... }}`"
         raise scope.reader.fail(f"expected indices and sizes, but `{name}` is a value of `let`", tree, hint)

@@ -38,7 +38,7 @@ def condition_of(value: Any) -> Formula | None:
         case lang.Apply(op, (one, other)) if op in COMPARED:
             left, right = _integer(one), _integer(other)
             if left is None or right is None or not (_moves(one) or _moves(other)):
-                return _distance(one, other, op)
+                return _absolute(one, other, op)
             return conjunction(list(conjuncts(Compare(COMPARED[op], left, right))))
     return None
 
@@ -56,7 +56,7 @@ def negated(condition: Formula) -> Formula:
     return Not(condition)
 
 
-def _distance(one: Any, other: Any, op: str) -> Formula | None:
+def _absolute(one: Any, other: Any, op: str) -> Formula | None:
     """abs(e) < n is -n < e < n."""
     match one, _integer(other):
         case lang.Apply("absolute", (inner,)), Expr() as most:

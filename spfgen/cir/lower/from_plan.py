@@ -158,9 +158,10 @@ class Lowering(Values):
         body = [*self.checks(), *fields, *rest, c.Return(end)]
         statements = "\n".join(g.text for g in self.program.groups)
         doc = f"{self.program.doc}\n\n{statements}" if self.program.doc else statements
-        doc += "\n\nReturns SPFGEN_OK or an error code. After an error nothing has been written."
-        if self.refused:
-            doc += f" After {' and '.join(self.refused.values())} the results are incomplete."
+        errors = " or ".join(self.refused.values())
+        doc += "\n\nReturns SPFGEN_OK or an error code. "
+        doc += f"After {errors} the results are incomplete; after any other error" if errors else "After an error"
+        doc += " nothing has been written."
         return c.Function("int", self.program.name, tuple(params), c.Block(tuple(body)), doc)
 
     def without_memory(self) -> str:

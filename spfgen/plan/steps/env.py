@@ -27,6 +27,10 @@ FLAGS = (OUTSIDE, LOST)
 Key = tuple[str, tuple[Expr, ...]]
 
 
+class OutOfOrder(Exception):
+    """A nest is not proved to come by its points in the order that is asked for."""
+
+
 @dataclass(frozen=True)
 class Reads(lang.Apply):
     """What a nest reads at its points, until it is known what is done there."""
@@ -39,7 +43,7 @@ class Env:
     than scalars, of which each thread may have its `own`; what was `loaded` from index arrays, or computed, further
     out; whether steps run `again`, as those of `while` do; whether reductions stay where they are, `point_by_point`;
     whether values are `plain`, what numpy computes: what is not stored decides nothing; the conditions of which it is
-    known that they `hold`."""
+    known that they `hold`; the indices in whose `order` the next nest has to come by its points."""
 
     known: frozenset[str] = frozenset()
     values: Mapping[Key, Any] = field(default_factory=dict)
@@ -51,6 +55,7 @@ class Env:
     point_by_point: bool = False
     plain: bool = False
     hold: frozenset[Formula] = frozenset()
+    order: tuple[str, ...] = ()
 
     def knowing(self, names: Sequence[str] | set[str]) -> Env:
         return replace(self, known=self.known | set(names))

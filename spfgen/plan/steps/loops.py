@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from spfgen.errors import InternalError
-from spfgen.facts.formula import Expr, Var, conjunction, conjuncts
-from spfgen.ir import walk
+from spfgen.facts.formula import Expr, Formula, Var, conjuncts
+from spfgen.ir import children, walk
 from spfgen.lang import nodes as lang
 from spfgen.lang.fills import fill_text
-from spfgen.lang.ops import OPERATORS
 from spfgen.lang.types import TYPES
 from spfgen.lang.typing import settled
 from spfgen.plan.nodes import Assign, Block, Break, Clear, If, Let, Plan, Refuse, Repeat
 from spfgen.plan.steps.copies import with_copies
-from spfgen.plan.steps.env import LOST, OUTSIDE, Env, accesses_of, operator_name
+from spfgen.plan.steps.env import LOST, OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, operator_name
 from spfgen.plan.steps.index_sets import with_split_loops
 from spfgen.plan.steps.interval_results import with_intervals
-from spfgen.plan.steps.invariant import with_invariants_outside
+from spfgen.plan.steps.invariant import LOOPS, with_invariants_outside
+from spfgen.plan.steps.loop_order import are_independent, in_pieces, in_sides, order_is_free, steps_of_loop
 from spfgen.plan.steps.places import Places
-from spfgen.space.conditions import negated
 from spfgen.space.regions import Region, smallest, union
 from spfgen.space.steps import Equation
 from spfgen.space.typed import Holds, Scalar
@@ -99,44 +98,67 @@ class Loops(Places):
 
     def loops(self, step: lang.For, env: Env) -> list[Plan]:
         """A loop as written: where its body does nothing but where some tensors store something, these drive."""
-        halves = self.halves(step, env) if self.context.level else []
-        if halves:
-            return [p for half in halves for p in self.loops(half, env)]
+        parts = self.taken_apart(step, env) if self.context.level else []
+        if parts:
+            return [p for part in parts for p in self.loops(part, env)]
         conditions = () if step.where is None else tuple(conjuncts(step.where))
         free_range = set(step.indices) & self.steps.free
         for access in (a for s in step.body for a in accesses_of(s) if free_range & self.indices_in(a)):
             conditions = (*conditions, *self.inside(access))
         inner = replace(env, parallel=False)
-        free = order_is_free(step.body, step.indices, self.written)
         found = self.effects(step.body, env.known | set(step.indices))
-        if not free:
-            found = None  # in the order of the indices, all of them
-        apart = self.apart(step, env) if free else None
-        regions = [Region((), ())] if found is None else found
+        everywhere = [Region((), ())]
 
         def leaf(env: Env) -> Plan:
             return self.block(step.body, self.settled(env))
 
-        return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
+        if order_is_free(step.body, step.indices, self.written):
+            apart = self.apart(step, env)
+            regions = everywhere if found is None else found
+            return self.passes(regions, step.indices, conditions, leaf, env if apart else inner, apart)
+        if found is not None and self.context.level:
+            in_order = self.in_order(step, found, conditions, leaf, inner)
+            if in_order is not None:
+                return in_order
+        return self.passes(everywhere, step.indices, conditions, leaf, inner)
 
-    def halves(self, step: lang.For, env: Env) -> list[lang.For]:
-        """A loop that does one thing where a condition on its indices holds, and another where not, as two loops: where
-        tensors drive them, each begins and ends where its half of them does. Only where the order is free."""
+    def in_order(
+        self, step: lang.For, found: Sequence[Region], conditions: Sequence[Formula], leaf: Leaf, env: Env
+    ) -> list[Plan] | None:
+        """A loop whose order matters, driven by what its body needs; None where that is not proved to come in order."""
+        if any(a.tensor in self.written for r in found for a in r.accesses):
+            return None  # it could grow meanwhile
+        bodies: list[Plan] = []
+
+        def body(env: Env) -> Plan:
+            bodies.append(leaf(env))
+            return bodies[-1]
+
+        restore = self.kept()
+        try:
+            made = self.passes(found, step.indices, conditions, body, replace(env, order=step.indices))
+        except OutOfOrder:
+            restore()
+            return None
+        breaks = any(isinstance(n, lang.Break) for s in step.body for n in steps_of_loop(s))
+        if breaks and (len(bodies) != 1 or sum(_loops_around(p, bodies[0]) for p in made) != 1):
+            restore()
+            return None
+        return made
+
+    def taken_apart(self, step: lang.For, env: Env) -> list[lang.For]:
+        """A loop that asks in its body where it is, as several that need not: where tensors drive them, each begins and
+        ends where its part of them does. [] where that is not so, or would change the order of what is done."""
+        known = env.known | set(step.indices)
+        free = order_is_free(step.body, step.indices, self.written)
         only: Any = step.body[0] if len(step.body) == 1 else None
-        if not isinstance(only, lang.If) or not only.otherwise:
-            return []
-        held: Any = only.condition
-        if not isinstance(held, Holds):
-            return []
-        known, condition = env.known | set(step.indices), held.condition
-        sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
-        if not sparse or not self.is_affine(condition) or not order_is_free(step.body, step.indices, self.written):
-            return []
-        around = [] if step.where is None else [*conjuncts(step.where)]
-        found = []
-        for body, own in ((only.then, condition), (only.otherwise, negated(condition))):
-            found.append(replace(step, body=body, where=conjunction([*around, *conjuncts(own)])))
-        return found
+        if isinstance(only, lang.If) and only.otherwise and isinstance(only.condition, Holds):
+            condition = only.condition.condition
+            sparse = any(self.effects(part, known) is not None for part in (only.then, only.otherwise))
+            in_any_order = free or are_independent(only.then, only.otherwise)
+            if sparse and self.is_affine(condition) and in_any_order:
+                return in_sides(step, only, condition)
+        return [] if free or self.effects(step.body, known) is None else in_pieces(step)
 
     def apart(self, step: lang.For, env: Env) -> tuple[Expr, ...] | None:
         """What tells iterations apart that have nothing to do with one another: an index of the loop that is the same
@@ -207,52 +229,9 @@ class Loops(Places):
         return list(dict.fromkeys(result))
 
 
-def combiner(updates: lang.Apply | None) -> str:
-    """The function that an update combines values by, in any order: what is subtracted is added with another sign. ""
-    for what needs its order."""
-    if updates is None:
-        return ""
-    operator = updates.operator
-    if operator.commutative and operator.associative:
-        return operator.name
-    other = OPERATORS.get(operator.inverse)
-    return other.name if other is not None and other.commutative and other.associative else ""
-
-
-def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str]) -> bool:
-    """Whether iterations of a loop over the indices may run in any order: what they write are updates of which the
-    order does not matter, or places of their own, and they read nothing of what others write."""
-    inside = [n for s in steps for n in walk(s)]
-    own = {n.name for n in inside if isinstance(n, lang.Let)}
-    equations = [n for n in inside if isinstance(n, Equation)]
-    if any(isinstance(n, lang.Break) for s in steps for n in steps_of_loop(s)) or any(
-        isinstance(n, lang.While) for n in inside
-    ):
-        return False
-    targets = {e.target for e in equations}
-    combined: dict[str, str] = {}
-    for equation in equations:
-        alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
-        if not set(indices) <= alone:
-            by = combiner(equation.updates)
-            if not by or combined.setdefault(equation.target, by) != by:
-                return False
-    for access in (n for s in steps for n in accesses_of(s)):
-        if access.tensor in targets:
-            alone = {s.name for s in access.subscripts if isinstance(s, Var)}
-            if not set(indices) <= alone:
-                return False
-    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
-        by = combiner(None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function))
-        if not by or combined.setdefault(f"let {step.name}", by) != by:
-            return False
-    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
-    return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
-
-
-def steps_of_loop(step: Any) -> Iterator[Any]:
-    """The steps that belong to the loop around, not to one further in."""
-    yield step
-    if isinstance(step, lang.If):
-        for inner in (*step.then, *step.otherwise):
-            yield from steps_of_loop(inner)
+def _loops_around(plan: Plan, body: Plan) -> int:
+    """How many loops stand around a body: it is one of them that a `break` leaves."""
+    if not any(n is body for n in walk(plan, Plan)):
+        return 0
+    inside = sum(_loops_around(n, body) for n in children(plan) if isinstance(n, Plan) and plan is not body)
+    return inside + isinstance(plan, LOOPS) * (plan is not body)

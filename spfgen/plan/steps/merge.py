@@ -24,6 +24,7 @@ from spfgen.facts.formula import (
     ZERO,
     And,
     Bin,
+    Call,
     Compare,
     Expr,
     Formula,
@@ -31,6 +32,7 @@ from spfgen.facts.formula import (
     Or,
     Var,
     conjunction,
+    conjuncts,
     rename,
     substitute,
     variables,
@@ -44,6 +46,7 @@ from spfgen.plan.build.drivers import driven
 from spfgen.plan.nodes import (
     Assign,
     Block,
+    Bound,
     Break,
     Define,
     Do,
@@ -64,7 +67,7 @@ from spfgen.plan.steps.driving import Driving
 from spfgen.plan.steps.env import Env, Leaf, joined, key_of, number_of
 from spfgen.plan.transform.simplify import simplify
 from spfgen.sets.affine import NotAffine, expression
-from spfgen.sets.uf import linear
+from spfgen.sets.uf import linear, solved_for
 from spfgen.space.nodes import Instance, Operand, Read
 from spfgen.space.regions import Region
 from spfgen.space.typed import Holds, Scalar
@@ -128,6 +131,8 @@ class Merging(Driving):
             return None
         for index in reversed([i for i in indices if i in self.extents]):
             outer = [i for i in indices if i != index]
+            if env.order and env.order != (*outer, index):
+                continue
             if not all(self.indices_in(a) <= env.known | {*outer, index} for a in accesses):
                 continue
             here = env.knowing(outer)
@@ -142,6 +147,7 @@ class Merging(Driving):
                 return None
 
             advance = partial(self.advancing, streams, () if alone else found, index, inside, leaf)
+            env = replace(env, order=tuple(outer) if env.order else ())
             if not outer and not around:
                 return [advance(env)]
             return self.nests((), tuple(outer), around, advance, env, distinct)
@@ -174,7 +180,7 @@ class Merging(Driving):
         scans = [s for s in steps if s.kind == "scan"]
         if not scans or scans[0].dim == index or not rises(instance, steps, scans[0].dim, index):
             return None
-        arranged = simplify(self.arranged(instance, env, None), (index, *sorted(env.known)))
+        arranged = simplify(self.arranged(instance, replace(env, order=()), None), (index, *sorted(env.known)))
         nodes = [part for node in chain(arranged) for part in opened(node)]
         found = [k for k, n in enumerate(nodes) if isinstance(n, Scan)]
         if len(found) != len(scans) or len(found) > 2 or not isinstance(nodes[-1], Do):
@@ -235,10 +241,11 @@ class Merging(Driving):
     ) -> Plan:
         """The streams gone through together, the other indices known. Of several `regions` one has to be there."""
         outside = env
+        sides = sides_of(conditions, index, {v for s in streams for v in names_of(s.before)})
         loads = {n.dim for s in streams if not s.given for n in s.before if isinstance(n, Load | Locate)}
         env = replace(env, loaded=env.loaded | loads)
         if any(s.stop is not None for s in streams):
-            merge = self.interval_by_interval(streams, regions, index, conditions, leaf, env)
+            merge = self.interval_by_interval(streams, regions, index, conditions, leaf, env, sides)
             return self.around(streams, merge, outside)
         following = Scalar(self.fresh(f"{index}_next"), "int64")
         turn: list[Plan] = [Let(following.name, "int64", number_of(LAST, "int64"))]
@@ -246,7 +253,7 @@ class Merging(Driving):
             if s.inside:
                 turn.append(_passing(s, _outside(s)))
             turn.append(If(Holds(_left(s)), _least(following, lang.Index(s.coordinate))))
-        turn.append(_all_have_run_out(following))
+        turn.append(_all_have_run_out(following, sides))
         turn.append(Define(index, Var(following.name)))
         values: dict[tuple[str, tuple[Expr, ...]], object] = {}
         steps: list[Plan] = []
@@ -255,8 +262,9 @@ class Merging(Driving):
             there, value, asked = self.asked(s, here, values)
             turn += [*asked, *value]
             steps.append(If(there, _forward(s)))
-        inner = self.where(conditions, leaf(env.knowing([index]).having(values).where(conditions)))
-        return self.around(streams, Repeat(Block((*turn, inner, *steps)), _reason(streams, index)), outside)
+        inner = self.where(sides.rest, leaf(env.knowing([index]).having(values).where(conditions)))
+        merge: Plan = Repeat(Block((*turn, inner, *steps)), _reason(streams, index))
+        return self.around(streams, merge, outside, sides.low)
 
     def interval_by_interval(
         self,
@@ -266,6 +274,7 @@ class Merging(Driving):
         conditions: Sequence[Formula],
         leaf: Leaf,
         env: Env,
+        sides: Sides,
     ) -> Plan:
         """The same where positions store intervals: from one at which a stream begins or ends to the next."""
         at, until = Scalar(self.fresh(f"{index}_from"), "int64"), Scalar(self.fresh(f"{index}_until"), "int64")
@@ -276,8 +285,9 @@ class Merging(Driving):
             turn.append(_passing(s, Or((passed, _outside(s))) if s.inside else passed))
             first = lang.Apply("maximum", (at, lang.Index(s.coordinate)))
             turn.append(If(Holds(_left(s)), _least(following, first)))
-        turn += [_all_have_run_out(following), Assign(at.name, "int64", following)]
-        turn.append(Let(until.name, "int64", number_of(LAST, "int64")))
+        turn += [_all_have_run_out(following, sides), Assign(at.name, "int64", following)]
+        end = lang.Index(reduce(_lesser, sides.high)) if sides.high else number_of(LAST, "int64")
+        turn.append(Let(until.name, "int64", end))
         values: dict[tuple[str, tuple[Expr, ...]], object] = {}
         moving: list[Plan] = []
         for s in streams:
@@ -288,7 +298,7 @@ class Merging(Driving):
             (moving if moves else turn).extend(value)
             ends = If(there, _least(until, lang.Index(s.end)), _least(until, lang.Index(s.coordinate)))
             turn.append(If(Holds(_left(s)), ends))
-        inner = self.where(conditions, leaf(env.knowing([index]).having(values).where(conditions)))
+        inner = self.where(sides.rest, leaf(env.knowing([index]).having(values).where(conditions)))
         body = Block((*moving, inner)) if moving else inner
         why = "all of them stay where they are in between"
         along: Plan = Scan(index, (Var(at.name),), (Var(until.name),), body, because=why)
@@ -296,7 +306,8 @@ class Merging(Driving):
             flags = [[values[f"{a.tensor}?", a.subscripts] for a in r.accesses] for r in regions]
             along = If(joined("logical_or", [joined("logical_and", f) for f in flags]), along)
         turn += [along, Assign(at.name, "int64", until)]
-        start = Let(at.name, "int64", number_of(-LAST, "int64"))
+        first_of_all = lang.Index(reduce(_greater, sides.low)) if sides.low else number_of(-LAST, "int64")
+        start = Let(at.name, "int64", first_of_all)
         return Block((start, Repeat(Block(tuple(turn)), _reason(streams, index))))
 
     def asked(
@@ -318,14 +329,19 @@ class Merging(Driving):
         tests = [Holds(c) for c in conditions]
         return If(joined("logical_and", tests), inner) if tests else inner
 
-    def around(self, streams: Sequence[Stream], merge: Plan, env: Env) -> Plan:
-        """The merge with what is known before it."""
+    def around(self, streams: Sequence[Stream], merge: Plan, env: Env, low: Sequence[Expr] = ()) -> Plan:
+        """The merge with what is known before it. Streams begin at the first coordinate that is no less than `low`."""
         lines: list[Plan] = []
         around = [n for s in streams if not s.given for n in s.before]
         known = set(env.loaded) | {n.dim for n in around if isinstance(n, Load | Locate)}
+        searches: list[Bound] = []
         for s in streams:
             if not s.given:
-                lines.append(Let(s.position, "int64", lang.Index(s.low)))
+                first = self.begun(s, low)
+                searches += [] if first is None else [first]
+                start = s.low if first is None else Var(first.name)
+                lines.append(Let(s.position, "int64", lang.Index(start)))
+                lines += _up_to(s, low) if first is None else []
                 continue
             assert isinstance(s.high, Var)
             lines += [Let(name, "int64", lang.Constant(0)) for name in (s.position, s.high.name)]
@@ -334,10 +350,48 @@ class Merging(Driving):
             for node in reversed(s.before):
                 bounds = with_body(node, bounds)
             lines.append(If(Holds(conjunction(s.given)), _once(bounds, known)))
+            lines += _up_to(s, low)
         result: Plan = Block((*lines, merge))
-        for node in reversed(around):
+        for node in reversed([*around, *searches]):
             result = with_body(node, result)
         return _once(result, set(env.loaded))
+
+    def begun(self, stream: Stream, low: Sequence[Expr]) -> Bound | None:
+        """The search for the first position of a stream that counts, where its coordinate is read from an array."""
+        match stream.coordinate if low else None:
+            case Call() as call:
+                value = reduce(_greater, low)
+                name = self.fresh(f"{stream.position}_from")
+                holds, why = Compare(">=", call, value), f"{call.function} rises within these bounds"
+                bounds = (stream.low,), (stream.high,)
+                return Bound(name, stream.position, *bounds, call, value, False, holds, Block(()), why, near=True)
+        return None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What conditions say of an index: it is at least each of `low`, less than each of `high`, and the `rest`."""
+
+    low: tuple[Expr, ...]
+    high: tuple[Expr, ...]
+    rest: tuple[Formula, ...]
+
+
+def sides_of(conditions: Sequence[Formula], index: str, inside: set[str]) -> Sides:
+    """The conditions as bounds of the index, as far as they are that, of what has a value outside of the merge."""
+    low: list[Expr] = []
+    high: list[Expr] = []
+    rest: list[Formula] = []
+    for condition in (c for f in conditions for c in conjuncts(f)):
+        match solved_for(condition, index):
+            case (op, bound) if op != "!=" and not bound.names() & inside:
+                if op in (">=", ">", "="):
+                    low.append(expression(bound.plus(op == ">")))
+                if op in ("<=", "<", "="):
+                    high.append(expression(bound.plus(op != "<")))
+            case _:
+                rest.append(condition)
+    return Sides(tuple(low), tuple(high), tuple(rest))
 
 
 def _once(plan: Plan, done: set[str]) -> Plan:
@@ -399,8 +453,23 @@ def _least(scalar: Scalar, value: object) -> Plan:
     return Assign(scalar.name, scalar.type, lang.Apply("minimum", (scalar, value)))
 
 
-def _all_have_run_out(following: Scalar) -> Plan:
+def _all_have_run_out(following: Scalar, sides: Sides) -> Plan:
+    if sides.high:
+        behind = lang.Apply("greater_equal", (following, lang.Index(reduce(_lesser, sides.high))))
+        return If(behind, Break(), None, "all have run out, or what is left is outside")
     return If(lang.Apply("equal", (following, number_of(LAST, "int64"))), Break(), None, "all have run out")
+
+
+def _up_to(stream: Stream, low: Sequence[Expr]) -> list[Plan]:
+    return [_passing(stream, Compare("<", stream.coordinate, reduce(_greater, low)))] if low else []
+
+
+def _greater(one: Expr, other: Expr) -> Expr:
+    return Bin("max", one, other)
+
+
+def _lesser(one: Expr, other: Expr) -> Expr:
+    return Bin("min", one, other)
 
 
 def _reason(streams: Sequence[Stream], index: str) -> str:

@@ -25,13 +25,14 @@ from spfgen.ir import walk
 from spfgen.lang import nodes as lang
 from spfgen.plan.analyse.depend import distinct_by_facts, distinct_places
 from spfgen.plan.analyse.injective import with_equal_positions
+from spfgen.plan.analyse.lexicographic import is_in_order
 from spfgen.plan.analyse.scan import Step, sources, with_quotients, wrapped
 from spfgen.plan.build.drivers import driven
 from spfgen.plan.build.narrow import narrowed
 from spfgen.plan.finds import with_finds
 from spfgen.plan.finds.choose import choose_finds
 from spfgen.plan.nodes import Block, Define, Do, Find, Guard, If, Load, Locate, Plan, Scan, chain, with_body
-from spfgen.plan.steps.env import POINT, Env, Leaf, Reads, joined, key_of
+from spfgen.plan.steps.env import POINT, Env, Leaf, OutOfOrder, Reads, joined, key_of
 from spfgen.plan.steps.state import State
 from spfgen.plan.transform.early_exit import with_early_exits
 from spfgen.plan.transform.partition import partitioned
@@ -185,10 +186,10 @@ class Nests(State):
             v for a in accesses for s in a.subscripts for v in sorted(variables(s)) if v in self.indices
         )
         unknown = [i for i in dict.fromkeys((*indices, *over)) if i not in env.known]
-        parts: list[Plan] = []
-        for instance in self.instances(accesses, unknown, conditions, env):
-            parts.append(self.nest(instance, accesses, unknown, leaf, env, distinct))
-        return parts
+        instances = list(self.instances(accesses, unknown, conditions, env))
+        if env.order and (len(instances) > 1 or not set(env.order) <= set(unknown)):
+            raise OutOfOrder
+        return [self.nest(i, accesses, unknown, leaf, env, distinct) for i in instances]
 
     def instances(
         self, accesses: Sequence[lang.Access], unknown: Sequence[str], conditions: Sequence[Formula], env: Env
@@ -238,7 +239,7 @@ class Nests(State):
         loops = any(isinstance(n, Scan | Find) for n in nodes)
         loads = {n.dim for n in nodes if isinstance(n, Load | Locate)}
         loads |= {loaded.dim for n in nodes if isinstance(n, Find) for loaded in n.loads}
-        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads)
+        inner = replace(env, parallel=env.parallel and not loops, loaded=env.loaded | loads, order=())
         body = leaf(inner.knowing(unknown).having(found))
         result: Plan = Block((*lines, body)) if lines else body
         for node in reversed(nodes[:-1]):
@@ -258,6 +259,8 @@ class Nests(State):
         best: Plan | None = None
         context = self.nest_context
         for steps in driven(instance, context, bool(env.known)):
+            if env.order and not is_in_order(instance, steps, env.order):
+                continue
             parallel = self.parallel(instance, steps, distinct, env) if env.parallel else None
             known = steps[-1].known if steps else instance.domain.space.universe()
             body: Plan = Do(instance.target, "+=", with_quotients(instance.value, known))
@@ -274,7 +277,8 @@ class Nests(State):
             best = best or nest
             if not any(isinstance(n, Find) and n.key is None for n in walk(nest, Plan)):
                 return nest
-        assert best is not None
+        if best is None:
+            raise OutOfOrder
         return best
 
     def parallel(

@@ -37,7 +37,7 @@ class Stores(Reductions):
 
         if isinstance(env.values.get(key), Read):
             return [leaf(env)]
-        return self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        return self.nests((access,), (), (), leaf, replace(env, parallel=False, order=()))
 
     def kept_entry(self, eq: Equation, access: lang.Access, value: Any) -> list[Plan]:
         """The value for a result whose entries are kept in a table until all are there."""

@@ -15,7 +15,7 @@ from spfgen.lang.typing import settled
 from spfgen.layout.proofs import stored_once
 from spfgen.plan.analyse.comparisons import looks_at_all
 from spfgen.plan.nodes import Assign, Block, Define, If, Let, Plan, Probe
-from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, accesses_of, joined, key_of, number_of
+from spfgen.plan.steps.env import OUTSIDE, Env, Leaf, OutOfOrder, accesses_of, joined, key_of, number_of
 from spfgen.plan.steps.merge import Merging
 from spfgen.space.nodes import Operand, Read, value_of
 from spfgen.space.own import COUNT
@@ -44,6 +44,8 @@ class Values(Merging):
         merged = self.merged(found, indices, conditions, leaf, env, distinct)
         if merged is not None:
             return merged
+        if env.order and len(found) > 1:
+            raise OutOfOrder
         parts: list[Plan] = []
         for k, region in enumerate(found):
             earlier = [r for r in found[:k] if not apart(r, region)]
@@ -221,7 +223,7 @@ class Values(Merging):
                 read = lang.Apply("add", (old, read))
             return Block((Assign(name, kind, read), Assign(flag_name, "bool", lang.Constant(True))))
 
-        found = self.nests((access,), (), (), leaf, replace(env, parallel=False))
+        found = self.nests((access,), (), (), leaf, replace(env, parallel=False, order=()))
         if access.tensor in self.collected.values():
             return self.probed(access, env)
         if access.tensor not in self.written and any(

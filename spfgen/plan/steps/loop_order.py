@@ -1,0 +1,158 @@
+"""What the order of a loop's iterations matters for, and loops that are taken apart without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spfgen.facts.formula import Compare, Expr, Formula, Var, conjunction, conjuncts, variables
+from spfgen.ir import walk
+from spfgen.lang import nodes as lang
+from spfgen.lang.ops import OPERATORS
+from spfgen.plan.steps.env import accesses_of, operator_name
+from spfgen.sets.affine import expression
+from spfgen.sets.uf import solved_for
+from spfgen.space.conditions import negated
+from spfgen.space.steps import Equation
+from spfgen.space.typed import Holds
+from spfgen.tuning import MOST_CUTS
+
+PIECES = {
+    "<": (("<", True), (">=", False)),
+    ">=": (("<", False), (">=", True)),
+    "<=": (("<=", True), (">", False)),
+    ">": (("<=", False), (">", True)),
+    "=": (("<", False), ("=", True), (">", False)),
+    "!=": (("<", True), ("=", False), (">", True)),
+}
+"""The parts of a range, in its order, that a comparison with a bound makes, and whether it holds there."""
+
+
+def combiner(updates: lang.Apply | None) -> str:
+    """The function that an update combines values by, in any order: what is subtracted is added with another sign. ""
+    for what needs its order."""
+    if updates is None:
+        return ""
+    operator = updates.operator
+    if operator.commutative and operator.associative:
+        return operator.name
+    other = OPERATORS.get(operator.inverse)
+    return other.name if other is not None and other.commutative and other.associative else ""
+
+
+def order_is_free(steps: Sequence[Any], indices: Sequence[str], written: set[str]) -> bool:
+    """Whether iterations of a loop over the indices may run in any order: what they write are updates of which the
+    order does not matter, or places of their own, and they read nothing of what others write."""
+    inside = [n for s in steps for n in walk(s)]
+    own = {n.name for n in inside if isinstance(n, lang.Let)}
+    equations = [n for n in inside if isinstance(n, Equation)]
+    if any(isinstance(n, lang.Break) for s in steps for n in steps_of_loop(s)) or any(
+        isinstance(n, lang.While) for n in inside
+    ):
+        return False
+    targets = {e.target for e in equations}
+    combined: dict[str, str] = {}
+    for equation in equations:
+        alone = {s.name for s in equation.subscripts if isinstance(s, Var)}
+        if not set(indices) <= alone:
+            by = combiner(equation.updates)
+            if not by or combined.setdefault(equation.target, by) != by:
+                return False
+    for access in (n for s in steps for n in accesses_of(s)):
+        if access.tensor in targets:
+            alone = {s.name for s in access.subscripts if isinstance(s, Var)}
+            if not set(indices) <= alone:
+                return False
+    for step in (n for n in inside if isinstance(n, lang.Set) and n.name not in own):
+        by = combiner(None if step.op == "=" else lang.Apply(operator_name(step.op), (), function=step.function))
+        if not by or combined.setdefault(f"let {step.name}", by) != by:
+            return False
+    sets = {n.name for n in inside if isinstance(n, lang.Set) and n.name not in own}
+    return not any(isinstance(n, lang.Local) and n.name in sets for n in inside)
+
+
+def steps_of_loop(step: Any) -> Iterator[Any]:
+    """The steps that belong to the loop around, not to one further in."""
+    yield step
+    if isinstance(step, lang.If):
+        for inner in (*step.then, *step.otherwise):
+            yield from steps_of_loop(inner)
+
+
+def are_independent(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two lists of steps may run in any order: neither writes what the other reads or writes."""
+    writes = [_written(one), _written(other)]
+    uses = [_read(one) | writes[0], _read(other) | writes[1]]
+    ends = any(isinstance(n, lang.Break) for s in (*one, *other) for n in steps_of_loop(s))
+    return not ends and not writes[0] & uses[1] and not writes[1] & uses[0]
+
+
+def _written(steps: Sequence[Any]) -> set[str]:
+    inside = [n for s in steps for n in walk(s)]
+    return {n.target for n in inside if isinstance(n, Equation)} | {
+        f"let {n.name}" for n in inside if isinstance(n, lang.Set)
+    }
+
+
+def _read(steps: Sequence[Any]) -> set[str]:
+    inside = [n for s in steps for n in walk(s)]
+    return {n.tensor for n in inside if isinstance(n, lang.Access)} | {
+        f"let {n.name}" for n in inside if isinstance(n, lang.Local)
+    }
+
+
+def in_sides(step: lang.For, only: lang.If, condition: Formula) -> list[lang.For]:
+    """A loop that does one thing where a condition on its indices holds, and another where not, as two loops."""
+    around = [] if step.where is None else [*conjuncts(step.where)]
+    sides = ((only.then, condition), (only.otherwise, negated(condition)))
+    return [replace(step, body=body, where=conjunction([*around, *conjuncts(own)])) for body, own in sides]
+
+
+def in_pieces(step: lang.For) -> list[lang.For]:
+    """A loop that asks where its last index is as loops over that index, one after the other, that need not ask: the
+    order of the iterations stays. [] where nothing is asked, or too much."""
+    *outer, last = step.indices
+    asked = list(dict.fromkeys(_asked(step.body, last)))
+    if not 0 < len(asked) <= MOST_CUTS:
+        return []
+    op, bound = asked[0]
+    conditions = () if step.where is None else tuple(conjuncts(step.where))
+    further = [c for c in conditions if outer and last not in variables(c)]
+    found = []
+    for part, holds in PIECES[op]:
+        body = tuple(_decided(step.body, last, asked[0], holds))
+        where = [*(c for c in conditions if c not in further), Compare(part, Var(last), bound)]
+        if body:
+            found.append(lang.For((last,), body, conjunction(where), step.span))
+    if not outer:
+        return found
+    return [lang.For(tuple(outer), tuple(found), conjunction(further) if further else None, step.span)]
+
+
+def _asked(steps: Sequence[Any], index: str) -> Iterator[tuple[str, Expr]]:
+    """The conditions of the loop's body that are one comparison of the index, as (operator, bound)."""
+    for step in (n for s in steps for n in steps_of_loop(s) if isinstance(n, lang.If)):
+        found = _compared(step, index)
+        if found is not None:
+            yield found
+
+
+def _compared(step: lang.If, index: str) -> tuple[str, Expr] | None:
+    condition: Any = step.condition
+    found = solved_for(condition.condition, index) if isinstance(condition, Holds) else None
+    return None if found is None else (found[0], expression(found[1]))
+
+
+def _decided(steps: Sequence[Any], index: str, asked: tuple[str, Expr], holds: bool) -> Iterator[Any]:
+    """The steps where it is known whether the condition holds."""
+    for step in steps:
+        if not isinstance(step, lang.If):
+            yield step
+            continue
+        then = tuple(_decided(step.then, index, asked, holds))
+        otherwise = tuple(_decided(step.otherwise, index, asked, holds))
+        if _compared(step, index) == asked:
+            yield from then if holds else otherwise
+        elif then or otherwise:
+            yield replace(step, then=then, otherwise=otherwise)
